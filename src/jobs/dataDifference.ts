@@ -1,23 +1,23 @@
 /**
- * Compares the data that a model was trained on with the data of a run: inputs and outputs must
- * have the same meaning, scales may differ.
+ * Compares the data that a model was trained on with the data of a run. Inputs and outputs must
+ * have the same meaning; their scales may differ.
  */
 import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
 import { keyOfTable, namesOf } from './table/tableAgreement.ts';
 
-/** Most classes and words that a message lists. */
+/** Maximum number of classes or words that a message lists. */
 const MOST_NAMED = 8;
 
 /**
- * The difference between the samples that a model was trained on and `own`; `null` if their meaning
- * is the same.
+ * Describes how the samples that a model was trained on differ from `own`. Returns `null` if inputs
+ * and outputs have the same meaning in both.
  */
 export function dataDifference(trained: SampleFacts, own: SampleFacts): string | null {
   if (trained.kind === 'table' && own.kind === 'table') return otherTable(trained, own);
   if (trained.kind === 'images' && own.kind === 'images') return otherImages(trained, own);
   return trained.kind === 'table'
-    ? 'it was trained on a table, and this data is images'
-    : 'it was trained on images, and this data is a table';
+    ? 'it was trained on a table, but this data consists of images'
+    : 'it was trained on images, but this data is a table';
 }
 
 function otherTable(trained: TableFacts, own: TableFacts): string | null {
@@ -28,7 +28,7 @@ function otherTable(trained: TableFacts, own: TableFacts): string | null {
     return `its columns are ${namesOf(trained)}, but here they are ${namesOf(own)}`;
   }
   if (trained.task !== own.task) {
-    return `it predicts ${JSON.stringify(own.target)} by ${trained.task}, but this job by ${own.task}`;
+    return `it predicts ${JSON.stringify(own.target)} by ${trained.task}, but this job predicts it by ${own.task}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = trained.columns[i]!;
@@ -43,7 +43,7 @@ function otherTable(trained: TableFacts, own: TableFacts): string | null {
   return null;
 }
 
-/** The kind of inputs that a column becomes. */
+/** Describes the model inputs that are computed from a column. */
 function roleOf({ kind, isMissing }: ColumnFacts): string {
   if (kind === 'number') return isMissing ? 'numbers with missing values' : 'numbers without missing values';
   return kind === 'category' ? 'categories' : 'left out';
@@ -59,8 +59,8 @@ function otherImages(trained: ImagesFacts, own: ImagesFacts): string | null {
 }
 
 /**
- * The difference between two lists in which each position is an input or an output; `null` if they
- * are equal.
+ * Describes how two lists differ; `null` if they are equal. The order matters, because each
+ * position in a list is an input or an output of the model.
  */
 function otherValues(trained: readonly string[], own: readonly string[]): string | null {
   if (JSON.stringify(trained) === JSON.stringify(own)) return null;

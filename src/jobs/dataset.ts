@@ -4,33 +4,40 @@ import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 
 /**
- * Labelled samples. The same index gives the same bits on every machine, except for pictures, which
- * browsers decode differently.
+ * Labelled samples. A sample has the same bits on every machine. Pictures are an exception, because
+ * browsers decode them slightly differently.
  */
 export interface Dataset {
   /** Number of samples. */
   readonly size: number;
-  /** Shape of one sample: [height, width, channels]; a row of numbers is [1, 1, numbers]. */
+  /** Shape of one sample: [height, width, channels]. A row of n numbers has the shape [1, 1, n]. */
   readonly inputShape: readonly [number, number, number];
-  /** Number of classes: labels are 0 .. classes-1. 1 if labels are amounts (regression). */
+  /**
+   * Number of classes; labels are 0 .. classes-1. For a regression, where labels are amounts, this
+   * is 1.
+   */
   readonly classes: number;
-  /** Names of the classes; without them, classes are shown by number. */
+  /** Names of the classes. If missing, the number of a class is shown instead. */
   readonly classNames?: readonly string[];
   /**
-   * Regression only: the size of one label unit in the amount's own unit. Labels are relative to
-   * the mean.
+   * Regression only: the amount that a label of 1 stands for, in the unit of the data. A label is
+   * (amount - mean) / labelUnit.
    */
   readonly labelUnit?: number;
-  /** The meaning of inputs and labels, for samples from files; if missing, the job defines it. */
+  /**
+   * The meaning of inputs and labels, if the samples come from files. Otherwise the job defines
+   * their meaning.
+   */
   readonly facts?: SampleFacts;
   /**
-   * Digest by which ranks compare their samples; if missing, sizes and some samples are compared.
+   * Digest of the samples; ranks compare it to check that they have the same data. If it is
+   * missing, ranks compare the number of samples and some of the samples.
    */
   readonly digest?: string;
   /**
    * Writes the samples `indices` one after the other to the start of `inputs` (pixels in 0 .. 1)
-   * and `labels`. The arrays may be longer, for batches padded to a fixed shape: the rest stays
-   * unchanged. Datasets in files resolve asynchronously.
+   * and `labels`. The arrays may be longer, because batches are padded to a fixed shape; elements
+   * after the samples stay unchanged. Returns a promise if the samples are read from files.
    *
    * @throws UsageError if an index is out of range or an array is too short; DataError if a file
    *   cannot be read.
@@ -38,7 +45,7 @@ export interface Dataset {
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
 }
 
-/** Integers for classes, floats for amounts. */
+/** Integers if labels are classes, floats if labels are amounts. */
 export type Labels = Int32Array | Float32Array;
 
 /** Number of floats in one sample. */
@@ -52,18 +59,21 @@ export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Flo
   if (inputs.length < indices.length * length || labels.length < indices.length) {
     throw new UsageError(
       `${indices.length} samples need ${indices.length * length} inputs and ${indices.length} labels, but the arrays ` +
-        `have ${inputs.length} and ${labels.length} elements: pass longer arrays.`,
+        `have ${inputs.length} and ${labels.length} elements. Pass longer arrays.`,
     );
   }
   for (let i = 0; i < indices.length; i++) {
     const index = indices[i]!;
     if (!Number.isInteger(index) || index < 0 || index >= data.size) {
-      throw new UsageError(`There is no sample ${index}: this dataset has samples 0 .. ${data.size - 1}.`);
+      throw new UsageError(`There is no sample ${index}. The samples of this dataset are 0 .. ${data.size - 1}.`);
     }
   }
 }
 
-/** 8-bit grey images in memory, 0 read as 0.0 and 255 as 1.0. The given arrays are not copied. */
+/**
+ * 8-bit grey images in memory. Pixels 0 .. 255 are read as 0.0 .. 1.0. The given arrays are not
+ * copied.
+ */
 export class ImageDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, 1];
@@ -71,7 +81,7 @@ export class ImageDataset implements Dataset {
   readonly #pixels: Uint8Array;
   readonly #labels: Uint8Array;
 
-  /** `pixels` holds labels.length images of height x width; `labels` are below `classes`. */
+  /** `pixels` has an image of height x width for each label. Labels are less than `classes`. */
   constructor(options: { pixels: Uint8Array; labels: Uint8Array; height: number; width: number; classes: number }) {
     const { pixels, labels, height, width, classes } = options;
     if (pixels.length !== labels.length * height * width) {
@@ -86,7 +96,7 @@ export class ImageDataset implements Dataset {
     this.#labels = labels;
   }
 
-  /** Samples from..to-1 as a separate dataset. */
+  /** Returns samples from..to-1 as a separate dataset. */
   slice(from: number, to: number): ImageDataset {
     const [height, width] = this.inputShape;
     const area = height * width;

@@ -1,7 +1,7 @@
 /**
- * Federated data: every rank has samples of its own, which no other rank sees. Ranks exchange facts
- * about them, so that all build the same model and use the same scales; ranks whose data does not
- * match are rejected.
+ * Federated data: every rank has its own samples, and no other rank sees them. Ranks exchange facts
+ * about their samples, so that all ranks build the same model and use the same scales. Ranks whose
+ * data does not match are rejected.
  */
 import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
@@ -19,7 +19,9 @@ import { checkTable, joinTables, keyOfTable, tableMisfit, taskConflict } from '.
 /** The samples of this tab. */
 export interface SampleShard {
   readonly facts: ShardFacts;
-  /** Loads the training and test samples, encoded by the facts that all ranks agreed on. */
+  /**
+   * Loads the training and test samples. They are encoded with the facts that all ranks agreed on.
+   */
   load(agreed: ShardFacts): Promise<{ train: Dataset; test: Dataset }>;
 }
 
@@ -30,10 +32,10 @@ export interface TextShard {
 }
 
 /**
- * Opens the files of this tab.
+ * Opens the files of this tab. Requirements that only the data of all tabs together must meet are
+ * not checked.
  *
- * @throws (rejects) DataError if the files cannot be read. Requirements that only the data of all
- *   tabs together must meet are not checked.
+ * @throws (rejects) DataError if the files cannot be read.
  */
 export async function openShard(job: JobSpec, files: readonly File[]): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
@@ -65,7 +67,7 @@ function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): fac
 }
 
 interface Agreement {
-  /** The facts of all ranks whose data matches. */
+  /** The merged facts of all ranks whose data matches. */
   facts: ShardFacts;
   /** The other ranks, each with a reason such as "its columns are a, b". */
   divergent: { rank: number; why: string }[];
@@ -74,10 +76,11 @@ interface Agreement {
 /**
  * Merges the facts of all ranks. Every rank computes the same result from the same facts.
  *
- * @param agreed the facts that a run in progress already uses: its classes stay as they were at its
- *   start.
- * @param tokens the characters of a resumed language model; `null`: those of all texts.
- * @throws DataError if the data of all ranks together cannot be learned from.
+ * @param agreed the facts that a run in progress already uses, which do not change any more;
+ *   `null` before a run.
+ * @param tokens the characters that a resumed language model knows; `null` for a new model, which
+ *   uses the characters of all texts.
+ * @throws DataError if no model can be trained on the data of all ranks together.
  */
 export function agreeOn(
   all: readonly ShardFacts[],
@@ -98,7 +101,7 @@ export function agreeOn(
   return { facts, divergent };
 }
 
-/** Merges the facts whose key is the most frequent one. */
+/** Merges the facts that have the most frequent key, and ignores the other facts. */
 function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
@@ -109,7 +112,7 @@ function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   return tokens === null ? texts : { ...texts, characters: tokens };
 }
 
-/** Facts with the same key can be merged. */
+/** Returns a key: facts can be merged if their keys are equal. */
 function keyOf(facts: ShardFacts): string {
   if (facts.kind === 'table') return keyOfTable(facts);
   return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;

@@ -2,37 +2,41 @@
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 
-/** Largest file that is read whole. MNIST's largest file has 47 MB. */
+/** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
 export interface LoadDataOptions {
   /**
-   * Kind `files`: the files that this tab's user picked. Kind `shared`: the files that this rank
-   * received.
+   * For data of kind `files`: the files that the user of this tab picked. For data of kind
+   * `shared`: the files that this rank received from another tab.
    */
   files?: readonly File[];
-  /** Base of relative URLs: the page's address. */
+  /** The page's address; relative URLs are resolved against it. */
   baseUrl: string;
   signal?: AbortSignal;
 }
 
 /**
- * Status codes that mean a missing file. Object stores answer 403 if the folder may not be listed.
+ * HTTP status codes that mean that a file does not exist. Object stores answer 403 for a missing
+ * file if clients may not list the folder.
  */
 const MISSING = new Set([403, 404, 410]);
 
 export interface FoundFile {
-  /** The file's name in errors; for a file from a folder its full URL. */
+  /** Name of the file in errors. For a file on a web server, this is its full URL. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 export interface FileSource {
-  /** For errors: "in <url>" or "among the files you chose". */
+  /** Description of the source in errors: "in <url>" or "among the files you chose". */
   readonly where: string;
-  /** Names of the existing files; `null` if they are unknown until requested. */
+  /**
+   * Names of the existing files; `null` if they are unknown. Then a request shows whether a file
+   * exists.
+   */
   readonly names: readonly string[] | null;
   /**
-   * Reads the first of `candidates` that exists; `null` if none exists.
+   * Reads the first file of `candidates` that exists. Returns `null` if none of them exists.
    *
    * @throws DataError if a file exists but cannot be read; the reason of the signal if it was
    *   aborted.
@@ -40,17 +44,17 @@ export interface FileSource {
   find(candidates: readonly string[]): Promise<FoundFile | null>;
 }
 
-/** Optional file with a JSON list of the folder's file names. */
+/** Optional file in a folder on a web server: a JSON list of the names of the folder's files. */
 const INDEX_NAME = 'index.json';
 /**
- * Timeout of one request, from its start to the last byte: enough for MNIST's 10 MB over a slow
- * classroom network.
+ * Maximum duration of one request, up to its last byte. It is enough for the 10 MB of MNIST over a
+ * slow classroom network.
  */
 const REQUEST_TIMEOUT_MS = 120_000;
-/** Concurrent requests. */
+/** Maximum number of concurrent requests. */
 const REQUESTS = 6;
 
-/** A source that finds picked files by name. */
+/** Returns a source that finds files by name among those that the user picked. */
 export function pickedSource(files: readonly File[]): FileSource {
   return {
     where: 'among the files you chose',
@@ -61,13 +65,13 @@ export function pickedSource(files: readonly File[]): FileSource {
         if (file === undefined) continue;
         if (file.size > MAX_FILE_BYTES)
           throw new DataError(
-            `${file.name} has ${file.size} bytes, more than ${MAX_FILE_BYTES}: choose a smaller file.`,
+            `${file.name} has ${file.size} bytes, more than the maximum of ${MAX_FILE_BYTES}. Choose a smaller file.`,
           );
         try {
           return { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) };
         } catch (cause) {
           const reason = messageOf(cause);
-          throw new DataError(`${file.name} could not be read (${reason}): choose it again.`, {}, { cause });
+          throw new DataError(`${file.name} could not be read (${reason}). Choose it again.`, {}, { cause });
         }
       }
       return null;
@@ -76,9 +80,10 @@ export function pickedSource(files: readonly File[]): FileSource {
 }
 
 /**
- * A source for a folder on a web server. If the folder has an `index.json`, it lists the existing
- * files; otherwise names are tried. An HTML page in place of a file counts as missing, because many
- * servers answer unknown addresses with their start page.
+ * Returns a source for a folder on a web server. If the folder has an `index.json`, this list tells
+ * which files exist. Otherwise possible names are requested one after the other. If the server
+ * answers with an HTML page, the file is treated as missing, because many servers answer unknown
+ * addresses with their start page.
  *
  * @param folder URL with or without a trailing slash, absolute or relative to `baseUrl`.
  * @throws DataError if the URL is invalid or not http(s), or the server cannot be reached.
@@ -105,13 +110,14 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
 }
 
 /**
- * Fetches all files of a folder with an `index.json`, or the one file at `address`. Names include
- * the path within the folder: `cats/1.png`.
+ * Fetches all files of a folder that has an `index.json`, or a single file. The names of the
+ * fetched files include the path within the folder, such as `cats/1.png`.
  *
- * @param address of a folder if it ends with a slash; absolute or relative to `baseUrl`.
- * @param isWanted selects the files of a folder to fetch, by name.
- * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed file
- *   is missing.
+ * @param address the URL of a folder if it ends with a slash, otherwise of a file. It is absolute
+ *   or relative to `baseUrl`.
+ * @param isWanted decides by its name whether a file of the folder is fetched.
+ * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed
+ *   file is missing.
  */
 export async function fetchFiles(
   address: string,
@@ -126,7 +132,7 @@ export async function fetchFiles(
   const names = isFolder ? listed?.filter(isWanted) : [nameOf(url)];
   if (names === undefined) {
     throw new DataError(
-      `${url.href} has no ${INDEX_NAME} (a JSON list of its file names): add one, or enter the address of a single file.`,
+      `${url.href} has no ${INDEX_NAME} (a JSON list of its file names). Add this file, or enter the address of a single file.`,
     );
   }
   const files: File[] = [];
@@ -140,25 +146,25 @@ export async function fetchFiles(
       files[at] = new File([blob], names[at]!);
     }
   };
-  // No further file is requested after a failure.
+  // After a failure, no further file is requested.
   await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
   return files;
 }
 
-/** The decoded file name of an address. */
+/** Returns the decoded file name of an address. */
 function nameOf({ pathname }: URL): string {
   const name = pathname.split('/').at(-1)!;
   try {
     return decodeURIComponent(name);
   } catch {
-    // A "%" that starts no escape sequence is allowed in addresses and stands for itself.
+    // A "%" without two hex digits after it is allowed in addresses and is an ordinary character.
     return name;
   }
 }
 
 function notThere(address: URL): DataError {
   return new DataError(
-    `${address.href} is listed in ${INDEX_NAME} but does not exist: upload the file, or remove its name from the list.`,
+    `${address.href} is listed in ${INDEX_NAME} but does not exist. Upload the file, or remove its name from the list.`,
   );
 }
 
@@ -171,12 +177,12 @@ function folderUrl(folder: string, baseUrl: string): URL {
 
 function webUrl(address: string, baseUrl: string): URL {
   if (!URL.canParse(address, baseUrl)) {
-    throw new DataError(`"${address}" is not a URL: enter the address of the folder with the data files.`);
+    throw new DataError(`"${address}" is not a URL. Enter the address of the folder with the data files.`);
   }
   const url = new URL(address, baseUrl);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new DataError(
-      `${url.href} is not a web address: enter the http or https URL of a folder, or choose the files.`,
+      `${url.href} is not a web address. Enter the http or https URL of a folder, or choose the files on this device.`,
     );
   }
   url.hash = '';
@@ -190,12 +196,14 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | 
   const names = parseJson(await blob.text());
   if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
   throw new DataError(
-    `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]: correct it, or remove ` +
-      'it to have the usual names tried.',
+    `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]. Correct the list, or remove ` +
+      'it so that the usual file names are tried.',
   );
 }
 
-/** Downloads a file as a blob; `null` if the server reports that it does not exist. */
+/**
+ * Downloads a file as a blob. Returns `null` if the server reports that the file does not exist.
+ */
 async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
   const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   try {
@@ -219,7 +227,7 @@ async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
     signal?.throwIfAborted();
     if (deadline.aborted) {
       throw new DataError(
-        `${url.href} was not received within ${REQUEST_TIMEOUT_MS / 1000} s: use a faster server, or choose the files.`,
+        `${url.href} was not received within ${REQUEST_TIMEOUT_MS / 1000} s. Use a faster server, or choose the files on this device.`,
         {},
         { cause },
       );

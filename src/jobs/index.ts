@@ -31,17 +31,20 @@ export {
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
 
-/** Characters of a text that the preview shows. */
+/** Number of characters of a text that the preview shows. */
 const BEGINNING = 300;
 
-/** The fields of a job that loading data needs; those that only file formats use are optional. */
+/**
+ * The fields of a job that are needed to load its data. Fields that only some data needs are
+ * optional.
+ */
 type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 
 /**
- * Loads the samples of a job: generated on demand, fetched, or read from the picked files.
+ * Loads the samples of a job. They are generated on demand, fetched, or read from the picked files.
  *
  * @throws DataError if files are missing, cannot be fetched or have another format (the message
- *   says what to do); UsageError if the job does not support its kind of data; the reason of
+ *   says what to do). UsageError if the job does not support its kind of data. The reason of
  *   `signal` if it was aborted.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
@@ -62,7 +65,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
-    // `openShard` loads it after the ranks have agreed.
+    // Such data is loaded by `openShard`, after the ranks have agreed on its facts.
     case 'federated':
       break;
     default:
@@ -79,8 +82,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 }
 
 /**
- * Previews picked files before a run. `problem` reports what is wrong with them, with the job's
- * fields or with its model. A table with a wrong target still has a preview.
+ * Returns a preview of picked files before a run. `problem` says what is wrong with the files, the
+ * job's fields or its model. A table has a preview even if its target is wrong.
  */
 export async function inspectFiles(
   job: JobSpec,

@@ -1,5 +1,6 @@
 /**
- * Count, mean and squared deviations of numbers: computed number by number, and merged from parts.
+ * Computes count, mean and sum of squared deviations of numbers, one number at a time, and merges
+ * those of several parts.
  */
 import type { Moments } from '../spec/dataFacts.ts';
 
@@ -19,8 +20,8 @@ export function addValue(moments: Moments, value: number): void {
 }
 
 /**
- * The moments of all parts together, bit for bit the same for any order of the parts. Source: Chan,
- * Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
+ * Returns the moments of all parts together. The result is the same, bit for bit, for any order of
+ * the parts. Source: Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {
   const filled = parts
@@ -37,7 +38,7 @@ export function mergeMoments(parts: readonly Moments[]): Moments {
   }, filled[0] ?? emptyMoments());
 }
 
-/** The population standard deviation; 0 without numbers. */
+/** Returns the population standard deviation, or 0 without numbers. */
 export function standardDeviation({ count, squares }: Moments): number {
   return count === 0 ? 0 : Math.sqrt(squares / count);
 }

@@ -1,7 +1,10 @@
-/** The split into training and held-out samples, for files that do not define one. */
+/** Splits samples into training and held-out samples, for files that do not define a split. */
 import { mixSeed, permutation } from '../util/rng.ts';
 
-/** Separates the split's random numbers from the job's other random numbers. */
+/**
+ * Mixed into the seed, so that the split does not use the same random numbers as other parts of the
+ * job.
+ */
 const SPLIT_WORD = 0x5e1d;
 
 export interface Split {
@@ -10,8 +13,8 @@ export interface Split {
 }
 
 /**
- * Holds out the last fifth of a seeded permutation of 0 .. n-1, at least one sample. Both parts are
- * sorted. All ranks compute the same split.
+ * Splits 0 .. n-1. The last fifth of a seeded permutation, at least one sample, is held out. Both
+ * parts are sorted. All ranks compute the same split.
  */
 export function trainTestSplit(n: number, seed: number): Split {
   const order = permutation(n, mixSeed(seed, SPLIT_WORD));

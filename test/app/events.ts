@@ -1,4 +1,4 @@
-/** Plausible events for tests of the page. */
+/** Creates realistic engine events for tests of the page. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
@@ -13,7 +13,10 @@ export function member(name: string, ready = true): RosterEntry {
   };
 }
 
-/** A step of 40 ms with 10 ms of communication, 4 ms of them exposed, and 100 samples. */
+/**
+ * Returns the event of a step that took 40 ms and had 100 samples. Communication took 10 ms, of
+ * which 4 ms were exposed.
+ */
 export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> {
   const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
   return {

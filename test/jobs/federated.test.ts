@@ -21,13 +21,13 @@ async function factsOf(texts: readonly string[], fields: Record<string, unknown>
   return (await Promise.all(texts.map((text) => shardOf(text, fields)))).map(({ facts }) => facts);
 }
 
-/** IDX files of images with these labels. */
+/** Returns a pair of IDX files: images, and these labels. */
 const filesOf = (classes: number[]): File[] => [
   new File([imagesFile(classes.length)], 'x-idx3-ubyte'),
   new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
 ];
 
-/** Two pairs of files; the second is held out. */
+/** Returns two pairs of IDX files. The second pair is held out. */
 const pairsOf = (train: number[], held: number[]): File[] => [
   ...filesOf(train),
   new File([imagesFile(held.length)], 't10k-x-idx3-ubyte'),
@@ -36,13 +36,13 @@ const pairsOf = (train: number[], held: number[]): File[] => [
 
 const twelve = (label: number): number[] => Array.from({ length: 12 }, () => label);
 
-/** A table with each row six times. */
+/** Returns a table that contains each row six times. */
 const fruits = (...rows: string[]): string =>
   `size,colour,kind\n${Array.from({ length: 6 }, () => rows)
     .flat()
     .join('\n')}\n`;
 
-/** A table with two numeric classes. */
+/** Returns a table whose target has two numeric classes, written as given. */
 const written = (zero: string, one: string): string =>
   fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
 
@@ -53,7 +53,7 @@ const FRUIT = [
 ];
 
 describe('federated tables', () => {
-  test('are scaled and encoded by the rows of all tabs, even if each tab has one class', async () => {
+  test('are scaled and encoded with the facts of all tabs, even if each tab has only one class', async () => {
     const facts = await factsOf(FRUIT);
     const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([]);
@@ -73,7 +73,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('have the mean and deviation of all numbers, for any order of ranks', async () => {
+  test('are scaled with the mean and deviation of all numbers, which do not depend on the order of ranks', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     const parts = fc.array(fc.array(number, { minLength: 10, maxLength: 20 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
@@ -96,7 +96,7 @@ describe('federated tables', () => {
     );
   });
 
-  test('share no row, no number and no word of fewer than three rows', async () => {
+  test('do not send rows, numbers, or words that fewer than three rows contain', async () => {
     for (const rows of [120, 60]) {
       const people = Array.from(
         { length: rows },
@@ -113,7 +113,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('reject a tab with too many classes without stopping the others', async () => {
+  test('reject a tab with too many classes, and the other tabs continue', async () => {
     const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
     await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
@@ -122,7 +122,7 @@ describe('federated tables', () => {
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
-  test('treat numeric classes as equal in any notation', async () => {
+  test('treat numeric classes as equal if only their notation differs', async () => {
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
     const { facts: agreed } = agreeOn(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
@@ -136,7 +136,7 @@ describe('federated tables', () => {
     expect(new Set(labels)).toEqual(new Set([0, 1]));
   });
 
-  test("need the job's task if some have classes and others amounts", async () => {
+  test('are rejected if some have classes, others have amounts, and the job has no task', async () => {
     const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
     const all = [classes, amounts, classes];
@@ -150,7 +150,7 @@ describe('federated tables', () => {
     });
   });
 
-  test("follow the majority's columns and their kinds; the other tabs are divergent, with a reason", async () => {
+  test('use the columns and kinds that most tabs have, and report the other tabs as divergent, with a reason', async () => {
     const facts = await factsOf([
       ...FRUIT,
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
@@ -158,12 +158,12 @@ describe('federated tables', () => {
     ]);
     const { divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([
-      { rank: 3, why: "its columns are size, kind, but the others' are size, colour, kind" },
-      { rank: 4, why: 'its column "size" contains words, but the others\' contains numbers' },
+      { rank: 3, why: 'its columns are size, kind, but those of the other ranks are size, colour, kind' },
+      { rank: 4, why: 'its column "size" contains words, but for the other ranks it contains numbers' },
     ]);
   });
 
-  test('that join a run keep its inputs and classes: new words are ignored, a new class is rejected', async () => {
+  test('do not change the inputs and classes of a run when they join: new words are ignored, a new class is rejected', async () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
       fruits('1,violet,apple', '3,red,plum'),
@@ -171,7 +171,7 @@ describe('federated tables', () => {
     ]);
     expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, divergent: [] });
     expect(agreeOn([strange!], agreed, jobOf()).divergent).toEqual([
-      { rank: 0, why: 'its column "kind" has the class "quince", which the run does not know' },
+      { rank: 0, why: 'its column "kind" has the class "quince", but the run does not have this class' },
     ]);
     const { train } = await (await shardOf(fruits('1,violet,apple', '1,violet,plum'))).load(agreed);
     const inputs = new Float32Array(6);
@@ -179,14 +179,14 @@ describe('federated tables', () => {
     expect([...inputs.subarray(2)]).toEqual([0, 0, 0, 0]);
   });
 
-  test('are rejected if all have the same class or one is damaged', async () => {
+  test('are rejected if all rows have the same class, or if a table is damaged', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
       'The tables of all tabs: column "kind" has the same value in every row',
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
     await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow(
-      '1 row is too few for training and testing: each tab needs 10',
+      '1 row is too few for training and evaluation. Each tab needs at least 10',
     );
     await expect(shardOf(fruits('1,red,', '2,red,'))).rejects.toThrow('0 rows are too few');
     await expect(shardOf(FRUIT[0]!, { target: 'weight' })).rejects.toThrow('there is no column "weight"');
@@ -215,7 +215,7 @@ describe('federated images', () => {
     expect(labels[0]).toBe(1);
   });
 
-  test('allow a held-out class that another tab trains on, and reject one that no tab trains on', async () => {
+  test('may have a held-out class only if some tab trains on this class', async () => {
     const shards = await Promise.all(
       [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
         samplesOf(job, files),
@@ -227,12 +227,16 @@ describe('federated images', () => {
       job,
     );
     expect(facts).toMatchObject({ classes: ['2', '7'] });
-    expect(divergent).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
+    expect(divergent).toEqual([
+      { rank: 2, why: 'it has held-out samples of the class "9", but the run does not have this class' },
+    ]);
   });
 
-  test('are rejected if all have the same class', async () => {
+  test('are rejected if all images have the same class', async () => {
     const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
-    expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: there are 1 different labels');
+    expect(() => agreeOn([facts, facts], null, job)).toThrow(
+      'The images of all tabs: the number of different labels is 1',
+    );
   });
 });
 
@@ -241,7 +245,7 @@ describe('federated texts', () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
 
-  test('have a token for every character of all tabs, and a common bigram loss', async () => {
+  test('have a token for every character of all tabs, and a single bigram loss for all tabs', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
     const { facts: agreed, divergent } = agreeOn(facts, null, job);
@@ -258,7 +262,7 @@ describe('federated texts', () => {
     expect(bigramLoss).toBeLessThan(Math.max(...losses));
   });
 
-  test('reject a later text with unknown characters, which are named, and byte pairs', async () => {
+  test('reject byte pairs, and a later text with unknown characters, which the error lists', async () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );

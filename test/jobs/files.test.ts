@@ -1,4 +1,4 @@
-/** Jobs on users' data: picked files, or files of a server. */
+/** Tests of jobs whose data is in files that the user picked or in files on a server. */
 import * as tf from '@tensorflow/tfjs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -58,7 +58,7 @@ test('reads images from a folder with an index', async () => {
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });
 
-test('previews picked files, and reports problems of files and of the target', async () => {
+test('previews picked files, and reports problems of the files and of the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
   expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
@@ -87,14 +87,14 @@ const model = (inputs: number, units: number, activation = 'linear') => ({
 
 async function problemOf(fields: Record<string, unknown>, file: File): Promise<string | null> {
   const { preview, problem } = await inspectFiles(parseJob({ data: { kind: 'files' }, ...fields }), [file]);
-  // The preview is available in spite of the problem.
+  // There is a preview although there is a problem.
   expect(preview).not.toBeNull();
   return problem;
 }
 
-test('reports custom layers that do not fit the files before training', async () => {
+test('reports before training that custom layers do not fit the files', async () => {
   const table = new File(['rooms,age,kind\n', '1,old,a\n2,new,b\n3,,a\n,old,b\n'.repeat(2)], 'a.csv');
-  // Rooms, whether they are missing, new, old.
+  // The four inputs: rooms, whether rooms are missing, "new", "old".
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
   expect(await problemOf({ job: 'table', model: model(3, 2) }, table)).toBe(
     'model.config.layers[0].config.batch_input_shape: the model needs samples of [3], but the samples are [1, 1, 4], or [4] in one row.',
@@ -102,7 +102,7 @@ test('reports custom layers that do not fit the files before training', async ()
   expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
   const amounts = new File([houses], 'houses.csv');
   expect(await problemOf({ job: 'table', model: model(1, 1) }, amounts)).toBeNull();
-  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/remove the softmax/);
+  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/Remove the softmax/);
   expect(await problemOf({ job: 'table', model: model(1, 2) }, amounts)).toContain('the samples have an amount: [1].');
   const x = npyFile([4, 2], [1, 2, 3, 4, 5, 6, 7, 8]);
   const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });
@@ -111,7 +111,7 @@ test('reports custom layers that do not fit the files before training', async ()
   expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
-test('trains on amounts by squared error, and reports metrics in their unit', async () => {
+test('trains on amounts with squared error, and reports metrics in the unit of the amounts', async () => {
   await tf.setBackend('cpu');
   const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
@@ -125,7 +125,7 @@ test('trains on amounts by squared error, and reports metrics in their unit', as
   const inputs = new Float32Array(3);
   const amounts = new Float32Array(3);
   await data.test.read([0, 1, 2], inputs, amounts);
-  // The model's two layers, computed by hand.
+  // The outputs of the model's two layers are computed by hand.
   const [kernel1, bias1, kernel2, bias2] = (task.model as tf.Variable[]).map((variable) => variable.dataSync());
   const expected = Array.from(inputs, (x, i) => {
     const hidden = Array.from(kernel1!, (weight, k) => Math.max(0, weight * x + bias1![k]!));
@@ -136,7 +136,7 @@ test('trains on amounts by squared error, and reports metrics in their unit', as
   task.dispose();
 });
 
-test('previews a picked text by its tokens, and reports its problems', async () => {
+test('previews a picked text with its number of tokens, and reports its problems', async () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);

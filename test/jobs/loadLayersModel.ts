@@ -1,4 +1,4 @@
-/** A model as TensorFlow.js loads it from what a file of it says. */
+/** Loads a model with TensorFlow.js from the contents of a model file. */
 import * as tf from '@tensorflow/tfjs';
 import type { JobModel } from '../../src/jobs/index.ts';
 

@@ -9,9 +9,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/**
- * Training of one rank without the engine: jobs, optimizer and cursor together.
- */
+/** Trains one rank without the engine, to test jobs, optimizer and cursor together. */
 test('an mlp learns the synthetic digits', async () => {
   const job = DEFAULT_JOB;
   const globalBatch = 128;

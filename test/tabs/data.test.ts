@@ -130,7 +130,10 @@ test('two tabs train on their own CSV files, none of which has all classes', asy
     {},
   );
   await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
-  await tab.page.getByRole('alert').getByText('1 row is too few for training and testing: each tab needs 10').waitFor();
+  await tab.page
+    .getByRole('alert')
+    .getByText('1 row is too few for training and evaluation. Each tab needs at least 10')
+    .waitFor();
   await tab.page.getByText('They stay in this tab, and only this tab trains on them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');
@@ -174,7 +177,8 @@ test('two tabs train on a pair of IDX files', async () => {
   const [result] = await train(2, {
     job: { job: 'images', model: 'cnn' },
     bad: { 'a-images-idx3-ubyte': images.subarray(0, 300) },
-    sentence: 'ends too early: 40 x 4 x 4 of u1 from byte 16 on end at byte 656, but the file ends at byte 300',
+    sentence:
+      'ends too early: 40 x 4 x 4 elements of type u1 start at byte 16 and must end at byte 656, but the file ends at byte 300',
     good: {
       'a-images-idx3-ubyte': images,
       'a-labels-idx1-ubyte': idxFile(
@@ -201,7 +205,7 @@ test('two tabs train on an npz file of features', async () => {
     job: { job: 'images' },
     bad: { 'set.npz': zipFile({ 'x.npy': x.subarray(0, 200), 'y.npy': y }) },
     sentence:
-      'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, but the file ends at byte 200',
+      'set.npz: x.npy ends too early: an array of shape (40, 2) and type f4 starts at byte 128 and must end at byte 448, but the file ends at byte 200',
     good: { 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) },
     seen: '2 numbers each.',
   });

@@ -2,15 +2,18 @@
  * Handwriting styles of the digits 0 .. 9, each a list of pen strokes.
  *
  * A stroke is a list of points x, y, x, y, ... on a smooth curve (Catmull-Rom, see pen.ts). A point
- * that occurs twice in a row is a corner. y goes down from 0 to 1; x goes from 0 to about 0.7, the
- * width of a digit of height 1.
+ * that occurs twice in a row is a corner. y is 0 at the top and 1 at the bottom. x is 0 at the left
+ * and about 0.7 at the right, because a digit of height 1 is about 0.7 wide.
  */
 export type Stroke = readonly number[];
 export type Style = readonly Stroke[];
 
-/** `STYLES[digit]`: the styles of a digit. The first ones are more common (see `pickStyle`). */
+/**
+ * `STYLES[digit]` lists the styles of a digit. Earlier styles are more common (see `pickStyle`).
+ */
 export const STYLES: readonly (readonly Style[])[] = [
-  // 0: an oval, closed at the top; open to the right; with an overlapping start.
+  // 0: an oval that is closed at the top; an oval that is open to the right; an oval whose end
+  // overlaps its start.
   [
     [[0.38, 0.02, 0.15, 0.13, 0.05, 0.46, 0.12, 0.84, 0.34, 0.98, 0.56, 0.86, 0.65, 0.5, 0.56, 0.13, 0.36, 0.02]],
     [
@@ -26,7 +29,7 @@ export const STYLES: readonly (readonly Style[])[] = [
       ],
     ],
   ],
-  // 1: a bar; with a flag; with flag and foot.
+  // 1: a bar; a bar with a flag; a bar with a flag and a foot.
   [
     [[0.37, 0, 0.35, 0.5, 0.34, 1]],
     [[0.16, 0.24, 0.3, 0.13, 0.4, 0.01, 0.4, 0.01, 0.38, 0.5, 0.37, 1]],
@@ -35,7 +38,8 @@ export const STYLES: readonly (readonly Style[])[] = [
       [0.12, 0.98, 0.36, 0.98, 0.6, 0.97],
     ],
   ],
-  // 2: a sharp heel and a flat foot; a loop for a heel; a round heel and a rising foot.
+  // 2: a sharp corner and a flat foot; a loop instead of the corner; a round corner and a rising
+  // foot.
   [
     [
       [
@@ -51,7 +55,7 @@ export const STYLES: readonly (readonly Style[])[] = [
     ],
     [[0.12, 0.14, 0.34, 0.02, 0.54, 0.12, 0.55, 0.36, 0.34, 0.66, 0.12, 0.88, 0.12, 0.96, 0.34, 0.94, 0.66, 0.86]],
   ],
-  // 3: two bows; a flat top; bows around a small loop.
+  // 3: two bows; a flat top and a bow; two bows with a small loop between them.
   [
     [
       [
@@ -72,7 +76,7 @@ export const STYLES: readonly (readonly Style[])[] = [
       ],
     ],
   ],
-  // 4: open, with a corner; closed, in one slope; open and round.
+  // 4: open at the top, with a corner; closed at the top, with a slope; open at the top and round.
   [
     [
       [0.16, 0.04, 0.12, 0.3, 0.06, 0.56, 0.06, 0.56, 0.36, 0.55, 0.66, 0.54],
@@ -87,7 +91,7 @@ export const STYLES: readonly (readonly Style[])[] = [
       [0.58, 0.02, 0.55, 0.4, 0.5, 1],
     ],
   ],
-  // 5: the roof as a second stroke; all in one; soft as an s.
+  // 5: the top bar as a second stroke; a single stroke; a single smooth stroke like an s.
   [
     [
       [0.18, 0.05, 0.12, 0.43, 0.12, 0.43, 0.36, 0.38, 0.58, 0.52, 0.58, 0.82, 0.34, 0.98, 0.06, 0.89],
@@ -117,7 +121,7 @@ export const STYLES: readonly (readonly Style[])[] = [
       ],
     ],
   ],
-  // 7: an angle; with a bar across the stem; a serif and a curved stem.
+  // 7: an angle; an angle with a bar across the stem; an angle with a serif and a curved stem.
   [
     [[0.07, 0.06, 0.35, 0.06, 0.63, 0.05, 0.63, 0.05, 0.44, 0.5, 0.28, 1]],
     [
@@ -126,7 +130,8 @@ export const STYLES: readonly (readonly Style[])[] = [
     ],
     [[0.08, 0.22, 0.11, 0.07, 0.11, 0.07, 0.36, 0.09, 0.62, 0.05, 0.62, 0.05, 0.44, 0.32, 0.34, 0.64, 0.33, 1]],
   ],
-  // 8: one stroke from the upper right; two rings; one stroke from the crossing.
+  // 8: one stroke that starts at the upper right; two rings; one stroke that starts at the
+  // crossing.
   [
     [
       [
@@ -145,7 +150,7 @@ export const STYLES: readonly (readonly Style[])[] = [
       ],
     ],
   ],
-  // 9: a ring on a straight stem; a curled tail; a slanted stem that starts the ring.
+  // 9: a ring on a straight stem; a ring with a curled tail; a ring that starts at a slanted stem.
   [
     [
       [

@@ -4,14 +4,14 @@
  */
 
 /**
- * Line segments per curve span: at digit size their corners deviate by less than a tenth of a
- * pixel.
+ * Number of line segments that replace the curve between two points. For a digit of usual size,
+ * they deviate from the curve by less than a tenth of a pixel.
  */
 const LINES_PER_SPAN = 5;
 
 /**
- * The smooth curve through `points` (x, y, x, y, ...) as a polyline of the same layout: uniform
- * Catmull-Rom, with a corner at a point that occurs twice in a row.
+ * Returns the smooth curve through `points` (x, y, x, y, ...) as a polyline, in the same layout.
+ * The curve is a uniform Catmull-Rom spline. A point that occurs twice in a row is a corner.
  */
 export function smoothLine(points: ArrayLike<number>): number[] {
   const last = points.length / 2 - 1;
@@ -42,10 +42,15 @@ export function smoothLine(points: ArrayLike<number>): number[] {
   return out;
 }
 
-/** A square raster of floats; 0 is blank. Pixel (x, y) has its centre at (x + 0.5, y + 0.5). */
+/**
+ * A square raster of floats; 0 means no ink. The centre of pixel (x, y) is at (x + 0.5, y + 0.5).
+ */
 export class Raster {
   readonly side: number;
-  /** Signed distance of each pixel's centre to the edge of the ink, in pixels; negative outside. */
+  /**
+   * Distance of each pixel's centre from the edge of the ink, in pixels. It is negative outside the
+   * ink.
+   */
   readonly #depth: Float64Array;
 
   constructor(side: number) {
@@ -97,7 +102,8 @@ export class Raster {
   }
 
   /**
-   * Ink at a pixel index, 0 .. 1: 1 from half a pixel inside the line, 0 from half a pixel outside.
+   * Returns the amount of ink of a pixel: 1 if its centre is at least half a pixel inside a line, 0
+   * if at least half a pixel outside, and linear between.
    */
   coverage(pixel: number): number {
     return Math.min(1, Math.max(0, this.#depth[pixel]! + 0.5));

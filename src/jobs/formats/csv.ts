@@ -1,7 +1,7 @@
 /**
- * Reader for CSV files of any size: one pass finds where records begin, then any row is read by its
- * number. Records are separated by line ends outside of quotes; Papa Parse parses records with
- * quotes.
+ * Reader for CSV files of any size. A first pass finds where each record begins. After it, any row
+ * can be read by its index. A line end that is not inside quotes ends a record. Papa Parse parses
+ * records with quotes.
  *
  * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
  * any line ends.
@@ -13,47 +13,55 @@ import { isHeader } from './csvHeader.ts';
 import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
-/** Bytes per scan step. */
+/** Number of bytes that are read at a time. */
 const CHUNK_BYTES = 1024 * 1024;
-/** Longest record; a longer one is caused by a quote that was never closed. */
+/**
+ * Maximum length of a record. A longer record is usually the result of a quote that was never
+ * closed.
+ */
 const MAX_RECORD_BYTES = 1024 * 1024;
 /** Number of lines used to detect the separator. */
 const GUESS_LINES = 20;
-/** Number of lines that the first line is compared with, to detect a header. */
+/** To detect a header, the first line is compared with this number of lines below it. */
 const HEADER_LINES = 1000;
 const SEPARATORS = [',', ';', '\t', '|'];
 const BOM = [0xef, 0xbb, 0xbf];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
-/** Formats that people mistake for CSV: their first bytes, and what to do. */
+/**
+ * Formats that users may mistake for CSV: the first bytes of such a file, and what the user should
+ * do.
+ */
 const OTHERS: [start: number[], advice: string][] = [
-  [[0x50, 0x4b, 0x03, 0x04], 'a zip file or a workbook: export the sheet as CSV'],
-  [[0xff, 0xfe], 'UTF-16: save it as UTF-8'],
-  [[0xfe, 0xff], 'UTF-16: save it as UTF-8'],
+  [[0x50, 0x4b, 0x03, 0x04], 'a zip file or an Excel workbook. Export the sheet as CSV'],
+  [[0xff, 0xfe], 'UTF-16 text. Save it as UTF-8'],
+  [[0xfe, 0xff], 'UTF-16 text. Save it as UTF-8'],
   [[0x1f, 0x8b], 'gzip: unpack it'],
 ];
 
 /**
- * Receives one row. @param line line in the file, from 1, where the record begins; `offset` is its
- * byte.
+ * A function that receives one row.
+ *
+ * @param line number of the line, from 1, at which the record begins.
+ * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
 
 interface CsvRecord {
   fields: string[];
-  /** Position of its first byte. */
+  /** Number of the line at which the record begins, and position of its first byte in the file. */
   line: number;
   offset: number;
 }
 
 export class CsvFile {
   readonly name: string;
-  /** Names from the first line; without a header, columns are numbered from 1. */
+  /** Names from the first line. If it is not a header, the names are "column 1", "column 2", ... */
   readonly columns: readonly string[];
   readonly hasHeader: boolean;
   readonly separator: string;
   readonly #file: PartialFile;
-  /** Offsets of the rows, and the end of the last row. */
+  /** Offset of each row in the file, followed by the end of the last row. */
   #offsets: Float64Array<ArrayBuffer> = new Float64Array(1024);
   #rows = 0;
 
@@ -66,19 +74,19 @@ export class CsvFile {
   }
 
   /**
-   * Reads the column names, then the whole file once.
+   * Reads the column names, then all rows.
    *
-   * @param begin receives the column names before any row, and returns the function that receives
-   *   the rows.
+   * @param begin is called with the column names before the first row. It returns the function
+   *   that receives the rows.
    * @throws (rejects) DataError, with the line, if the file is not CSV, records have different
-   *   numbers of fields, or a quote is not closed; whatever `visit` throws.
+   *   numbers of fields, or a quote is not closed. What `visit` throws is passed on.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
     const head = await file.read(0, CHUNK_BYTES);
     for (const [start, advice] of OTHERS) {
       if (start.every((byte, i) => head[i] === byte)) {
-        throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, which is ${advice}.`);
+        throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, like ${advice}.`);
       }
     }
     const { separator, records } = guess(name, head, head.length === file.size);
@@ -100,7 +108,7 @@ export class CsvFile {
     return this.#rows;
   }
 
-  /** The fields of one row. */
+  /** Returns the fields of one row. */
   async row(index: number): Promise<string[]> {
     const bytes = await this.#file.read(this.#offsets[index]!, this.#offsets[index + 1]!);
     let end = bytes.length;
@@ -108,7 +116,7 @@ export class CsvFile {
     return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.separator).fields;
   }
 
-  /** Reads all rows, in order. */
+  /** Reads all rows in order, and calls `visit` with each. */
   async scan(visit: Visit): Promise<void> {
     let row = this.hasHeader ? -1 : 0;
     for await (const records of recordsOf(this.#file, this.separator)) {
@@ -116,9 +124,9 @@ export class CsvFile {
         if (fields.length !== this.columns.length) {
           const found = fields.length === 1 ? '1 field' : `${fields.length} fields`;
           const isSecond = row === (this.hasHeader ? 0 : 1);
-          const advice = `${isSecond ? 'If line 1 is neither a header nor data, remove it; otherwise correct this line' : 'Correct the line'}; a field`;
+          const advice = `${isSecond ? 'If line 1 is neither a header nor data, remove it. Otherwise correct this line' : 'Correct the line'}. A field`;
           throw new DataError(
-            `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} that contains a separator needs quotes.`,
+            `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} that contains the separator must be in quotes.`,
           );
         }
         if (row >= 0) visit(fields, row, line, offset);
@@ -144,7 +152,7 @@ function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean):
   const twice = names.find((one, i) => names.indexOf(one) !== i);
   if (twice !== undefined) {
     throw new DataError(
-      `${name}, line ${line}: two columns are named ${JSON.stringify(twice)}. Rename one of them; if line ${line} is data, add a line with column names above it.`,
+      `${name}, line ${line}: two columns are named ${JSON.stringify(twice)}. Rename one of them. If line ${line} is data, add a line with column names above it.`,
     );
   }
   return names;
@@ -152,14 +160,15 @@ function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean):
 
 interface Guess {
   separator: string;
-  /** The records in the first bytes of the file. */
+  /** The complete records in the first bytes of the file. */
   records: CsvRecord[];
 }
 
 /**
- * Detects the separator. It prefers the one with which most records have as many fields as the
- * first; then one with which quotes are well-formed; then the one with most numbers, because a file
- * with decimal commas can also be split at its commas.
+ * Detects the separator. The best separator is the one with which most records have as many fields
+ * as the first record. Of equal separators, one with which all quotes are well-formed is better. If
+ * separators are still equal, the one that gives most numbers is best, because a file with decimal
+ * commas could also be split at its commas.
  *
  * @param head the file's first bytes.
  */
@@ -176,7 +185,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
       return { separator, records, score };
     },
   );
-  // Array.sort is stable: of equal candidates the first wins.
+  // Array.sort is stable, so the first of several equal candidates is chosen.
   const [best] = found.sort((a, b) => {
     const at = a.score.findIndex((one, i) => one !== b.score[i]);
     return at === -1 ? 0 : b.score[at]! - a.score[at]!;
@@ -184,7 +193,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
   return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole).records };
 }
 
-/** The records in a file's first bytes, up to the first record with malformed quotes. */
+/** Returns the records in a file's first bytes, up to the first record with malformed quotes. */
 function recordsIn(
   name: string,
   head: Uint8Array,
@@ -217,18 +226,18 @@ async function* recordsOf(file: PartialFile, separator: string): AsyncGenerator<
 }
 
 /**
- * States of the parser: at the start of a field, in an unquoted field, inside quotes, after a
+ * States of the parser: at the start of a field, in a field without quotes, inside quotes, after a
  * closing quote.
  */
 const [START, PLAIN, QUOTED, CLOSED] = [0, 1, 2, 3];
 
-/** Splits bytes into records. */
+/** Splits the bytes of a file, which it receives in chunks, into records. */
 class Splitter {
   readonly #name: string;
   readonly #separator: string;
   readonly #separatorByte: number;
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  /** Bytes of an incomplete record. */
+  /** The bytes after the last complete record. */
   #rest = new Uint8Array(0);
   /** Offset of `#rest` in the file. */
   #offset = 0;
@@ -245,7 +254,12 @@ class Splitter {
     this.#separatorByte = separator.charCodeAt(0);
   }
 
-  /** Adds bytes. @param records receives the records that end in this chunk. */
+  /**
+   * Adds bytes.
+   *
+   * @param records an array to which the records that end in this chunk are appended; it is
+   *   returned.
+   */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
     const bytes = new Uint8Array(this.#rest.length + chunk.length);
     bytes.set(this.#rest);
@@ -255,7 +269,7 @@ class Splitter {
     for (let at = Math.max(start, this.#rest.length); at < bytes.length; at++) {
       const byte = bytes[at]!;
       const isEnd = byte === LF || byte === CR;
-      // CR LF is one line end, counted at the CR.
+      // CR LF is one line end. The line is counted at the CR.
       if (isEnd && !(byte === LF && this.#wasCr)) this.#line++;
       this.#wasCr = byte === CR;
       if (this.#place === QUOTED) {
@@ -266,7 +280,8 @@ class Splitter {
       } else if (byte === this.#separatorByte) {
         this.#place = START;
       } else if (byte === QUOTE && this.#place !== PLAIN) {
-        // A quote at the start opens a field; one right after a closing quote is an escaped quote.
+        // A quote at the start of a field opens it. A quote right after a closing quote is an
+        // escaped quote.
         this.#place = QUOTED;
         this.#hasQuotes = true;
       } else {
@@ -320,7 +335,7 @@ class Splitter {
   }
 }
 
-/** Splits a record into fields; `problem` describes malformed quotes. */
+/** Splits a record into fields. If its quotes are malformed, `problem` describes the error. */
 function fieldsOf(
   record: string,
   delimiter: string,

@@ -1,21 +1,22 @@
 /** Detects whether the first record of a table holds column names or data. */
 import { isMarker, isNumber } from './numbers.ts';
 
-/** Consecutive whole numbers are column names if they start in this range of years, or at 0. */
+/** Consecutive integers are column names if the first one is 0 or a year in this range. */
 const YEARS = [1900, 2100] as const;
 
 /**
- * The evidence of one field of the first record. `name`: a word above numbers. `value`: a word that
- * also occurs below. `unlike`: a word that does not occur below, where each word occurs at least
- * twice on average.
+ * What one field of the first record suggests. `name`: the field is a word and the column contains
+ * numbers, so it is a header. `value`: the word also occurs below, so it is data. `unlike`: the
+ * word does not occur below, although words of this column occur at least twice on average, so it
+ * may be a header.
  */
 type Sign = 'name' | 'value' | 'unlike';
 
 /**
- * Whether the first record is a header. If the rows below give no evidence, a record with a number
- * in it is data.
+ * Returns whether the first record is a header. If a comparison with the rows below does not decide
+ * this, a record that contains a number is data.
  *
- * @param below the first rows below it; without rows, a record of words is a header.
+ * @param below the first rows below the record. If there are none, a record of words is a header.
  */
 export function isHeader(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const fields = first.map((field) => field.trim());
@@ -30,7 +31,7 @@ export function isHeader(first: readonly string[], below: readonly (readonly str
   if (count('name') > 0 && (numbers.length === 0 || count('value') === 0)) return true;
   if (count('value') > count('unlike')) return false;
   if (numbers.length === 0 || countUp(numbers)) return true;
-  // Numbers such as years may be names; measurements are not.
+  // Numbers such as years may be column names. Measurements are not column names.
   const isNamelike = numbers.every((one) => /^\d+$/.test(one)) && new Set(numbers).size === numbers.length;
   return isNamelike && count('unlike') > count('value');
 }
@@ -39,7 +40,7 @@ function signOf(field: string, below: readonly string[]): Sign | null {
   if (!isFilled(field) || isNumber(field)) return null;
   const values = below.filter(isFilled);
   if (values.length === 0) return null;
-  // A field that starts with a digit is a misspelt number, which is reported later.
+  // A field that starts with a digit is a misspelt number and no name. It is reported later.
   if (values.every(isNumber)) return /^[\p{L}_]/u.test(field) ? 'name' : null;
   if (values.includes(field)) return 'value';
   return values.length >= 2 * new Set(values).size ? 'unlike' : null;
@@ -50,8 +51,8 @@ function isFilled(field: string): boolean {
 }
 
 /**
- * Whether the numbers are consecutive years, or 0, 1, 2, ..., by which programs number unnamed
- * columns.
+ * Returns whether the numbers are consecutive years or 0, 1, 2, ... Programs number unnamed columns
+ * in this way.
  */
 function countUp(numbers: readonly string[]): boolean {
   const [first] = numbers;

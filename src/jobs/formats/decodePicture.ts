@@ -1,6 +1,6 @@
 /**
- * Decodes pictures with the browser, cropped to a square and scaled to one size. Browsers decode
- * and scale slightly differently, so pixels may differ between machines.
+ * Decodes pictures with the browser. They are cropped to a square and scaled to a given size.
+ * Browsers decode and scale slightly differently, so pixels may differ between machines.
  */
 import { DataError } from '../../util/errors.ts';
 
@@ -14,19 +14,19 @@ export interface PictureSize {
   channels: 1 | 3;
 }
 
-/** Returns pixels row by row, [side, side, channels], 0 .. 255. */
+/** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
 
-/** Whether the file's name is that of a picture. */
+/** Returns whether the file name ends like that of a picture. */
 export function isPicture(name: string): boolean {
   return PICTURE.test(name);
 }
 
 /**
- * The central square of the picture; transparent pixels become white.
+ * Returns the central square of the picture. Transparent pixels become white.
  *
- * @throws (rejects) DataError, naming the file, if it is damaged or of a format that this browser
- *   does not support.
+ * @throws (rejects) DataError with the file's name if the file is damaged or this browser does
+ *   not support its format.
  */
 export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
   let bitmap: ImageBitmap;
@@ -34,7 +34,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
     bitmap = await createImageBitmap(blob);
   } catch (cause) {
     throw new DataError(
-      `${name} (${blob.size} bytes) cannot be decoded: it is damaged or not a picture. Replace or remove it.`,
+      `${name} (${blob.size} bytes) cannot be decoded. It is damaged, not a picture, or in a format that this browser does not support. Replace or remove it.`,
       {},
       { cause },
     );
@@ -51,7 +51,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
   const pixels = new Uint8Array(side * side * channels);
   for (let at = 0; at < side * side; at++) {
     const [red, green, blue] = [data[4 * at]!, data[4 * at + 1]!, data[4 * at + 2]!];
-    // Rec. 601 luma, in integers.
+    // Grey is the luma of Rec. 601, computed with integers.
     if (channels === 1) pixels[at] = (299 * red + 587 * green + 114 * blue + 500) / 1000;
     else pixels.set([red, green, blue], 3 * at);
   }

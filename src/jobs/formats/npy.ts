@@ -1,6 +1,6 @@
 /**
- * Reader for npy, NumPy's array format, versions 1 to 3: a magic string, a header as a Python
- * dictionary, the elements.
+ * Reader for npy, NumPy's array format, versions 1 to 3: a magic string, a header in the syntax of
+ * a Python dictionary, then the elements.
  *
  * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
@@ -11,9 +11,12 @@ import { PartialFile } from './partialFile.ts';
 
 /** \x93NUMPY */
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
-/** Longest header. Longer ones describe records with many fields, which are not supported. */
+/**
+ * Maximum length of a header. A longer header describes records with many fields, which are not
+ * supported.
+ */
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Largest array in Fortran order, which is converted to C order in memory. */
+/** Maximum size of an array in Fortran order. Such an array is converted to C order in memory. */
 const MAX_FORTRAN_BYTES = 512 * 1024 * 1024;
 
 interface Header {
@@ -26,11 +29,11 @@ interface Header {
 }
 
 /**
- * Opens an npy file; its elements are read on demand.
+ * Opens an npy file. Its elements are read on demand.
  *
  * @param name the file's name in errors.
  * @throws (rejects) DataError, with the byte, if the file is not npy, has an unsupported element
- *   type, or has another length than its header states.
+ *   type, or its length differs from the length that its header defines.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);
@@ -39,15 +42,15 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const bytes = sizeOf(shape) * bytesOf(type);
   if (file.size !== offset + bytes) {
     throw new DataError(
-      `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: (${shape.join(', ')}) of ` +
-        `${type} from byte ${offset} on end at byte ${offset + bytes}, but the file ends at byte ${file.size}. Save it again.`,
+      `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: an array of shape (${shape.join(', ')}) and type ` +
+        `${type} starts at byte ${offset} and must end at byte ${offset + bytes}, but the file ends at byte ${file.size}. Save it again.`,
     );
   }
   if (shape.length < 2 || !isFortran) return new StoredArray(file, { shape, type, isLittleEndian, offset });
   if (bytes > MAX_FORTRAN_BYTES) {
     throw new DataError(
-      `${name} has ${bytes} bytes in Fortran order, but at most ${MAX_FORTRAN_BYTES} are supported: save ` +
-        'numpy.ascontiguousarray of it.',
+      `${name} has ${bytes} bytes in Fortran order, but at most ${MAX_FORTRAN_BYTES} are supported. Save the result of ` +
+        'numpy.ascontiguousarray instead.',
     );
   }
   const rows = rowsOf(await file.read(offset, offset + bytes), shape, bytesOf(type));
@@ -83,7 +86,7 @@ async function readHeader(file: PartialFile): Promise<Header> {
   return { ...parseHeader(name, start, text), offset };
 }
 
-/** `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }` */
+/** Parses a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`. */
 function parseHeader(name: string, start: number, text: string): Omit<Header, 'offset'> {
   const fail = (what: string): never => {
     throw new DataError(`${name}: the header at byte ${start} ${what}.`);
@@ -92,17 +95,15 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
   const order = /'fortran_order'\s*:\s*(True|False)/.exec(text)?.[1];
   const sides = /'shape'\s*:\s*\(([\d,\s]*)\)/.exec(text)?.[1];
   if (descr === undefined && /'descr'\s*:\s*\[/.test(text)) {
-    return fail('describes records with fields, but plain numbers are needed: save one field, or a CSV file');
+    return fail('describes records with fields, but plain numbers are needed. Save one field, or save a CSV file');
   }
   if (descr === undefined || order === undefined || sides === undefined) {
-    return fail(
-      `does not state type, order and shape: it is ${JSON.stringify(text.slice(0, 80))}. Save the array again`,
-    );
+    return fail(`does not contain type, order and shape: ${JSON.stringify(text.slice(0, 80))}. Save the array again`);
   }
   const type = ELEMENT_TYPES.find((known) => known === descr.slice(1));
   if (type === undefined || !'<>|='.includes(descr[0]!)) {
     return fail(
-      `has type ${JSON.stringify(descr)}, but only ${ELEMENT_TYPES.join(', ')} are supported: convert the array with astype`,
+      `has type ${JSON.stringify(descr)}, but only ${ELEMENT_TYPES.join(', ')} are supported. Convert the array with astype`,
     );
   }
   const shape = sides
@@ -110,7 +111,7 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
     .map((side) => side.trim())
     .filter((side) => side !== '')
     .map(Number);
-  if (!shape.every(Number.isSafeInteger)) return fail(`has shape (${sides}), which is too large`);
+  if (!shape.every(Number.isSafeInteger)) return fail(`has shape (${sides}). This shape is too large`);
   return { type, isLittleEndian: descr[0] !== '>', isFortran: order === 'True', shape };
 }
 

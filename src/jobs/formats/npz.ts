@@ -1,6 +1,6 @@
 /**
- * Reader for npz: named NumPy arrays in a zip file. From uncompressed files (`numpy.savez`), rows
- * are read on demand.
+ * Reader for npz: named NumPy arrays in a zip file. If the zip file is not compressed
+ * (`numpy.savez`), rows are read on demand.
  */
 import type { StoredArray } from './storedArray.ts';
 import { openNpy } from './npy.ts';
@@ -12,15 +12,16 @@ interface NpzFile {
   /**
    * Opens one array.
    *
-   * @param name one of the names.
+   * @param name one of `names`.
    * @throws (rejects) DataError, with the byte, if the array is damaged or not supported.
    */
   open: (name: string) => Promise<StoredArray>;
 }
 
 /**
- * Opens an npz file. @throws (rejects) DataError, with the byte, if it is not a zip file, or a
- * damaged one.
+ * Opens an npz file.
+ *
+ * @throws (rejects) DataError, with the byte, if it is not a zip file or is damaged.
  */
 export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
   const entries = new Map(

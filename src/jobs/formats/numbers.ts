@@ -1,20 +1,27 @@
 /**
- * Numbers in text fields, as written by programs and spreadsheets: with a decimal point or a
- * decimal comma, and the other mark as the thousands separator.
+ * Parses numbers in text fields, as programs and spreadsheets write them. The decimal mark is a
+ * point or a comma; the other character may separate thousands.
  */
 import type { DecimalMark } from '../../spec/preview.ts';
 
-/** A group before a thousands separator never starts with a zero, so 0,125 has a decimal comma. */
+/**
+ * A number with thousands separators never starts with a zero, so the comma of 0,125 is a decimal
+ * comma.
+ */
 const PATTERNS: Record<DecimalMark, RegExp> = {
   point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?)(e[+-]?\d+)?$/i,
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
 
-/** Different decimal numbers with at most this many digits are different as float64. */
+/**
+ * Decimal numbers with at most this number of digits stay different when they are converted to
+ * float64.
+ */
 const EXACT_DIGITS = 15;
 
 /**
- * The number in a field; `null` if the field is not a number or the number overflows to infinity.
+ * Returns the number in a field, or `null` if the field is not a number or the number overflows to
+ * infinity.
  */
 export function numberOf(field: string, mark: DecimalMark): number | null {
   const text = field.trim();
@@ -24,8 +31,8 @@ export function numberOf(field: string, mark: DecimalMark): number | null {
 }
 
 /**
- * The canonical name of a number: the same for 1 and 1.0; for numbers with more digits than a
- * float64 holds, their digits.
+ * Returns the same text for all notations of a number, such as 1 and 1.0. For a number with more
+ * digits than a float64 can represent, the text contains all its digits.
  */
 export function nameOfNumber(field: string, mark: DecimalMark): string {
   const text = plain(field.trim(), mark);
@@ -34,25 +41,25 @@ export function nameOfNumber(field: string, mark: DecimalMark): string {
   return digits.replace(/^0+/, '').length <= EXACT_DIGITS ? String(Number(text)) : text;
 }
 
-/** Removes thousands separators and uses a decimal point. */
+/** Removes thousands separators and replaces a decimal comma with a point. */
 function plain(text: string, mark: DecimalMark): string {
   return mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.');
 }
 
-/** Whether a field holds a number, with either decimal mark. */
+/** Returns whether a field is a number, with a decimal point or a decimal comma. */
 export function isNumber(field: string): boolean {
   return numberOf(field, 'point') !== null || numberOf(field, 'comma') !== null;
 }
 
 /**
- * Words that programs write for a missing number. In a column of words they are ordinary words: a
- * class may be called "none".
+ * Words that programs write for a missing number. In a column of words, they are ordinary words,
+ * because a class may be called "none".
  */
 const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
 
 /**
- * Whether a field marks a missing number. Empty fields count as missing in every column and are
- * checked separately.
+ * Returns whether a field is a marker of a missing number. Empty fields are missing values in every
+ * column and are checked elsewhere.
  */
 export function isMarker(field: string): boolean {
   return MARKERS.has(field.trim().toLowerCase());

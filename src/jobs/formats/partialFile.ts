@@ -1,12 +1,15 @@
 /**
  * A file that is read in blocks on demand. The most recently used blocks stay in memory, up to a
- * limit: small files are read once, large ones are streamed.
+ * limit. Small files are therefore read only once.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 
-/** Bytes of a block: a few samples, and large enough that a whole file takes few reads. */
+/**
+ * Bytes per block. A block contains a few samples and is large enough that a whole file needs few
+ * reads.
+ */
 const BLOCK_BYTES = 64 * 1024;
-/** Memory limit of one file's blocks, bytes. */
+/** Maximum number of bytes of one file that stay in memory. */
 const KEPT_BYTES = 64 * 1024 * 1024;
 
 export class PartialFile {
@@ -14,7 +17,7 @@ export class PartialFile {
   readonly name: string;
   readonly size: number;
   readonly #blob: Blob;
-  /** Blocks by number, least recently used first. */
+  /** Blocks by their index in the file. The least recently used block is first. */
   readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
 
   constructor(name: string, blob: Blob) {
@@ -24,7 +27,7 @@ export class PartialFile {
   }
 
   /**
-   * Reads bytes from..to-1, fewer if the file ends before `to`.
+   * Reads bytes from..to-1, or fewer if the file ends before `to`.
    *
    * @throws (rejects) DataError if the file can no longer be read.
    */
@@ -56,7 +59,7 @@ export class PartialFile {
       return new Uint8Array(await this.#blob.slice(from, from + BLOCK_BYTES).arrayBuffer());
     } catch (cause) {
       throw new DataError(
-        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}): choose it again if it was changed or moved.`,
+        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
         {},
         { cause },
       );

@@ -3,12 +3,15 @@ import { DataError, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { PartialFile } from './partialFile.ts';
 
-/** NumPy's short names of element types: kind and bytes. `b1` is a boolean. */
+/**
+ * NumPy's short names of element types. The letter is the kind, the digit the number of bytes; `b1`
+ * is a boolean.
+ */
 export const ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
 export type ElementType = (typeof ELEMENT_TYPES)[number];
 
 export interface ArrayLayout {
-  /** Dimensions; the first one is the number of rows. */
+  /** Length of each dimension. The first is the number of rows. */
   shape: readonly number[];
   type: ElementType;
   isLittleEndian: boolean;
@@ -23,7 +26,7 @@ export function bytesOf(type: ElementType): number {
   return Number(type[1]);
 }
 
-/** Creates a function that reads one element as a number. */
+/** Returns a function that reads one element as a number. */
 function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataView, at: number) => number {
   switch (type) {
     case 'b1':
@@ -78,7 +81,7 @@ export class StoredArray {
     return this.shape[0]!;
   }
 
-  /** All elements as stored in the file. */
+  /** Reads the bytes of all elements, as they are stored in the file. */
   readBytes(): Promise<Uint8Array<ArrayBuffer>> {
     return this.#file.read(this.#offset, this.#offset + sizeOf(this.shape) * bytesOf(this.type));
   }
@@ -86,8 +89,8 @@ export class StoredArray {
   /**
    * Writes row `index` to `out`, starting at `at`.
    *
-   * @throws (rejects) DataError, with the byte, if the file cannot be read, or an element is NaN or
-   *   infinite.
+   * @throws (rejects) DataError, with the byte, if the file cannot be read, or an element is NaN
+   *   or infinite.
    */
   async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
     const size = bytesOf(this.type);
@@ -98,8 +101,8 @@ export class StoredArray {
       const value = this.#element(view, k * size);
       if (!Number.isFinite(value)) {
         throw new DataError(
-          `${this.name}: row ${index} has ${value} at byte ${from + k * size}, but only finite numbers are supported: ` +
-            'replace missing values before saving.',
+          `${this.name}: row ${index} has ${value} at byte ${from + k * size}, but only finite numbers are supported. ` +
+            'Replace missing values before saving the array.',
         );
       }
       out[at + k] = value;

@@ -1,6 +1,6 @@
 /**
- * Zip files: reads the directory, then single entries by slices of the file. zip.js parses the
- * format; this module adds error messages and limits memory.
+ * Reader for zip files: reads the directory, then single entries as slices of the file. zip.js
+ * parses the format. This module adds error messages and limits the use of memory.
  */
 import {
   ERR_BAD_FORMAT,
@@ -20,28 +20,31 @@ import { PartialFile } from './partialFile.ts';
 
 const STORED = 0;
 const DEFLATED = 8;
-/** zip.js reads the whole directory at once: this size holds two million names. */
+/**
+ * Maximum size of the directory, because zip.js reads it into memory. It is enough for two million
+ * names.
+ */
 const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
-/** Limit for one unpacked entry; a larger one is a zip bomb. */
+/** Maximum size of an unpacked entry. A larger entry is probably a zip bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
 interface ZipEntry {
-  /** Path with folders: `cats/1.png`. */
+  /** Path in the zip file, such as `cats/1.png`. */
   readonly path: string;
   /** Unpacked size, bytes. */
   readonly size: number;
   /**
-   * Reads the entry's bytes. A stored entry is returned as a slice of the file, without reading it;
-   * a deflated one is unpacked and its checksum verified.
+   * Reads the entry's bytes. If the entry is not compressed, the result is a slice of the file, and
+   * nothing is read. If the entry is deflated, it is unpacked and its checksum is verified.
    *
-   * @throws (rejects) DataError, with the byte, if the entry is damaged, encrypted or uses another
-   *   compression method.
+   * @throws (rejects) DataError, with the byte, if the entry is damaged, encrypted or uses
+   *   another compression method.
    */
   readonly blob: () => Promise<Blob>;
 }
 
 /**
- * Reads the directory of a zip file. Folders are left out.
+ * Reads the directory of a zip file. Entries that are folders are left out.
  *
  * @throws (rejects) DataError if the directory is missing or damaged.
  */
@@ -76,7 +79,7 @@ function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
     readUint8Array: (offset, length) => {
       if (length > MAX_DIRECTORY_BYTES)
         throw new DataError(
-          `${file.name} has a directory of ${length} bytes, more than ${MAX_DIRECTORY_BYTES}: split it into several zip files.`,
+          `${file.name} has a directory of ${length} bytes, more than the maximum of ${MAX_DIRECTORY_BYTES}. Split it into several zip files.`,
         );
       return file.read(offset, offset + length);
     },
@@ -98,20 +101,20 @@ async function directoryError(
     case ERR_BAD_FORMAT:
       return fail(
         start === '50 4b 03 04'
-          ? `ends too early, at byte ${size}: the directory at the end of the zip file is missing. Download it again.`
-          : `is not a zip file: it starts with ${start === '' ? 'nothing' : start} at byte 0, where zip files have ` +
+          ? `ends too early, at byte ${size}. The directory at the end of the zip file is missing. Download it again.`
+          : `is not a zip file: it starts with ${start === '' ? 'nothing' : start} at byte 0, but zip files start with ` +
               '50 4b 03 04. Choose another file.',
       );
     case ERR_CENTRAL_DIRECTORY_NOT_FOUND:
       return fail(
-        `is damaged at byte ${at}: entry ${count + 1} of its directory is missing. Download or pack it again.`,
+        `is damaged at byte ${at}: entry ${count + 1} of its directory is missing. Download it or create it again.`,
       );
     case ERR_EOCDR_LOCATOR_ZIP64_NOT_FOUND:
       return fail('is damaged: its zip64 directory is missing. Download it again.');
     case ERR_SPLIT_ZIP_FILE:
-      return fail('is one part of a split zip file: pack the files into a single zip file.');
+      return fail('is one part of a split zip file. Pack the files into a single zip file.');
     default:
-      return fail(`is damaged (${messageOf(cause)}): download or pack it again.`);
+      return fail(`is damaged (${messageOf(cause)}). Download it or create it again.`);
   }
 }
 
@@ -120,21 +123,24 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
   const fail = (at: number, what: string, cause?: unknown): never => {
     throw new DataError(`${name}: ${filename} at byte ${at} ${what}`, {}, { cause });
   };
-  if (entry.encrypted) return fail(offset, 'is encrypted: pack the files without a password.');
+  if (entry.encrypted) return fail(offset, 'is encrypted. Pack the files without a password.');
   if (method !== STORED && method !== DEFLATED) {
     return fail(
       offset,
-      `uses compression method ${method}, but only stored and deflated entries can be read: pack it again.`,
+      `uses compression method ${method}, but only uncompressed and deflated entries can be read. Pack the files with another program or setting.`,
     );
   }
   if (method === STORED && compressedSize !== size)
     return fail(
       offset,
-      `has ${compressedSize} bytes, but the directory says ${size}: it is damaged. Download or pack it again.`,
+      `has ${compressedSize} bytes, but the directory says ${size}. The file is damaged. Download it or create it again.`,
     );
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
   if (size > MAX_UNPACKED_BYTES && method !== STORED)
-    return fail(offset, `would unpack to ${size} bytes, more than ${MAX_UNPACKED_BYTES}: pack it without compression.`);
+    return fail(
+      offset,
+      `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`,
+    );
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   try {
     if (method === STORED) {
@@ -147,11 +153,11 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
   } catch (cause) {
     switch (messageOf(cause)) {
       case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
-        return fail(offset, 'is missing: the file is damaged. Download or pack it again.', cause);
+        return fail(offset, 'is missing. The file is damaged. Download it or create it again.', cause);
       case ERR_ENTRY_DATA_OUT_OF_BOUNDS:
-        return fail(start(), `ends too early, at byte ${blob.size}: download it again.`, cause);
+        return fail(start(), `ends too early, at byte ${blob.size}. Download it again.`, cause);
       default:
-        return fail(start(), `cannot be unpacked: it is damaged. Download or pack ${name} again.`, cause);
+        return fail(start(), `cannot be unpacked. It is damaged. Download or create ${name} again.`, cause);
     }
   }
 }

@@ -1,9 +1,9 @@
-/** A bigram model: the baseline for a language model. */
+/** A bigram model, whose loss is the baseline for a language model. */
 
 /**
- * Mean loss, in nats, over the characters of `test` except the first, of a model that counts how
- * often each character follows another in `train`. Each count starts at 1, so no pair has
- * probability 0.
+ * Returns the mean loss of a bigram model in nats. The model counts in `train` how often each
+ * character follows another. Each count starts at 1, so no pair has probability 0. The loss is that
+ * of all characters of `test` except the first.
  *
  * @param characters number of different characters in both texts.
  */

@@ -1,4 +1,4 @@
-/** Characters as tokens. */
+/** A tokenizer whose tokens are characters. */
 import { MAX_VOCABULARY } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
@@ -14,7 +14,7 @@ export class Characters implements Tokenizer {
     const characters = [...new Set(text)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
     if (characters.length > MAX_VOCABULARY) {
       throw new DataError(
-        `The text has ${characters.length} different characters, but a model supports at most ${MAX_VOCABULARY}: choose ` +
+        `The text has ${characters.length} different characters, but a model supports at most ${MAX_VOCABULARY}. Choose ` +
           'byte pairs as tokens.',
       );
     }

@@ -1,6 +1,6 @@
 /**
- * A text as samples: consecutive windows of tokens, each with the token that follows it. The end of
- * the text is held out.
+ * Converts a text to samples. A sample is a window of consecutive tokens with the token that
+ * follows each of them. The end of the text is held out for evaluation.
  */
 import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -10,27 +10,31 @@ import { plainText, stretchOf, type Text } from './text.ts';
 import { createTokenizer, tokenizerOf } from './createTokenizer.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-/** Held-out share, at the end of the text. */
+/** Share of the text that is held out, at its end. */
 const HELD_OUT_SHARE = 0.1;
 /**
- * Most held-out characters. More would not make the loss more precise, and all of them are
- * evaluated at the end of every epoch.
+ * Maximum number of held-out characters. All of them are evaluated at the end of every epoch, and
+ * more characters would hardly make the loss more precise.
  */
 const MOST_HELD_OUT = 16_384;
 
-/** Most unknown characters that an error lists. */
+/** Maximum number of unknown characters that an error lists. */
 const MOST_NAMED = 8;
-/** Number of Unicode code points, and the last one that fits one code unit. */
+/** Number of Unicode code points, and the largest code point that fits in one code unit. */
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
 
 /**
- * Consecutive windows of a token sequence: each token except the first is predicted once per epoch.
+ * Consecutive windows of a token sequence. In each epoch, each token except the first is predicted
+ * once.
  */
 export class Windows {
   readonly size: number;
   readonly context: number;
-  /** Tokens per character: converts a loss per token to a loss per character. */
+  /**
+   * Mean number of tokens per character. A loss per token times this number is a loss per
+   * character.
+   */
   readonly tokensPerCharacter: number;
   readonly tokens: Uint16Array;
 
@@ -42,8 +46,8 @@ export class Windows {
   }
 
   /**
-   * Writes windows `indices` one after the other to the start of `tokens`, and the successor of
-   * each token to `next`; each window takes `context` elements in both.
+   * Writes the windows `indices` one after the other to the start of `tokens`, and the token that
+   * follows each token to `next`. Each window has `context` elements in both arrays.
    *
    * @throws UsageError if an index is out of range.
    */
@@ -52,7 +56,7 @@ export class Windows {
     for (let i = 0; i < indices.length; i++) {
       const index = indices[i]!;
       if (!Number.isInteger(index) || index < 0 || index >= this.size) {
-        throw new UsageError(`There is no sample ${index}: this text has samples 0 .. ${this.size - 1}.`);
+        throw new UsageError(`There is no sample ${index}. The samples of this text are 0 .. ${this.size - 1}.`);
       }
       const from = index * context;
       tokens.set(this.tokens.subarray(from, from + context), i * context);
@@ -65,19 +69,20 @@ export interface Corpus {
   tokenizer: Tokenizer;
   train: Windows;
   test: Windows;
-  /** Number of characters of the whole text. */
+  /** Number of characters (code points) in the whole text. */
   characters: number;
-  /** Loss of the bigram model on the held-out part, see {@link bigramLoss}. */
+  /** Loss of the bigram model on the held-out part of the text, see {@link bigramLoss}. */
   bigramLoss: number;
 }
 
 /**
- * Tokenizes a text. It reads the text several times and keeps only the tokens.
+ * Tokenizes a text. The text is read several times, and only its tokens stay in memory.
  *
- * @param vocabulary of a resumed model; `null`: one is created for the text.
- * @throws (rejects) DataError if the text is too short, has too many different characters or some
- *   that `vocabulary` lacks, if `vocabulary` has another kind of tokens than the job, or if the
- *   text cannot be read.
+ * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created
+ *   for the text.
+ * @throws (rejects) DataError if the text cannot be read, is too short, has too many different
+ *   characters or characters that are missing in `vocabulary`, or if the tokens of `vocabulary` are
+ *   of another kind than those of the job.
  */
 export async function createCorpus(
   text: Text,
@@ -87,7 +92,7 @@ export async function createCorpus(
   const { context } = model;
   const all = await survey(text.pieces());
   const heldOut = Math.min(MOST_HELD_OUT, Math.floor(all.length * HELD_OUT_SHARE));
-  // Keeps surrogate pairs together.
+  // If the boundary is within a surrogate pair, the whole pair belongs to the training part.
   const after = (await joined(stretchOf(text, all.length - heldOut, all.length))).replace(/^[\uDC00-\uDFFF]/, '');
   const before = () => stretchOf(text, 0, all.length - after.length);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, all.different);
@@ -97,13 +102,13 @@ export async function createCorpus(
       : tokenizerOf(vocabulary);
   const held = await survey(plainText(after).pieces());
   const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
-  // A token is a character, or at least one byte.
+  // Each token is either one character or at least one byte.
   const most = model.tokens === 'characters' ? left.characters : left.bytes;
   const train = new Windows(await tokensOf(tokenizer, before(), most), context, left.characters);
   const test = new Windows(tokenizer.encode(after), context, held.characters);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
-      `The text has ${all.length} characters, of which the last tenth is held out: too few for samples of ${context} ` +
+      `The text has ${all.length} characters, and the last tenth is held out. These are too few for samples of ${context} ` +
         'tokens. Choose a longer text or a shorter context.',
     );
   }
@@ -111,12 +116,15 @@ export async function createCorpus(
   return { tokenizer, train, test, characters: all.characters, bigramLoss: bigram };
 }
 
-/** @param characters the different characters of the text. @throws DataError */
+/**
+ * @param characters the different characters of the text.
+ * @throws DataError if the vocabulary cannot encode the text.
+ */
 function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: string): void {
   if (vocabulary.tokens !== tokens) {
     const [theirs, ours] = [vocabulary.tokens, tokens].map((kind) => kind.replace('-', ' '));
     throw new DataError(
-      `The tokens of the resumed model are ${theirs}, but the job has ${ours}: choose ${theirs}, or start without the model's file.`,
+      `The tokens of the resumed model are ${theirs}, but the job has ${ours}. Choose ${theirs}, or start without the model's file.`,
     );
   }
   if (vocabulary.tokens === 'byte-pairs') return;
@@ -126,7 +134,7 @@ function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: 
   const some = unknown.slice(0, MOST_NAMED).map((character) => JSON.stringify(character));
   throw new DataError(
     `The text has ${unknown.length} characters for which the resumed model has no tokens (${some.join(', ')}` +
-      `${unknown.length > some.length ? ', ...' : ''}): remove them, choose another text, or start without the model's file.`,
+      `${unknown.length > some.length ? ', ...' : ''}). Remove them, choose another text, or start without the model's file.`,
   );
 }
 

@@ -1,4 +1,4 @@
-/** Creates tokenizers, from a text or from a vocabulary. */
+/** Creates tokenizers from a text or from a vocabulary. */
 import type { GptModel } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { BytePairs } from './bytePairs.ts';
@@ -6,7 +6,7 @@ import { Characters } from './characters.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 /**
- * Creates the tokenizer of a model for a text. Byte pairs are learned from its part `train`.
+ * Creates a new tokenizer for a text. Byte pairs are learned from the part `train` of the text.
  *
  * @param characters the different characters of the text, in any order.
  * @throws (rejects) DataError if there are too many different characters.

@@ -1,13 +1,16 @@
 /**
- * The built-in text: short generated fables of animals that meet, ask and answer. Their grammar
- * suffices to tell a model that writes words from one that writes sentences. Only exact arithmetic
- * is used, so the text is the same on every machine.
+ * The built-in text: short generated fables of animals that meet, ask and answer. Their grammar is
+ * rich enough to show whether a model writes only words or also sentences. Only exact arithmetic is
+ * used, so the text is the same on every machine.
  */
 import { createRng, type Rng } from '../../util/rng.ts';
 
-/** Least number of characters; the last fable is complete. */
+/** Minimum number of characters. Fables are added until this length is reached. */
 export const FABLES_LENGTH = 150_000;
-/** A fixed seed instead of the job's: the text is the same in every run, like a file. */
+/**
+ * A fixed seed is used instead of the job's seed, so that the text is the same in every run, like a
+ * file.
+ */
 const SEED = 0xfab1e;
 
 const ANIMALS = ['fox', 'crow', 'hare', 'wolf', 'mouse', 'goat', 'owl', 'frog', 'bear', 'hen', 'donkey', 'heron'];
@@ -24,7 +27,7 @@ const WEATHERS = [
 ];
 const FAULTS = ['laughed', 'ran away', 'said nothing', 'turned red', 'hid behind a stone', 'began to weep'];
 
-/** What an animal wants. */
+/** What an animal asks of another animal. */
 const ASKING: readonly ((thing: string) => string)[] = [
   (thing) => `Give me some of your ${thing}, for I have none`,
   (thing) => `Where did you find so much ${thing}`,

@@ -10,12 +10,16 @@ import { plainText, textOf, type Text } from './text.ts';
 
 /** Names of the text files in a folder. */
 const TEXT_NAME = /\.txt$/i;
-/** Limit of the text's size. Its tokens take twice as much memory, beside the model. */
+/**
+ * Maximum size of the text. Its tokens need twice as much memory, in addition to the memory of the
+ * model.
+ */
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
 /**
- * @throws (rejects) DataError if there is no text, or too much of it. Invalid UTF-8 is found later,
- *   when the text is read.
+ * Opens the text of a job. Invalid UTF-8 is found later, when the text is read.
+ *
+ * @throws (rejects) DataError if there is no text or the text is too large.
  */
 export async function loadText(
   { job, data }: Pick<JobSpec, 'job' | 'data'>,
@@ -43,12 +47,12 @@ export async function loadText(
 function checked(files: readonly File[], where: string, signal?: AbortSignal): Text {
   if (files.length === 0) {
     throw new DataError(
-      `No text ${where}: enter the address of a text file, or of a folder whose index.json lists files ending in .txt.`,
+      `There is no text ${where}. Enter the address of a text file, or of a folder whose index.json lists .txt files.`,
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   if (bytes <= MAX_TEXT_BYTES) return textOf(files, signal);
   throw new DataError(
-    `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported: choose fewer files.`,
+    `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported. Choose fewer files.`,
   );
 }

@@ -1,37 +1,40 @@
 /**
  * The language model: a decoder-only transformer like GPT-2 (Radford et al., "Language Models are
- * Unsupervised Multitask Learners", 2019), simplified as in later models: RMS normalization (Zhang
- * and Sennrich, 2019) before each sublayer, and matrices without biases. Input and output share one
- * matrix (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
+ * Unsupervised Multitask Learners", 2019), with simplifications of later models: RMS normalization
+ * (Zhang and Sennrich, 2019) before each sublayer, and linear layers without biases. The embedding
+ * and the output layer share one matrix (Press and Wolf, "Using the Output Embedding to Improve
+ * Language Models", 2017).
  *
- * It only uses ops with gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens
- * are embedded by a product with one-hot rows, which costs as much as the output layer. `gather` is
- * not used: its gradient adds floats in an undefined order, and does not exist on wasm.
+ * It only uses ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions).
+ * Tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
+ * layer. `gather` is not used, because its gradient does not exist on wasm and adds floats in an
+ * undefined order.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { GptModel } from '../../spec/gpt.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 
 export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
-  /** Rows of the shared matrix: see {@link rowsFor}. */
+  /** Number of rows of the shared matrix, see {@link rowsFor}. */
   vocabulary: number;
 };
 
 /**
- * Number of matrix rows for `tokens` tokens, a multiple of 4: otherwise WebGPU's matrix products
- * are twice as slow. The additional rows stand for no token.
+ * Returns the number of matrix rows for `tokens` tokens. It is a multiple of 4, because with other
+ * numbers the matrix products of WebGPU are half as fast. The additional rows do not correspond to
+ * a token.
  */
 export function rowsFor(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
-/** Width of the inner layer relative to `width`. */
+/** Width of the feed-forward sublayer's inner layer, divided by `width`. */
 export const EXPANSION = 4;
-/** Added to mean squares, to avoid a division by zero. */
+/** Added to mean squares to avoid a division by zero. */
 export const NORM_EPSILON = 1e-5;
 /**
- * Initial standard deviation of the shared matrix and of the positions: small, so that all tokens
- * start about equally likely.
+ * Initial standard deviation of the shared matrix and of the position embeddings. It is small, so
+ * that at first all tokens are about equally likely.
  */
 const EMBEDDING_DEVIATION = 0.02;
 /** Score of masked positions. -Infinity would become NaN when it is subtracted from itself. */
@@ -42,12 +45,15 @@ const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contrac
 type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
 
 /**
- * Dropout masks of a pass, one for each position: float32 [batch, 1, width], 0 or 1 / (1 -
- * dropout).
+ * Dropout masks of a forward pass, one for each position in the network at which dropout is
+ * applied. A mask is float32 [batch, 1, width]; its elements are 0 or 1 / (1 - dropout).
  */
 type DropoutMasks = readonly tf.Tensor[];
 
-/** Number of dropout positions: after the embedding, and after both sublayers of each layer. */
+/**
+ * Returns the number of positions in the network at which dropout is applied: after the embedding,
+ * and after both sublayers of each layer.
+ */
 export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
 }
@@ -56,7 +62,10 @@ export class Network {
   readonly size: NetworkSize;
   /** Name of each variable: `layer/weight`. */
   readonly names: readonly string[];
-  /** Variables in the order of their use in a pass; see {@link shapesOf}. */
+  /**
+   * Variables in the order in which the forward pass uses them. For their shapes, see
+   * {@link shapesOf}.
+   */
   readonly variables: readonly tf.Variable[];
   readonly #embedding: tf.Variable;
   readonly #positions: tf.Variable;
@@ -66,8 +75,8 @@ export class Network {
   readonly #mask: tf.Tensor;
 
   /**
-   * Creates the network. Initial weights are uniform, seeded by (seed, variable), and the same on
-   * every machine.
+   * Creates the network. Initial weights are uniformly distributed and depend only on the seed and
+   * the index of the variable, so they are the same on every machine.
    */
   constructor(size: NetworkSize, seed: number) {
     this.size = size;
@@ -91,11 +100,12 @@ export class Network {
   }
 
   /**
-   * Logits of the token that follows each token, computed from the tokens up to it; differentiable.
-   * The caller disposes the result or calls this in a tidy.
+   * Returns, for each token, the logits of the token that follows it, computed from this token and
+   * all earlier tokens. The function is differentiable. The caller must dispose the result or call
+   * this in a tidy.
    *
    * @param tokens int32 [batch, context]
-   * @param masks of {@link dropoutPlaces}; without masks nothing is dropped.
+   * @param masks one for each of the {@link dropoutPlaces}. If `null`, nothing is dropped.
    * @returns float32 [batch * context, vocabulary]
    */
   logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
@@ -126,7 +136,7 @@ export class Network {
     const all = tf.matMul(this.#flat(x), attend).reshape<tf.Tensor4D>([-1, context, 3 * heads, depth]);
     const [queries, keys, values] = tf.split(all.transpose([0, 2, 1, 3]), 3, 1);
     const scores = tf.matMul(queries!.mul(1 / Math.sqrt(depth)), keys!, false, true).add(this.#mask);
-    // tf.softmax is wrong on WebGPU above 65 536 rows.
+    // tf.softmax returns wrong results on WebGPU for more than 65 536 rows.
     const taken = tf.matMul(tf.exp(tf.logSoftmax(scores)), values!);
     const together = taken.transpose([0, 2, 1, 3]).reshape<tf.Tensor2D>([-1, width]);
     return tf.matMul(together, project).reshape(x.shape);
@@ -150,7 +160,7 @@ function namesOf({ layers }: NetworkSize): string[] {
   return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
 }
 
-/** Shape of each variable. */
+/** Returns the shape of each variable. */
 export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
   const inner = EXPANSION * width;
   const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
@@ -158,8 +168,9 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
 }
 
 /**
- * Standard deviations of the initial weights; `null`: all weights are 1. Projections that add to
- * the residual stream start smaller in deeper networks.
+ * Returns the standard deviation of each variable's initial weights, or `null` if all its weights
+ * are 1. In deeper networks, projections whose result is added to the residual stream start with
+ * smaller weights.
  */
 function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
   const into = 1 / Math.sqrt(width);
@@ -170,7 +181,7 @@ function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
 
 function createVariable(shape: number[], deviation: number | null, seed: number): tf.Variable {
   const rng = createRng(seed);
-  // Uniform in +- limit has a deviation of limit / sqrt(3).
+  // The standard deviation of a uniform distribution from -limit to limit is limit / sqrt(3).
   const limit = Math.sqrt(3) * (deviation ?? 0);
   const length = shape.reduce((product, side) => product * side, 1);
   const values = Float32Array.from({ length }, () => (deviation === null ? 1 : (2 * rng.next() - 1) * limit));

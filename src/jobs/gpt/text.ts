@@ -1,23 +1,24 @@
 /**
- * A text that is read in pieces, as often as needed. As one string it would be in memory several
- * times, and could exceed the maximum string length.
+ * A text that is read in pieces, as often as needed. A single string could exceed the maximum
+ * string length, and several copies of it would be in memory.
  */
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
   /**
-   * Yields the text from its start. No character is split between two pieces. @throws (rejects)
-   * DataError if a file cannot be read or is not UTF-8.
+   * Yields the text from its start. No character is split between two pieces.
+   *
+   * @throws (rejects) DataError if a file cannot be read or is not UTF-8.
    */
   pieces(): AsyncIterable<string>;
 }
 
 /** Bytes per read. */
 const PIECE_BYTES = 1024 * 1024;
-/** Most bytes of a character in UTF-8. */
+/** Maximum number of bytes of a character in UTF-8. */
 const MAX_CHARACTER_BYTES = 4;
 
-/** The text of `files`, in the order of their names, joined by line ends. */
+/** Returns the text of `files`. They are sorted by name and joined by line ends. */
 export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes = PIECE_BYTES): Text {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return {
@@ -36,7 +37,7 @@ export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes 
   };
 }
 
-/** A text in memory. */
+/** Returns a text that is in memory. */
 export function plainText(text: string): Text {
   return {
     async *pieces() {
@@ -45,7 +46,7 @@ export function plainText(text: string): Text {
   };
 }
 
-/** Code units from..to-1 of a text. */
+/** Yields code units from..to-1 of a text. */
 export async function* stretchOf(text: Text, from: number, to: number): AsyncGenerator<string> {
   let at = 0;
   for await (const piece of text.pieces()) {
@@ -60,15 +61,15 @@ async function bytesAt(file: File, at: number, length: number): Promise<Uint8Arr
   try {
     return new Uint8Array(await file.slice(at, at + length).arrayBuffer());
   } catch (cause) {
-    throw new DataError(`${file.name} could not be read (${messageOf(cause)}): choose it again.`, {}, { cause });
+    throw new DataError(`${file.name} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
   }
 }
 
-/** Number of bytes at the end that belong to an incomplete character. */
+/** Returns how many bytes at the end belong to an incomplete character. */
 function begunBytes(bytes: Uint8Array): number {
   for (let back = 1; back < MAX_CHARACTER_BYTES && back < bytes.length; back++) {
     const byte = bytes[bytes.length - back]!;
-    // A continuation byte: the character starts before it.
+    // This is a continuation byte, so the character starts before it.
     if (byte >> 6 === 0b10) continue;
     const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
     return length > back ? back : 0;
@@ -76,7 +77,10 @@ function begunBytes(bytes: Uint8Array): number {
   return 0;
 }
 
-/** @param at offset of `bytes` in the file. @throws DataError with the first invalid byte. */
+/**
+ * @param at offset of `bytes` in the file.
+ * @throws DataError with the first invalid byte.
+ */
 function decode(name: string, bytes: Uint8Array, at: number): string {
   if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);
   // Binary search for the first invalid byte.
@@ -93,8 +97,8 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
 }
 
 /**
- * Whether the first `length` bytes are valid UTF-8, maybe with an incomplete character at their
- * end.
+ * Returns whether the first `length` bytes are valid UTF-8. An incomplete character at their end is
+ * allowed.
  */
 function isUtf8(bytes: Uint8Array, length: number): boolean {
   try {

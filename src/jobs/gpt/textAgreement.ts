@@ -1,16 +1,20 @@
 /**
- * Facts of texts: which characters occur. Computed for one tab's text, and merged over the texts of
- * all tabs.
+ * Facts of texts, such as the characters that occur. They are computed for the text of one tab and
+ * merged over the texts of all tabs.
  */
 import { MAX_VOCABULARY } from '../../spec/gpt.ts';
 import type { TextFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Corpus } from './corpus.ts';
 
-/** Most characters that a message lists. */
+/** Maximum number of characters that a message lists. */
 const MOST_NAMED = 8;
 
-/** @param corpus a corpus whose tokens are characters. */
+/**
+ * Returns the facts of one tab's text.
+ *
+ * @param corpus a corpus whose tokens are characters.
+ */
 export function factsOf({ tokenizer, test, bigramLoss }: Corpus): TextFacts {
   const { vocabulary } = tokenizer;
   const characters = vocabulary.tokens === 'characters' ? vocabulary.characters : '';
@@ -22,7 +26,7 @@ export function checkTexts(name: string, { characters }: TextFacts): void {
   const { length } = Array.from(characters);
   if (length <= MAX_VOCABULARY) return;
   throw new DataError(
-    `${name} have ${length} different characters, but a model supports at most ${MAX_VOCABULARY}: remove rare ones.`,
+    `${name} have ${length} different characters, but a model supports at most ${MAX_VOCABULARY}. Remove rare characters.`,
   );
 }
 
@@ -39,7 +43,10 @@ export function joinTexts(texts: readonly TextFacts[]): TextFacts {
   };
 }
 
-/** The reason why a text does not match the facts that were agreed on; `null` if it matches. */
+/**
+ * Returns the reason why a text does not match the facts that ranks agreed on, or `null` if the
+ * text matches.
+ */
 export function textMisfit(agreed: TextFacts, own: TextFacts): string | null {
   const known = new Set(agreed.characters);
   const unknown = Array.from(own.characters).filter((one) => !known.has(one));

@@ -1,7 +1,7 @@
 /**
- * Samples tokens from a language model on the CPU: tokens are generated one after the other, which
- * gives a GPU no parallel work and costs a readback each. Keys and values of each layer are cached,
- * so a token costs two operations per parameter.
+ * Samples tokens from a language model on the CPU. Tokens are generated one after the other, so a
+ * GPU would have little parallel work and a readback for each token. Keys and values of each layer
+ * are cached, so each token needs only two operations per parameter.
  */
 import { createRng } from '../../util/rng.ts';
 import { EXPANSION, NORM_EPSILON, shapesOf, type NetworkSize } from './network.ts';
@@ -32,7 +32,7 @@ export class TokenSampler {
   #tokens: number[] = [];
 
   /**
-   * @param tokens size of the vocabulary; further rows of the matrix stand for no token.
+   * @param tokens number of tokens; matrix rows after them do not correspond to a token.
    * @param weights all variables of the network, one after the other; they must not change.
    */
   constructor(size: NetworkSize, tokens: number, weights: Float32Array) {
@@ -65,11 +65,11 @@ export class TokenSampler {
   }
 
   /**
-   * Reads `prompt`, then samples token after token.
+   * Reads `prompt`, then samples and yields one token after the other.
    *
    * @param prompt at least one token.
-   * @param temperature above 1, unlikely tokens become more likely; below 1, less likely; at 0, the
-   *   most likely token is chosen.
+   * @param temperature above 1, unlikely tokens become more likely. Below 1, they become less
+   *   likely. At 0, the most likely token is always chosen.
    */
   *sample(
     prompt: ArrayLike<number>,
@@ -85,11 +85,12 @@ export class TokenSampler {
     }
   }
 
-  /** Appends `token` and returns the logits of the next one. */
+  /** Appends `token` and returns the logits of the next token. */
   #read(token: number): Float32Array<ArrayBuffer> {
     const { context } = this.#size;
     if (this.#tokens.length === context) {
-      // Positions count from the start of the window, so its second half is computed again.
+      // The window is full, so its first half is dropped. Positions are relative to the start of
+      // the window, so the second half is computed again.
       const rest = this.#tokens.slice(context >> 1);
       this.#tokens = [];
       for (const one of rest) this.#forward(one);
@@ -137,12 +138,12 @@ export class TokenSampler {
   }
 }
 
-/** The vector `x` times a matrix in row-major order. */
+/** Returns the product of the vector `x` and a matrix in row-major order. */
 function product(x: Float32Array, matrix: Float32Array, columns: number): Float32Array {
   const out = new Float32Array(columns);
   for (let row = 0; row < x.length; row++) {
     const factor = x[row]!;
-    // After relu, half of the elements are 0.
+    // After relu, about half of the elements are 0, so this saves time.
     if (factor === 0) continue;
     const from = row * columns;
     for (let i = 0; i < columns; i++) out[i]! += factor * matrix[from + i]!;
@@ -173,7 +174,11 @@ function softmax(values: Float32Array, scale: number): void {
   for (let i = 0; i < values.length; i++) values[i]! /= sum;
 }
 
-/** @param chance in [0, 1) */
+/**
+ * Chooses a token.
+ *
+ * @param chance a random number in [0, 1)
+ */
 function draw(logits: Float32Array, temperature: number, chance: number): number {
   if (temperature === 0) return logits.indexOf(logits.reduce((a, b) => Math.max(a, b), -Infinity));
   const probabilities = logits.slice();
@@ -183,6 +188,6 @@ function draw(logits: Float32Array, temperature: number, chance: number): number
     rest -= probabilities[token]!;
     if (rest < 0) return token;
   }
-  // Rounding errors may leave a remainder.
+  // Because of rounding errors, the probabilities may sum to less than `chance`.
   return probabilities.length - 1;
 }

@@ -2,13 +2,15 @@
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
 export interface Tokenizer {
-  /** Tokens are 0 .. size-1. */
+  /** Number of tokens. Tokens are 0 .. size-1. */
   readonly size: number;
   /** The data from which {@link tokenizerOf} rebuilds this tokenizer. */
   readonly vocabulary: Vocabulary;
   /** Encodes a text. Characters without a token are left out. */
   encode(text: string): Uint16Array;
-  /** Encodes a text that comes in pieces. The token batches do not correspond to the pieces. */
+  /**
+   * Encodes a text that is read in pieces. The arrays of tokens do not correspond to the pieces.
+   */
   encodePieces(pieces: AsyncIterable<string>): AsyncIterable<Uint16Array>;
   decode(tokens: ArrayLike<number>): string;
 }

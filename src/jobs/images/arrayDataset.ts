@@ -1,4 +1,4 @@
-/** Samples from arrays of numbers: images or rows of features, each with a label. */
+/** Samples from arrays of numbers. A sample is an image or a row of features, with a label. */
 import type { PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts, Moments } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -6,20 +6,20 @@ import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import type { StoredArray } from '../formats/storedArray.ts';
 import { addValue, standardDeviation, emptyMoments } from '../moments.ts';
 
-/** Most numbers in a sample: an image of 256 x 256 in colour. */
+/** Maximum number of inputs of a sample: those of a colour image of 256 x 256 pixels. */
 const MAX_INPUTS = 256 * 256 * 3;
 
-/** Samples and labels as stored in the file; only `rows` are used. */
+/** Samples and labels as stored in the files. Only the rows listed in `rows` are used. */
 export interface LabelledArrays {
   x: StoredArray;
-  /** Label of each row of x. */
+  /** The label of each row of `x`. */
   y: Float64Array;
   rows: Uint32Array;
 }
 
 /**
- * Standardization of inputs: subtract `shift`, then multiply by `factor`. Each array has one
- * element for all inputs or one element per input.
+ * Scaling of inputs: `shift` is subtracted, then the result is multiplied by `factor`. Each array
+ * has either one element for all inputs or one element per input.
  */
 interface Scaling {
   shift: Float64Array;
@@ -27,20 +27,20 @@ interface Scaling {
 }
 
 /**
- * Reads the labels of x's rows.
+ * Reads the labels of all rows of `x`.
  *
- * @throws (rejects) DataError, with the row or the byte, if a label is not an integer or the counts
- *   differ.
+ * @throws (rejects) DataError, with the row or the byte, if a label is not an integer or the
+ *   numbers of samples and labels differ.
  */
 export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float64Array> {
   if (y.rowLength !== 1) {
     throw new DataError(
-      `${y.name} has shape (${y.shape.join(', ')}): labels must be one integer per sample. Save the argmax of it.`,
+      `${y.name} has shape (${y.shape.join(', ')}), but labels must be one integer per sample. If the labels are one-hot, save their argmax.`,
     );
   }
   if (x.rows !== y.rows) {
     throw new DataError(
-      `${x.name} has ${x.rows} samples, but ${y.name} has ${y.rows} labels: they do not belong together. Take both from the same data set.`,
+      `${x.name} has ${x.rows} samples, but ${y.name} has ${y.rows} labels, so they do not belong together. Choose both files from the same data set.`,
     );
   }
   const labels = new Float64Array(y.rows);
@@ -54,27 +54,30 @@ export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float6
 }
 
 /**
- * The sample shape [height, width, channels]. @throws DataError if samples of that shape are not
- * supported.
+ * Returns the shape of a sample: [height, width, channels].
+ *
+ * @throws DataError if samples of that shape are not supported.
  */
 export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [number, number, number] {
   const [, a = 0, b = 0, c = 0] = shape;
   const found = `${name} has shape (${shape.join(', ')})`;
   if (rowLength === 0 || rowLength > MAX_INPUTS) {
-    throw new DataError(`${found}: ${rowLength} numbers per sample, but only 1 to ${MAX_INPUTS} are supported.`);
+    throw new DataError(
+      `${found}, so a sample has ${rowLength} numbers, but only 1 to ${MAX_INPUTS} are supported. Use smaller samples.`,
+    );
   }
   if (shape.length === 2) return [1, 1, a];
   if (shape.length === 3) return [a, b, 1];
   if (shape.length === 4 && c <= 4) return [a, b, c];
   throw new DataError(
-    `${found}, but samples must be rows of numbers, (n, numbers), or images, (n, height, width) or (n, height, width, channels)` +
-      `${shape.length === 4 && a <= 4 ? ': use transpose(0, 2, 3, 1) to move the channels last' : ''}.`,
+    `${found}, but it must be (n, numbers) for rows of numbers, or (n, height, width) or (n, height, width, channels) for images` +
+      `${shape.length === 4 && a <= 4 ? '. Use transpose(0, 2, 3, 1) to move the channels last' : ''}.`,
   );
 }
 
 /**
- * Moments of the training samples, per feature or over whole images. `null` for bytes, whose range
- * is known.
+ * Returns the moments of the training samples: one for each feature, or a single one for images.
+ * Returns `null` for bytes, because their range is known.
  */
 export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
@@ -88,10 +91,10 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Reads all rows once.
+ * Checks the numbers of held-out rows, by reading them once. Training rows are checked by
+ * {@link momentsOf}.
  *
- * @throws (rejects) DataError, with the row and the byte, if a number is NaN or infinite. Training
- *   rows are checked by {@link momentsOf}.
+ * @throws (rejects) DataError, with the row and the byte, if a number is NaN or infinite.
  */
 export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
   if (!x.type.startsWith('f')) return;
@@ -99,7 +102,10 @@ export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
   for (const row of rows) await x.readRow(row, values);
 }
 
-/** Bytes are scaled to 0 .. 1; other numbers to mean 0 and standard deviation 1. */
+/**
+ * Returns the scaling of inputs. Bytes are scaled to 0 .. 1. Other numbers are scaled to mean 0 and
+ * standard deviation 1.
+ */
 function scalingOf(moments: readonly Moments[] | null): Scaling {
   if (moments === null) return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
   return {
@@ -147,12 +153,15 @@ export class ArrayDataset implements Dataset {
     );
   }
 
-  /** A picture of sample `index`, scaled from its darkest to its brightest value. */
+  /**
+   * Returns a picture of sample `index` for the preview. Its smallest value becomes black and its
+   * largest value white.
+   */
   async preview(index: number): Promise<PreviewPicture> {
     const { x, y, rows } = this.#arrays;
     const values = new Float64Array(x.rowLength);
     await x.readRow(rows[index]!, values);
-    // Math.min(...values) would exceed the number of arguments that a call accepts.
+    // Math.min(...values) is not used, because a call does not accept so many arguments.
     const [least, most] =
       x.type === 'u1' ? [0, 255] : [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
     const [height, width, channels] = this.inputShape;

@@ -27,9 +27,9 @@ import { trainTestSplit } from '../trainTestSplit.ts';
 /** Number of pictures in a preview. */
 const SHOWN = 12;
 const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
-/** File names of the held-out pair. */
+/** Matches the file names of the held-out pair. */
 const HELD_OUT = /t10k|test|val/i;
-/** Names of sample and label arrays: those of Keras and MedMNIST, and common others. */
+/** Names of sample and label arrays, as used by Keras, MedMNIST and other common data sets. */
 const TRAIN_NAMES = [
   ['x_train', 'y_train'],
   ['train_images', 'train_labels'],
@@ -47,17 +47,19 @@ export interface OpenedImages {
   preview: ImagesPreview;
   facts: ImagesFacts;
   /**
-   * Creates the datasets. @param facts merged facts of all tabs' images; by default those of these
-   * files.
+   * Creates the datasets.
+   *
+   * @param facts the merged facts of the images in all tabs. If missing, the facts of these files
+   *   are used.
    */
   load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
 }
 
-/** Options of {@link openImages}; `decode` is replaced if there is no browser. */
+/** Options of {@link openImages}. Tests without a browser replace `decode`. */
 interface OpenOptions {
   /**
-   * The files are one tab's shard: requirements that only all tabs together must meet, such as two
-   * classes, are not checked.
+   * Whether the files are the shard of one tab. Then requirements that only all tabs together must
+   * meet, such as two classes, are not checked.
    */
   isShard?: boolean;
   decode?: DecodePicture;
@@ -66,8 +68,9 @@ interface OpenOptions {
 /**
  * Opens the images of a job.
  *
- * @param files with folders in their names, as `cats/1.png`.
- * @throws (rejects) DataError with the file, the position in it, and what to do.
+ * @param files the files, named by their paths, such as `cats/1.png`.
+ * @throws (rejects) DataError that names the file and the position of the problem and says what
+ *   to do.
  */
 export async function openImages(
   files: readonly File[],
@@ -78,10 +81,10 @@ export async function openImages(
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
     throw new DataError(
-      `${files
+      `These files cannot be used together: ${files
         .map(({ name }) => name)
         .slice(0, 4)
-        .join(', ')}: choose a single npz or zip file and no other files.`,
+        .join(', ')}. Choose a single npz or zip file and no other files.`,
     );
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
@@ -103,7 +106,7 @@ interface Pair {
   y: StoredArray;
 }
 
-/** The second pair is held out, if the files define one. */
+/** The second pair is held out. It is `null` if the files contain a single pair. */
 type Pairs = readonly [train: Pair, test: Pair | null];
 
 async function npzPairs(file: File): Promise<Pairs> {
@@ -120,8 +123,8 @@ async function npzPairs(file: File): Promise<Pairs> {
   const train = await pairOf(TRAIN_NAMES);
   if (train !== null) return [train, await pairOf(TEST_NAMES)];
   throw new DataError(
-    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, but x and y, or x_train, ` +
-      'y_train, x_test and y_test are needed: save them under these names.',
+    `${file.name} has these arrays: ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}. Needed are x and y, or x_train, ` +
+      'y_train, x_test and y_test. Save the arrays with these names.',
   );
 }
 
@@ -134,8 +137,8 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
     if (own.length === 0) return null;
     if (x !== undefined && y !== undefined && otherX.length + otherY.length === 0) return { x, y };
     throw new DataError(
-      `${own.map(({ name, shape }) => `${name} (${shape.join(' x ')})`).join(', ')}: one IDX file of images and one of labels are ` +
-        'needed, or two such pairs, of which one has "t10k" or "test" in its names.',
+      `These IDX files are not pairs: ${own.map(({ name, shape }) => `${name} (${shape.join(' x ')})`).join(', ')}. Choose one file of ` +
+        'images and one of labels, or two such pairs. The names of the held-out pair must contain "t10k" or "test".',
     );
   };
   if (files.length <= 2) return [pairOf(false)!, null];
@@ -147,17 +150,17 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   const shape = sampleShape(given.x);
   if (model === 'cnn' && given.x.shape.length === 2) {
     throw new DataError(
-      `${given.x.name} holds rows of ${shape[2]} numbers, but the model cnn needs images: choose mlp, or reshape the array.`,
+      `${given.x.name} has rows of ${shape[2]} numbers, but the model cnn needs images. Choose mlp, or reshape the array.`,
     );
   }
   if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
     throw new DataError(
-      `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must have the same shape. Save both arrays alike.`,
+      `${held.x.name} has shape (${held.x.shape.join(', ')}), but ${given.x.name} has shape (${given.x.shape.join(', ')}). Save both arrays with the same sample shape.`,
     );
   }
   if (held !== null && scaleOf(held.x) !== scaleOf(given.x)) {
     throw new DataError(
-      `${held.x.name} has type ${held.x.type}, but ${given.x.name} has ${given.x.type}: save both with the same type, because their scales may ` +
+      `${held.x.name} has type ${held.x.type}, but ${given.x.name} has ${given.x.type}. Save both with the same type, because their scales may ` +
         'differ.',
     );
   }
@@ -167,7 +170,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   const train = held === null ? { ...all, rows: split.train } : all;
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)
-    throw new DataError(`${test.x.name} has no samples to test on. Remove the array, or add samples.`);
+    throw new DataError(`${test.x.name} has no samples for evaluation. Add samples, or remove the file or array.`);
   const counts = countsOfLabels([train, test]);
   checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
@@ -208,8 +211,8 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
 }
 
 /**
- * Types with the same result have the same scale: all float types do, but bytes (0 to 255) and
- * floats (often 0 to 1) do not.
+ * Returns a key that is equal for types whose numbers have the same scale. All float types have the
+ * same scale. Bytes (0 to 255) and floats (often 0 to 1) have different scales.
  */
 function scaleOf({ type }: StoredArray): string {
   return type === 'u1' ? type : type.slice(0, 1);
@@ -221,7 +224,7 @@ function checkEnough(name: string, samples: number, isShard: boolean): void {
   if (samples >= least) return;
   const few = samples === 1 ? '1 sample is' : `${samples} samples are`;
   throw new DataError(
-    `${name}: ${few} too few for training and testing${isShard ? `: each tab needs ${least}` : ''}. Add some.`,
+    `${name}: ${few} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add samples.`,
   );
 }
 
@@ -232,6 +235,8 @@ function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
 }
 
 /**
+ * Checks held-out labels.
+ *
  * @throws DataError, with the row, if a held-out sample has a label that no training sample has.
  */
 function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
@@ -239,7 +244,7 @@ function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
   const odd = test.rows.find((row) => !known.has(test.y[row]!));
   if (odd === undefined) return;
   throw new DataError(
-    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, but no sample of ${x.name} has it. Add such samples, or remove the row.`,
+    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, but no sample of ${x.name} has this label. Add such samples, or remove the row.`,
   );
 }
 
@@ -292,7 +297,7 @@ async function ofPictures(
   };
 }
 
-/** Indices of some samples: the first ones of each class, up to {@link SHOWN} in all. */
+/** Returns the indices of up to {@link SHOWN} samples: the first samples of each class. */
 function firsts(labels: readonly number[], classes: number): number[] {
   const each = Math.ceil(SHOWN / classes);
   const byClass = Array.from({ length: Math.min(classes, SHOWN) }, (): number[] => []);

@@ -1,6 +1,6 @@
 /**
- * Facts of labelled images: classes, and the scale of numbers. Computed for one tab's files, and
- * merged over all tabs; other tabs receive nothing else of them.
+ * Facts of labelled images: their classes and the scale of their numbers. They are computed for the
+ * files of one tab and merged over all tabs. Other tabs receive only these facts.
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -8,16 +8,18 @@ import { mergeMoments } from '../moments.ts';
 
 const MAX_CLASSES = 1000;
 
-/** Sorted distinct names of classes. */
+/** Returns the distinct names of classes, sorted. */
 export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] {
   const all = [...new Set(names)];
   return isNumbered ? all.sort((a, b) => Number(a) - Number(b)) : all.sort();
 }
 
 /**
+ * Checks the classes of images.
+ *
  * @param name the file or folder, for errors.
- * @param isShard the images are one tab's shard: one class is enough.
- * @throws DataError if nothing can be learned from them.
+ * @param isShard whether the images are the shard of one tab. Then one class is enough.
+ * @throws DataError if there are too few or too many classes.
  */
 export function checkImages(
   name: string,
@@ -28,24 +30,24 @@ export function checkImages(
   if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return;
   if (isNumbered) {
     throw new DataError(
-      `${name}: there are ${length} different labels, but 2 to ${MAX_CLASSES} are needed. Correct the labels.`,
+      `${name}: the number of different labels is ${length}, but it must be 2 to ${MAX_CLASSES}. Correct the labels.`,
     );
   }
   throw new DataError(
-    `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}: ` +
-      `each folder is a class, and 2 to ${MAX_CLASSES} classes are needed. Add or merge folders.`,
+    `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}. ` +
+      `Each folder is a class, and 2 to ${MAX_CLASSES} classes are needed. Add or merge folders.`,
   );
 }
 
-/** Images can be merged if their keys are equal. */
+/** Returns a key: the facts of images can be merged if their keys are equal. */
 export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
   return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }
 
 /**
- * Joins images with the same {@link keyOfImages}; the result does not depend on their order. A
- * class without training samples in any tab is not a class of the run, and {@link imagesMisfit}
- * rejects the tab that has it.
+ * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. If no
+ * tab has training samples of a class, it is not a class of the run, and {@link imagesMisfit}
+ * rejects tabs with held-out samples of it.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
@@ -62,17 +64,22 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   };
 }
 
-/** The reason why images do not match the facts that were agreed on; `null` if they match. */
+/**
+ * Returns the reason why images do not match the facts that ranks agreed on, or `null` if they
+ * match.
+ */
 export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
   if (keyOfImages(agreed) !== keyOfImages(own))
-    return `its samples are ${describe(own)}, but the others' are ${describe(agreed)}`;
+    return `its samples are ${describe(own)}, but those of the other ranks are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
-  const what = own.untrained.includes(stranger) ? 'it tests on the class' : 'it has the class';
-  return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
+  const what = own.untrained.includes(stranger)
+    ? 'it has held-out samples of the class'
+    : 'it has samples of the class';
+  return `${what} ${JSON.stringify(stranger)}, but the run does not have this class`;
 }
 
 function describe({ shape, isNumbered, moments }: ImagesFacts): string {
   const type = moments === null ? 'bytes' : 'numbers';
-  return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} for classes`;
+  return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} as classes`;
 }

@@ -1,4 +1,4 @@
-/** Pictures in folders as samples: the name of a folder is the class of its pictures. */
+/** Samples from pictures in folders. The name of a folder is the class of its pictures. */
 import type { FolderCount, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -8,18 +8,21 @@ import { isPicture, type DecodePicture, type PictureSize } from '../formats/deco
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
- * Memory limit of decoded pictures, bytes: 80 000 of 32 x 32 in colour. Others are decoded whenever
- * they are read.
+ * Maximum number of bytes of decoded pictures in memory: 80 000 colour pictures of 32 x 32 pixels.
+ * Further pictures are decoded whenever they are read.
  */
 const KEPT_BYTES = 256 * 1024 * 1024;
-/** Pictures decoded concurrently. */
+/** Number of pictures that are decoded concurrently. */
 const DECODERS = 8;
-/** Largest picture file, bytes: a small zip file may claim to contain gigabytes. */
+/**
+ * Maximum size of a picture file, in bytes. The limit is needed because a small zip file may claim
+ * to contain gigabytes.
+ */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
 /** A file in a folder, or in a zip file. */
 export interface PathFile {
-  /** Path with folders: `train/cats/1.png`. */
+  /** Path, such as `train/cats/1.png`. */
   path: string;
   /** Size in bytes. */
   size: number;
@@ -32,14 +35,14 @@ interface Picture extends PathFile {
 
 export interface ClassFolders {
   classes: readonly string[];
-  /** Classes that only held-out pictures have. */
+  /** Classes that only occur among held-out pictures. */
   untrained: readonly string[];
   pictures: readonly Picture[];
-  /** Indices of `pictures`. */
+  /** Indices into `pictures`. */
   split: Split;
   /** Number of files that are not pictures. */
   ignored: number;
-  /** Pictures without a class. */
+  /** Number of pictures without a class, by folder. */
   leftOut: readonly FolderCount[];
 }
 
@@ -48,11 +51,11 @@ type Part = keyof Split;
 /** A picture and its position in the folders. */
 interface Placed extends PathFile {
   file: string;
-  /** Path of its folder; empty at the top. */
+  /** Path of the picture's folder; empty if the picture is not in a folder. */
   folder: string;
-  /** Name of its innermost folder; `undefined` at the top. */
+  /** Name of the innermost folder; `undefined` if the picture is not in a folder. */
   of: string | undefined;
-  /** The split that an outer folder names. */
+  /** The split that the name of an outer folder states, such as `test`. */
   part: Part | null;
 }
 
@@ -60,14 +63,17 @@ interface Sample extends Placed {
   of: string;
 }
 
-/** Names of folders with held-out pictures. */
+/** Matches names of folders with held-out pictures. */
 const HELD_OUT = /^(test(ing)?|val(id|idation)?)$/i;
-/** Words within folder names, as in Kaggle's data sets: `seg_train`, `training_set`, `test1`. */
+/**
+ * Match words within folder names, as in data sets from Kaggle: `seg_train`, `training_set`,
+ * `test1`.
+ */
 const PARTS = [
   ['train', /(^|[\d._-])train(ing)?($|[\d._-])/i],
   ['test', /(^|[\d._-])(test(ing)?|val(id|idation)?)($|[\d._-])/i],
 ] as const;
-/** Most classes that an error lists. */
+/** Maximum number of classes that an error lists. */
 const MOST_NAMED = 6;
 
 /**
@@ -75,10 +81,10 @@ const MOST_NAMED = 6;
  * folders of the classes, they define the split, and pictures elsewhere are left out.
  *
  * @param name the zip file or folder, for errors.
- * @param isShard other tabs may have training pictures of classes that only occur in held-out
- *   pictures here.
- * @throws DataError, with a file, if there are no pictures, one is too large, or the class of one
- *   is unclear.
+ * @param isShard whether the files are the shard of one tab. Then a class may have only held-out
+ *   pictures here, because other tabs may have training pictures of the class.
+ * @throws DataError, with a file, if there are no pictures, or a picture is too large or its
+ *   class is unclear.
  */
 export function classFolders(
   name: string,
@@ -103,7 +109,8 @@ export function classFolders(
       `${name}: ${large.path} has ${large.size} bytes, more than ${MAX_PICTURE_BYTES}. Make it smaller, or remove it.`,
     );
   }
-  // A sort order that is the same for a folder and a zip file of it, on every machine.
+  // With this sort order, a folder and a zip file of the folder give the same samples on every
+  // machine.
   found.sort((a, b) => compare(a.of, b.of) || compare(a.file, b.file) || compare(a.path, b.path));
   const classes = [...new Set(found.map((one) => one.of))];
   const numbersOf = (part: Part): Uint32Array =>
@@ -125,42 +132,48 @@ export function classFolders(
 }
 
 /**
- * Samples if a folder `train` contains folders of classes: pictures outside of such folders and
- * unlabelled test pictures are left out.
+ * Returns the samples if a folder `train` contains the folders of the classes. Pictures outside
+ * such folders and unlabelled test pictures are left out.
  */
 function inParts(placed: readonly Placed[]): Sample[] {
   const trained = new Set(placed.flatMap(({ part, of }) => (part === 'train' ? [of] : [])));
   return placed.filter(
     (one): one is Sample =>
-      // Kaggle's archives often nest a folder in itself: test/test/1.png.
+      // Archives from Kaggle often contain a folder within a folder of the same name:
+      // test/test/1.png.
       one.part === 'train' || (one.part === 'test' && (trained.has(one.of) || partOf([one.of!]) !== 'test')),
   );
 }
 
-/** Samples if every folder with pictures is a class. @throws DataError */
+/**
+ * Returns the samples if every folder with pictures is a class.
+ *
+ * @throws DataError if the class of a picture is unclear.
+ */
 function inFolders(name: string, placed: readonly Placed[]): Sample[] {
   const folders = [...new Set(placed.map(({ of }) => of))];
   const top = placed.find(({ of }) => of === undefined);
   if (top !== undefined) {
     throw new DataError(
-      `${name}: ${top.path} is not in a folder, but the folder's name is the class of a picture. Put each picture into a folder.`,
+      `${name}: ${top.path} is not in a folder, but the class of a picture is the name of its folder. Put each picture into a folder.`,
     );
   }
   const parts = folders.map((of) => partOf([of!]));
   if (parts.includes('train') && parts.includes('test') && !parts.includes(null)) {
     throw new DataError(
-      `${name}: the class of ${placed[0]!.path} is unknown, as the folder ${JSON.stringify(placed[0]!.of)} only names ` +
+      `${name}: the class of ${placed[0]!.path} is unknown, because the folder ${JSON.stringify(placed[0]!.of)} only names ` +
         'the split. Put each picture into a folder of its class: train/cats/1.png.',
     );
   }
-  // With two folders, "test" may be a class: test and control, valid and invalid.
+  // If there are only two folders, "test" may be a class, as in test and control, or valid and
+  // invalid.
   const isClass = (of: string): boolean => !HELD_OUT.test(of) || folders.length <= 2;
   return placed.filter((one): one is Sample => isClass(one.of!));
 }
 
 /**
- * @throws DataError if a folder has both pictures and folders with pictures: it could be a class or
- *   contain classes.
+ * @throws DataError if a folder has both pictures and folders with pictures, because it could
+ *   either be a class or contain classes.
  */
 function checkNesting(name: string, found: readonly Sample[]): void {
   const inner = new Map<string, string>();
@@ -171,7 +184,7 @@ function checkNesting(name: string, found: readonly Sample[]): void {
   const odd = found.find(({ folder }) => inner.has(folder));
   if (odd === undefined) return;
   throw new DataError(
-    `${name}: the class of ${odd.path} is unclear, as ${odd.folder} and its inner folder ${inner.get(odd.folder)} both have pictures. ` +
+    `${name}: the class of ${odd.path} is unclear, because ${odd.folder} and its inner folder ${inner.get(odd.folder)} both contain pictures. ` +
       'Move the picture into a folder of its class, or remove it.',
   );
 }
@@ -181,7 +194,7 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
   const twin = [...trained].find((one) => one.toLowerCase() === odd.of.toLowerCase());
   const some = [...trained].slice(0, MOST_NAMED).join(', ');
   return new DataError(
-    `${name}: ${odd.path} is held out, but no training picture is in a folder ${JSON.stringify(odd.of)}: the classes are ${some}` +
+    `${name}: ${odd.path} is held out, but no training picture is in a folder ${JSON.stringify(odd.of)}. The classes are ${some}` +
       `${trained.size > MOST_NAMED ? ', ...' : ''}. ` +
       (twin === undefined
         ? 'Add such pictures to train, or remove the folder.'
@@ -207,7 +220,10 @@ function placeOf(path: string): Omit<Placed, keyof PathFile> {
   return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };
 }
 
-/** The split that the innermost possible folder names. */
+/**
+ * Returns the split that the names of the outer folders state, such as `test`. If several names
+ * state a split, the innermost folder decides.
+ */
 function partOf(folders: readonly string[]): Part | null {
   for (const folder of folders.toReversed()) {
     const matches = PARTS.filter(([, pattern]) => pattern.test(folder));
@@ -220,13 +236,13 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Decodes pictures and keeps them in memory, up to a limit. */
+/** Decodes pictures. The first decoded pictures stay in memory, up to a limit. */
 export class DecodedPictures {
   readonly size: PictureSize;
   readonly folders: ClassFolders;
   readonly #decode: DecodePicture;
   readonly #kept: (Uint8Array | undefined)[] = [];
-  /** Number of pictures kept in memory: the first ones. */
+  /** Number of pictures that stay in memory after decoding. They are the first pictures. */
   readonly #room: number;
 
   constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {
@@ -237,10 +253,10 @@ export class DecodedPictures {
   }
 
   /**
-   * Decodes the pictures that are kept, so that damaged files are reported before a run.
+   * Decodes the pictures that stay in memory, so that damaged files are reported before a run.
    *
-   * @returns digest of the files' bytes, because pixels may differ between browsers; for other
-   *   pictures, of names and sizes.
+   * @returns a digest of the pictures. It covers the bytes of files that were decoded, because
+   *   decoded pixels may differ between browsers. Of further files, it covers only names and sizes.
    */
   async decodeAll(): Promise<string> {
     const digests: string[] = [];
@@ -263,7 +279,11 @@ export class DecodedPictures {
     return hashState([new TextEncoder().encode(JSON.stringify([this.size, this.folders.classes, facts]))]);
   }
 
-  /** Pixels of one picture. @throws (rejects) DataError, with the file, if it is damaged. */
+  /**
+   * Returns the pixels of one picture.
+   *
+   * @throws (rejects) DataError, with the file, if it is damaged.
+   */
   async pixels(at: number): Promise<Uint8Array> {
     const kept = this.#kept[at];
     if (kept !== undefined) return kept;
@@ -280,7 +300,7 @@ export class DecodedPictures {
   }
 }
 
-/** Selected pictures as samples, 0 read as 0.0 and 255 as 1.0. */
+/** Selected pictures as samples. Pixels 0 .. 255 are read as 0.0 .. 1.0. */
 export class PictureDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, number];
@@ -290,10 +310,10 @@ export class PictureDataset implements Dataset {
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
-  /** Label of each class in `folders.classes`. */
+  /** The label of each class in `folders.classes`. */
   readonly #labels: readonly number[];
 
-  /** @param facts whose classes include the pictures' classes. */
+  /** @param facts facts whose classes include all classes of the pictures. */
   constructor(pictures: DecodedPictures, chosen: Uint32Array, facts: ImagesFacts, digest: string) {
     const { classes } = facts;
     const { side, channels } = pictures.size;

@@ -1,14 +1,15 @@
-/** Counts of right and wrong answers of a classifier, from its logits. */
+/** Counts right and wrong predictions of a classifier, from its logits. */
 import { UsageError } from '../../util/errors.ts';
 
 /**
- * Number of rows whose largest logit is at their label. Of equal logits the first counts as the
- * largest, as for argmax; rows with a NaN count as wrong. Rows of weight 0 are skipped.
+ * Returns the number of rows whose largest logit is that of their label. If several logits are
+ * equal, the first is regarded as the largest, as in argmax. A row with a NaN is a wrong
+ * prediction. Rows of weight 0 are skipped.
  *
- * @param logits [rows * classes] read back from the device, row by row; rows beyond the labels are
- *   ignored.
+ * @param logits [rows * classes] read back from the device, row by row. If there are more rows
+ *   than labels, the last rows are ignored.
  * @param labels [rows]
- * @param weights [rows]; if missing, all rows count.
+ * @param weights [rows]. If missing, no row is skipped.
  * @throws UsageError if there are fewer logits or weights than labels.
  */
 export function countCorrect(
@@ -23,8 +24,8 @@ export function countCorrect(
 }
 
 /**
- * Number of rows whose label is among their `k` largest logits; for k = 1 the same as {@link
- * countCorrect}.
+ * Returns the number of rows in which the logit of the label is one of the `k` largest logits. For
+ * k = 1, this is {@link countCorrect}.
  *
  * @throws like {@link countCorrect}.
  */
@@ -49,8 +50,9 @@ export function countAmongFirst(
 }
 
 /**
- * Confusion matrix, [classes * classes]: one row per label, one column per predicted class. Its
- * diagonal sums to {@link countCorrect}. Rows with a NaN are not counted.
+ * Returns a confusion matrix, [classes * classes], with one row per label and one column per
+ * predicted class. The sum of its diagonal is {@link countCorrect}. Rows with a NaN are not
+ * included.
  *
  * @throws like {@link countCorrect}.
  */
@@ -68,8 +70,8 @@ export function countConfusion(
 }
 
 /**
- * Label and predicted class of each row (`null` for a row with a NaN), and the offset of its
- * logits.
+ * Yields the label of each row, the predicted class (`null` if the row has a NaN), and the offset
+ * of the row's logits.
  */
 function* answered(
   logits: ArrayLike<number>,

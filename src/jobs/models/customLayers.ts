@@ -1,4 +1,4 @@
-/** A job's custom model as TensorFlow.js layers. */
+/** Builds the TensorFlow.js layers of a job's custom model. */
 import * as tf from '@tensorflow/tfjs';
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -7,24 +7,24 @@ import { endsInSoftmax, misfitOf, sourcesOf, type Topology } from '../../spec/to
 import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
-/** The facts of samples that a model depends on. */
+/** The properties of samples that a model depends on. */
 export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
 
 /**
- * The reason why a job's model does not fit the samples, as a sentence; `null` if it fits. Built-in
- * models always fit.
+ * Returns a sentence that says why a job's model does not fit the samples, or `null` if it fits.
+ * Built-in models always fit.
  */
 export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
   if (typeof model === 'string') return null;
   const problem = misfitOf(model, 'the samples', inputShape, classes);
   if (problem !== null) return `${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`;
   if (labelUnit === undefined || !endsInSoftmax(model)) return null;
-  return 'The model ends in a softmax, but the target is an amount: remove the softmax.';
+  return 'The model ends in a softmax, but the target is an amount. Remove the softmax.';
 }
 
 /**
- * Layers in the order of computation, with the indices of the layers that each one reads; the first
- * layer reads none.
+ * Layers in the order of computation. For each layer, `sources` lists the indices of the layers
+ * whose outputs are its inputs. For the first layer, this list is empty.
  */
 export interface Plan {
   layers: tf.layers.Layer[];
@@ -44,7 +44,8 @@ export function buildCustomLayers(topology: Topology, samples: ModelSamples): Pl
   if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
-  // The layer before the softmax is then the last one, because no other layer has an open output.
+  // Without the softmax, the layer before it is the output of the model, because the output of
+  // every other layer is an input of some layer.
   if (last.class_name === 'Softmax') return { layers: before, sources: sources.slice(0, -1) };
   const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer);
   return { layers: [...before, linear], sources };
@@ -53,13 +54,13 @@ export function buildCustomLayers(topology: Topology, samples: ModelSamples): Pl
 function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[className]!;
-  // The kernels are written afterwards; zeros are the cheapest initializer. The config is copied,
-  // because a layer may modify it.
+  // Kernels are initialized afterwards, so the cheapest initializer (zeros) is used here. The
+  // config is copied, because a layer may modify it.
   const kernels = { kernelInitializer: 'zeros', depthwiseInitializer: 'zeros' };
   return fromConfig(Class, { ...inCamelCase(structuredClone(config)), ...kernels }) as tf.layers.Layer;
 }
 
-/** Converts Python's names to TensorFlow.js's names. */
+/** Converts the field names of Keras to those of TensorFlow.js. */
 function inCamelCase(config: object): tf.serialization.ConfigDict {
   const entries = Object.entries(config).map(([name, value]) => [
     name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),

@@ -1,25 +1,28 @@
 /**
- * Metrics of held-out samples beside their loss. They are computed from sums over all ranks, so
- * each sample counts once, on whichever rank it is evaluated.
+ * Metrics of held-out samples, in addition to their loss. They are computed from sums over the
+ * samples of all ranks, so the result does not depend on how samples are distributed over ranks.
  */
 import { metricsOf, type Measures, type MetricName, type Metrics } from '../../spec/measures.ts';
 import { UsageError } from '../../util/errors.ts';
 
-/** The 3 of `top-3`. */
+/** The k of `top-3`. */
 export const FIRST_CLASSES = 3;
-/** Relative variance below which all amounts count as equal, because sums are rounded. */
+/**
+ * If the relative variance of amounts is smaller, they are regarded as equal, because sums have
+ * rounding errors.
+ */
 const ROUNDING = 1e-12;
 
 export interface HeldOutMetrics {
-  /** Number of sums that ranks add up. */
+  /** Number of sums that are added over all ranks. */
   readonly sums: number;
-  /** The metrics, from the sums over all held-out samples. */
+  /** Computes the metrics from the sums over all held-out samples. */
   toMetrics(sums: readonly number[], samples: number): Metrics;
 }
 
 /**
- * Metrics of a classification beside its accuracy: the share of labels {@link FIRST_CLASSES among
- * the first}, if the job asks for it.
+ * Returns the metrics of a classification in addition to its accuracy. If the job requests `top-3`,
+ * this is the share of samples whose label is {@link FIRST_CLASSES among the first} classes.
  */
 export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
   if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
@@ -27,8 +30,9 @@ export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
 }
 
 /**
- * Metrics of a regression, from {@link amountSums}. @param unit size of one label unit in the
- * amount's own unit.
+ * Returns the metrics of a regression. They are computed from {@link amountSums}.
+ *
+ * @param unit the amount that a label of 1 stands for, see `Dataset.labelUnit`.
  */
 export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
   const metric = (name: MetricName, sums: readonly number[], samples: number): number => {
@@ -58,8 +62,8 @@ export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): Hel
 }
 
 /**
- * Sums over the rows of a batch whose weight is not 0: squared errors, absolute errors, amounts and
- * squared amounts.
+ * Returns sums of squared errors, absolute errors, amounts and squared amounts. Rows whose weight
+ * is 0 are not included.
  *
  * @param outputs, amounts, weights [rows]
  */

@@ -3,11 +3,14 @@ import { DECIMAL_MARKS, type ColumnKind, type DecimalMark, type PreviewColumn } 
 import { DataError } from '../../util/errors.ts';
 import { isMarker, isNumber, numberOf } from '../formats/numbers.ts';
 
-/** Most distinct words of a category; each becomes an input. */
+/** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
-/** From this share of numbers on, other values count as mistakes. */
+/**
+ * If at least this share of a column's values are numbers, all other values are regarded as
+ * mistakes.
+ */
 const MOSTLY = 0.9;
-/** Currency and percent signs beside a number. */
+/** Matches a currency sign before a number, or a currency or percent sign after it. */
 const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
 interface Place {
   field: string;
@@ -17,7 +20,7 @@ interface Place {
 /** A problem with a field. */
 interface Doubt {
   place: Place;
-  /** The end of the message, after the field and its column. */
+  /** The end of the error message, which begins with the field and its column. */
   what: string;
 }
 
@@ -25,24 +28,34 @@ export class Column {
   readonly name: string;
   readonly #isTarget: boolean;
   #empty = 0;
-  /** Number of rows by {@link isMarker marker}, as written. */
+  /** Number of rows for each text that is a {@link isMarker marker}. */
   readonly #markers = new Map<string, number>();
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
-  /** Number of those that are numbers with this decimal mark, and the first one that is not. */
+  /**
+   * For each decimal mark: how many fields are numbers with this decimal mark, and the first field
+   * that is not.
+   */
   readonly #numbers: Record<DecimalMark, number> = { point: 0, comma: 0 };
   readonly #strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
-  /** The first field that is not a number with either mark. */
+  /** The first field that is not a number with any decimal mark, and the number of such fields. */
   #word: Place | null = null;
   #words = 0;
-  /** Number of words that are numbers with a sign beside them, and the first one. */
+  /**
+   * Number of fields that are a number with a currency or percent sign, and the first such field.
+   */
   #signs = 0;
   #sign: Place | null = null;
-  /** The first number that contains this mark, as a decimal mark or as a thousands separator. */
+  /**
+   * The first number that contains this character, as a decimal mark or as a thousands separator.
+   */
   readonly #marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
   #mark: DecimalMark | null = null;
   #doubt: Doubt | null = null;
-  /** Number of rows by value, without markers; counting stops when there are too many values. */
+  /**
+   * Number of rows with each value, without markers. Counting stops when there are too many
+   * different values.
+   */
   readonly #counts = new Map<string, number>();
   #isCounting = true;
 
@@ -87,7 +100,7 @@ export class Column {
     if (field.includes(',')) this.#marked.comma ??= { field, line };
   }
 
-  /** Number of rows with a missing value, by the field's text. */
+  /** The texts that stand for a missing value, each with its number of rows. */
   get gaps(): [field: string, rows: number][] {
     const markers = this.#isOfWords ? [] : [...this.#markers];
     return this.#empty === 0 ? markers : [['', this.#empty], ...markers];
@@ -99,8 +112,8 @@ export class Column {
   }
 
   /**
-   * Number of rows by value, without missing ones, in code unit order; `null` if there are too many
-   * values.
+   * The different values, each with its number of rows, without missing values. They are sorted by
+   * code units. `null` if there are too many values.
    */
   get values(): [value: string, rows: number][] | null {
     const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
@@ -109,9 +122,9 @@ export class Column {
   }
 
   /**
-   * Whether markers count as words: if the column has other words, or if it is a target that has
-   * only markers. A feature that has only markers is useless; counting it as empty lets it match
-   * numbers and words of other tabs.
+   * Whether markers are treated as words. This is so if the column has other words, or if it is a
+   * target that has only markers. A feature column that has only markers is useless. It is treated
+   * as empty, so that it matches both numbers and words of other tabs.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0
@@ -120,16 +133,16 @@ export class Column {
   }
 
   /**
-   * The decimal mark of the column's numbers; `null` if they contain no marks, or it is not a
-   * column of numbers.
+   * The decimal mark of the column's numbers. `null` if the numbers contain no decimal marks or the
+   * column does not contain numbers.
    */
   get mark(): DecimalMark | null {
     return this.#mark;
   }
 
   /**
-   * The only decimal mark with which all numbers can be read; `null` if both are possible, or it is
-   * not a column of numbers.
+   * The only decimal mark with which all values can be read as numbers. `null` if both are possible
+   * or the column does not contain numbers.
    */
   get sureMark(): DecimalMark | null {
     if (this.kind !== 'number') return null;
@@ -140,7 +153,7 @@ export class Column {
   /**
    * Decides the decimal mark of numbers that can be read with both marks, such as 1.234.
    *
-   * @param sure the marks of columns with a {@link sureMark}.
+   * @param sure the decimal marks of all columns that have a {@link sureMark}.
    */
   settleMark(sure: ReadonlySet<DecimalMark>, separator: string): void {
     this.#mark = this.sureMark;
@@ -150,21 +163,24 @@ export class Column {
     if (sure.size === 1) {
       [this.#mark = null] = sure;
     } else if (sure.size === 0 && (comma === null || (separator === ',' && point === null))) {
-      // Programs write decimal points. If commas separate columns, a quoted comma separates
-      // thousands.
+      // Most programs write decimal points. If commas separate columns, a comma in a quoted number
+      // separates thousands.
       this.#mark = 'point';
     } else {
-      const why = sure.size === 0 ? 'nothing in the file shows which' : 'the other columns have both decimal marks';
+      const why =
+        sure.size === 0
+          ? 'nothing in the file shows the decimal mark'
+          : 'some other columns have decimal points and some have decimal commas';
       const both = `${numberOf(place.field, 'point')} or ${numberOf(place.field, 'comma')}`;
       this.#doubt = {
         place,
-        what: `may be ${both}: ${why}. Write all numbers with a decimal point and without thousands separators.`,
+        what: `may be ${both}, because ${why}. Write all numbers with a decimal point and without thousands separators.`,
       };
     }
   }
 
   /**
-   * @throws DataError, with the line, if nearly all values are numbers but some are not, or the
+   * @throws DataError, with the line, if most values are numbers but some are not, or if the
    *   decimal mark is unclear.
    */
   check(file: string): void {
@@ -176,25 +192,29 @@ export class Column {
   }
 
   /**
-   * The first field that is not a number while nearly all others are, or that has a sign like
-   * nearly all others.
+   * The first mistake in a column whose values are mostly numbers: a field that is not a number or
+   * has another decimal mark. If most values have a currency or percent sign, this is the first
+   * value with a sign.
    */
   get #slip(): Doubt | null {
     if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {
       const others = this.#signs - 1;
       return {
         place: this.#sign,
-        what: `has a sign beside its number, like ${others} others. Remove the signs.`,
+        what: `has a currency or percent sign, like ${others} other values of the column. Remove the signs.`,
       };
     }
     const numbers = this.#filled - this.#words;
     if (!this.#isOfWords || numbers < MOSTLY * this.#filled) return null;
     if (this.#word !== null) {
-      return { place: this.#word, what: `is not a number, but ${numbers} others are. Correct it, or leave it empty.` };
+      return {
+        place: this.#word,
+        what: `is not a number, but ${numbers} other values of the column are numbers. Correct the value, or leave it empty.`,
+      };
     }
     const usual = this.#numbers.comma > this.#numbers.point ? 'comma' : 'point';
     const place = this.#strangers[usual];
-    const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers. Use the same mark in all of them.`;
+    const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers of the column. Use the same decimal mark in all of them.`;
     return place && { place, what };
   }
 

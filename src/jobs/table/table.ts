@@ -1,7 +1,7 @@
 /**
- * The data of the job `table`: one CSV file, of which one column is the target. Numbers are
- * standardised, and each word of a category becomes an input. A missing number is 0, which is the
- * mean, with another input that marks it. Rows are read from the file on demand.
+ * The data of the job `table`: one CSV file with a target column. Numbers are standardized, and for
+ * each word of a category there is an input. A missing number is replaced by 0, which is the mean,
+ * and an additional input says that it is missing. Rows are read from the file on demand.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
@@ -22,22 +22,22 @@ import { Encoding, TableDataset } from './tableDataset.ts';
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
 /**
- * Least number of rows that must contain a word, or have a number, before other tabs receive facts
- * about it.
+ * Minimum number of rows behind each fact that other tabs receive: rows that contain a word, or
+ * rows that have a number in a column.
  */
 const MIN_SHARED_ROWS = 3;
-/** Longest word, in characters, that other tabs receive. */
+/** Maximum length of a word that is sent to other tabs. */
 const MAX_SHARED_LENGTH = 64;
 
 export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
 
-/** A table whose columns have been analysed. */
+/** A table and the facts about its columns. */
 export class Table {
   readonly #csv: CsvFile;
   readonly #columns: readonly Column[];
   readonly #sample: readonly (readonly string[])[];
   readonly #target: Column;
-  /** Rows with a value in the target column. */
+  /** Indices of the rows with a value in the target column. */
   readonly #labelled: Uint32Array;
   readonly #job: TableJob;
   readonly #training: readonly TrainingFacts[];
@@ -61,8 +61,8 @@ export class Table {
   }
 
   /**
-   * Reads the file twice, because the split depends on the number of labelled rows. A missing
-   * target column is not an error yet; {@link problem} reports it.
+   * Opens a table. It reads the file twice, because the split depends on the number of labelled
+   * rows. A missing target column is not an error here, but a {@link problem}.
    *
    * @throws (rejects) DataError, with the line, if the file is not CSV or is damaged.
    */
@@ -70,8 +70,8 @@ export class Table {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
     /**
-     * Rows whose target is filled, and rows whose target is a marker. Whether markers count as
-     * values is known after the last row.
+     * Rows whose target is a value, and rows whose target is a marker. Whether markers are treated
+     * as values is only known after the last row.
      */
     const filled: number[] = [];
     const marked: number[] = [];
@@ -106,7 +106,9 @@ export class Table {
     };
   }
 
-  /** The facts of the samples that a model depends on, for a table without a {@link problem}. */
+  /**
+   * The properties of samples that a model depends on. The table must not have a {@link problem}.
+   */
   get samples(): ModelSamples {
     const { inputs, classNames, labelUnit } = new Encoding(this.#facts, this.#marks);
     const inputShape = [1, 1, inputs.length] as const;
@@ -114,10 +116,11 @@ export class Table {
   }
 
   /**
-   * The problem of the table or of the job's fields for it; `null` if it can be learned from.
+   * Returns a problem of the table or of the job's fields, or `null` if a model can be trained on
+   * the table.
    *
-   * @param isShard the table is one tab's shard: only problems that no other tab's table can solve
-   *   are reported.
+   * @param isShard whether the table is the shard of one tab. Then problems that the tables of
+   *   other tabs may solve are not reported.
    */
   problem(isShard = false): DataError | null {
     try {
@@ -131,7 +134,7 @@ export class Table {
   }
 
   /**
-   * The facts of this table alone.
+   * Returns the facts of this table alone.
    *
    * @throws DataError if there is a {@link problem}.
    */
@@ -141,9 +144,9 @@ export class Table {
   }
 
   /**
-   * The facts that other tabs receive of this tab's own table. They leave out words that fewer than
-   * {@link MIN_SHARED_ROWS} training rows have, except classes, and statistics of columns with
-   * fewer numbers.
+   * Returns the facts of this tab's table that other tabs receive. Words that fewer than
+   * {@link MIN_SHARED_ROWS} training rows contain are left out, except classes. Statistics of a
+   * column with fewer numbers are left out, too.
    *
    * @throws DataError if there is a {@link problem}.
    */
@@ -165,11 +168,11 @@ export class Table {
   }
 
   /**
-   * Creates the training and test samples. By default, means, deviations and categories are those
-   * of this table's training rows, computed exactly in the file's order, so every rank with the
-   * same file gets the same values.
+   * Creates the training and test samples. By default, means, deviations and categories are
+   * computed from the training rows of this table. They are computed in the order of the file, so
+   * all ranks with the same file get exactly the same values.
    *
-   * @param agreed merged facts of all tables, including this one.
+   * @param agreed the merged facts of all tables, including this table.
    * @throws (rejects) DataError if there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
@@ -189,7 +192,8 @@ export class Table {
       const { name, kind, mark } = column;
       const { rows, hasGaps, moments } = this.#training[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
-      // Classes that only occur in held-out rows are evaluated, too.
+      // This includes classes that only occur in held-out rows, because these rows are evaluated,
+      // too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
       return { name, kind, mark, values, isMissing: hasGaps, moments };
     });
@@ -197,8 +201,8 @@ export class Table {
   }
 
   /**
-   * Number of rows by value of the target, in code unit order; `null` if there are too many values.
-   * The numbers 1 and 1.0 are the same value.
+   * The values of the target, each with its number of rows, sorted by code units. `null` if there
+   * are too many values. The numbers 1 and 1.0 are the same value.
    */
   get #classes(): Map<string, number> | null {
     const { kind, mark, values } = this.#target;
@@ -211,7 +215,10 @@ export class Table {
     return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** The decimal mark of each column; without marks, both are the same. */
+  /**
+   * The decimal mark of each column. If a column has no decimal marks, either of the two can be
+   * used.
+   */
   get #marks(): DecimalMark[] {
     return this.#columns.map(({ mark }) => mark ?? 'point');
   }
@@ -222,7 +229,7 @@ export class Table {
     return taskOf({ kind: this.#target.kind, values: classes && [...classes.keys()] }, this.#job);
   }
 
-  /** Checks that do not depend on the tables of other tabs. */
+  /** Checks everything that does not depend on the tables of other tabs. */
   #check(isShard: boolean): void {
     const { name } = this.#csv;
     const { target } = this.#job;
@@ -230,7 +237,7 @@ export class Table {
       const names = this.#columns.map((column) => column.name).join(', ');
       const advice = this.#csv.hasHeader
         ? `Choose one of ${names}.`
-        : `Line 1 is data, not column names: add a line of names above it, or choose one of ${names}.`;
+        : `Line 1 contains data instead of column names. Add a line of names above it, or choose one of ${names}.`;
       throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. ${advice}`);
     }
     if (this.#columns.length === 1) {
@@ -241,19 +248,19 @@ export class Table {
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
-    // For a single table, the message about the empty column is more helpful.
+    // If the target column of a single table is empty, another error message is more helpful.
     if ((isShard || this.#target.kind !== 'empty') && rows < least)
       throw new DataError(
-        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and testing${isShard ? `: each tab needs ${least}` : ''}. Add rows.`,
+        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add rows.`,
       );
   }
 }
 
-/** Facts of a column's training rows. */
+/** Facts of a column, computed from training rows. */
 interface TrainingFacts {
-  /** Mean and deviation of its numbers. */
+  /** Count, mean and deviation of the column's numbers. */
   moments: Moments;
-  /** Number of rows by word, for categories. */
+  /** For a category, the number of rows with each word. */
   rows: Map<string, number>;
   hasGaps: boolean;
 }
@@ -294,10 +301,13 @@ export function oneTable(files: readonly File[]): File {
           .map(({ name }) => name)
           .slice(0, 4)
           .join(', ')}`;
-  throw new DataError(`A table is one CSV file, but ${found}. Choose one.`);
+  throw new DataError(`A table must be one CSV file, but ${found}. Choose one CSV file.`);
 }
 
-/** Index of the target column: the last column if the job names none or a missing one. */
+/**
+ * Returns the index of the target column. If the job does not name a column, or the table has no
+ * such column, this is the last column.
+ */
 function targetAt(names: readonly string[], { target }: TableJob): number {
   const at = target === null ? -1 : names.indexOf(target);
   return at === -1 ? names.length - 1 : at;

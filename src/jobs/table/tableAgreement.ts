@@ -1,6 +1,6 @@
 /**
- * Facts of tables: which columns are inputs, and how they are scaled. Computed for one tab's table,
- * and merged over the tables of all tabs; other tabs receive nothing else of it.
+ * Facts of tables: which columns are inputs, and how they are scaled. They are computed for the
+ * table of one tab and merged over the tables of all tabs. Other tabs receive only these facts.
  */
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -11,12 +11,15 @@ import { DataError } from '../../util/errors.ts';
 import { MAX_CATEGORIES } from './columns.ts';
 import { standardDeviation, mergeMoments } from '../moments.ts';
 
-/** A numeric target with more distinct numbers than this is an amount, otherwise a class. */
+/**
+ * A numeric target with at most this number of distinct values is a class; with more, it is an
+ * amount.
+ */
 const MAX_NUMBERED_CLASSES = 10;
-/** Most inputs of one sample: a first layer of 64 units then has 4 MB. */
+/** Maximum number of inputs of a sample. With it, a first layer of 64 units has 4 MB. */
 const MAX_INPUTS = 16_384;
 
-/** Number of inputs that a column becomes. */
+/** Returns the number of model inputs that a column is converted to. */
 function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
   if (kind === 'number') return isMissing ? 2 : 1;
   return kind === 'category' ? values!.length : 0;
@@ -27,7 +30,8 @@ export function targetOf({ columns, target }: TableFacts): ColumnFacts {
 }
 
 /**
- * The task that the target's values suggest, unless the job states it; `null` if neither is known.
+ * Returns the task of the job. If the job does not state a task, the values of the target determine
+ * it. Returns `null` if the task is unknown.
  */
 export function taskOf(
   { kind, values }: Pick<ColumnFacts, 'kind' | 'values'>,
@@ -40,10 +44,12 @@ export function taskOf(
 }
 
 /**
+ * Checks the facts of a table, or the merged facts of all tables.
+ *
  * @param name the table's name in errors.
- * @param isShard the table is one tab's shard: requirements that only all tables together must meet
- *   are not checked.
- * @throws DataError if nothing can be learned from it.
+ * @param isShard whether the table is the shard of one tab. Then requirements that only all
+ *   tables together must meet are not checked.
+ * @throws DataError if no model can be trained on the table.
  */
 export function checkTable(
   name: string,
@@ -59,13 +65,13 @@ export function checkTable(
   };
   if (task === 'regression' && target.kind !== 'number') {
     return fail(
-      `: ${column} does not contain numbers, but a regression predicts a number. Choose classification, or another column.`,
+      `: ${column} does not contain numbers, but a regression predicts a number. Choose the task classification, or choose another column.`,
     );
   }
   if (target.kind === 'empty') return fail(`: ${column} is empty. Choose another column to predict.`);
   if (task !== 'regression' && target.values === null) {
     return fail(
-      `: ${column} has more than ${MAX_CATEGORIES} different values, too many for classes. Choose another column to predict.`,
+      `: ${column} has more than ${MAX_CATEGORIES} different values. These are too many classes. Choose another column to predict.`,
     );
   }
   if (!isShard && target.values?.length === 1) {
@@ -87,14 +93,15 @@ export function checkTable(
   }
 }
 
-/** Tables can be merged if their keys are equal. */
+/** Returns a key: the facts of tables can be merged if their keys are equal. */
 export function keyOfTable({ columns, target }: TableFacts): string {
   return JSON.stringify([target, columns.map(({ name }) => name)]);
 }
 
 /**
- * Merges tables with the same {@link keyOfTable}; the result does not depend on their order. A
- * column is numeric if it is numeric in most tables; {@link tableMisfit} rejects the others.
+ * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
+ * order of the tables. If a column is numeric in most tables, it is numeric in the result, and
+ * {@link tableMisfit} rejects tables with words in it.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
@@ -124,7 +131,9 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
   };
 }
 
-/** The decimal mark of most columns; the point if both are equally frequent. */
+/**
+ * Returns the decimal mark that most columns have, or the point if both marks are equally frequent.
+ */
 function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   const points = columns.filter(({ mark }) => mark === 'point').length;
   const commas = columns.filter(({ mark }) => mark === 'comma').length;
@@ -132,30 +141,37 @@ function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   return points === 0 ? null : 'point';
 }
 
-/** The reason why a table does not match the facts that were agreed on; `null` if it matches. */
+/**
+ * Returns the reason why a table does not match the facts that ranks agreed on, or `null` if the
+ * table matches.
+ */
 export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
   if (keyOfTable(agreed) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(own)}, but the others' are ${namesOf(agreed)}`;
+    return `its columns are ${namesOf(own)}, but those of the other ranks are ${namesOf(agreed)}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = agreed.columns[i]!;
     const name = `its column ${JSON.stringify(column.name)}`;
     if ([column, theirs].every(({ kind }) => kind !== 'empty') && isOfNumbers(column) !== isOfNumbers(theirs)) {
       const [here, there] = isOfNumbers(column) ? ['numbers', 'words'] : ['words', 'numbers'];
-      return `${name} contains ${here}, but the others' contains ${there}`;
+      return `${name} contains ${here}, but for the other ranks it contains ${there}`;
     }
     if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
-      return `${name} has decimal ${column.mark}s, but the others' has decimal ${theirs.mark}s`;
+      return `${name} has decimal ${column.mark}s, but for the other ranks it has decimal ${theirs.mark}s`;
     }
     if (column.name !== own.target || agreed.task !== 'classification') continue;
-    if (column.values === null) return `${name} has too many different values for classes`;
+    if (column.values === null) return `${name} has too many different values to be a class`;
     const stranger = column.values.find((value) => !theirs.values!.includes(value));
-    if (stranger !== undefined) return `${name} has the class ${JSON.stringify(stranger)}, which the run does not know`;
+    if (stranger !== undefined)
+      return `${name} has the class ${JSON.stringify(stranger)}, but the run does not have this class`;
   }
   return null;
 }
 
-/** The conflict between tables that suggest different tasks; `null` if all suggest the same. */
+/**
+ * Describes the conflict if the tables suggest different tasks. Returns `null` if they all suggest
+ * the same task.
+ */
 export function taskConflict(tables: readonly TableFacts[]): string | null {
   const ranksOf = (task: TaskName): string =>
     tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
@@ -169,7 +185,7 @@ function isOfNumbers({ kind }: ColumnFacts): boolean {
   return kind === 'number';
 }
 
-/** Most names that a message lists. */
+/** Maximum number of names that a message lists. */
 const MOST_NAMED = 8;
 
 export function namesOf({ columns }: TableFacts): string {

@@ -1,4 +1,4 @@
-/** Rows of a table as samples, encoded by the facts of its columns. */
+/** Converts rows of a table to samples. The facts of the columns define the encoding. */
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -28,13 +28,13 @@ function inputsOf({ kind, values, isMissing: hasGaps, moments }: ColumnFacts, at
   );
 }
 
-/** Standardizes numbers to mean 0 and standard deviation 1. */
+/** Returns a function that standardizes numbers to mean 0 and standard deviation 1. */
 function standardOf(moments: Moments): (value: number) => number {
   const deviation = standardDeviation(moments);
   return (value) => (deviation === 0 ? 0 : (value - moments.mean) / deviation);
 }
 
-/** The encoding of rows as samples. */
+/** Encodes rows as samples. */
 export class Encoding {
   readonly facts: TableFacts;
   readonly inputs: readonly Input[];
@@ -45,8 +45,8 @@ export class Encoding {
   readonly label: (field: string) => number;
 
   /**
-   * @param marks the decimal marks of this table's columns. If all tables only have whole numbers,
-   *   they agreed on no marks.
+   * @param marks the decimal marks of the columns of this table. The facts may have no decimal
+   *   mark for a column, because all tables had only integers in it.
    */
   constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
     this.facts = facts;

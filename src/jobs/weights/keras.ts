@@ -1,11 +1,11 @@
 /**
- * Keras 3's weights format, `.weights.h5`: an HDF5 file with `layers/dense/vars/0`,
- * `layers/dense_1/vars/0`, ... Layers are identified by class and count, not by name, so only a
- * model with the same layers can load them.
+ * Keras 3's weights format, `.weights.h5`: an HDF5 file with datasets `layers/dense/vars/0`,
+ * `layers/dense_1/vars/0`, ... A layer is identified by its class and by its index among the layers
+ * of this class instead of its name, so only a model with the same layers can load the file.
  *
- * HDF5 is a WebAssembly library (h5wasm) of four megabytes, loaded when the first such file is
- * written or read. The page's policy must allow WebAssembly, as for TensorFlow.js's wasm backend;
- * the library does not evaluate code from strings.
+ * Files are read and written with h5wasm, a WebAssembly library of four megabytes. It is loaded
+ * when the first such file is read or written. The Content-Security-Policy of the page must allow
+ * WebAssembly, as for TensorFlow.js's wasm backend. It need not allow `eval`.
  *
  * Source: keras/src/saving/saving_lib.py of Keras 3 (`H5IOStore`, `_save_container_state`).
  */
@@ -15,12 +15,14 @@ import { sizeOf } from '../../util/shape.ts';
 import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 /**
- * Path in the library's in-memory file system. Only one file exists at a time, because no code
- * awaits while it exists.
+ * Path in the library's in-memory file system. A single path is enough: the code does not await
+ * while a file exists, so there is only one file at a time.
  */
 const PATH = '/weights.h5';
 
-/** Keras's path of each weight, by our names. */
+/**
+ * Returns the path that each weight has in Keras's file, by the name of the weight in this project.
+ */
 export function kerasPaths({ config }: Topology, names: readonly string[]): Map<string, string> {
   const used = new Map<string, number>();
   const paths = new Map<string, string>();
@@ -51,7 +53,7 @@ export async function writeKeras(
       const steps = paths.get(name)!.split('/');
       const id = steps.pop()!;
       const group = steps.reduce(stepInto, file as Group);
-      // Keras stores this name for people who inspect the file.
+      // Keras also stores the name of the layer, for people who inspect the file.
       if (id === '0') group.create_attribute('name', name.split('/')[0]!);
       group.create_dataset({ name: id, data: values, shape: [...shape], dtype: '<f' });
     }
@@ -63,7 +65,7 @@ export async function writeKeras(
 }
 
 /**
- * Reads Keras weights. Tensors are named by their paths in the file, as in {@link kerasPaths}.
+ * Reads Keras weights. The name of a tensor is its path in the file, as in {@link kerasPaths}.
  *
  * @param file the file's name in errors.
  * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, or a weight
@@ -103,7 +105,7 @@ function readDataset(file: string, path: string, dataset: Dataset): NamedTensor 
   if (!(value instanceof Float32Array) || shape === null || value.length !== sizeOf(shape)) {
     throw refusal(file, `${path} is of type ${JSON.stringify(dataset.dtype)}, but only float32 is supported`);
   }
-  // Keras 2.13's name of the same group.
+  // Keras 2.13 calls the group `layers` differently.
   const name = path.replace(/^_layer_checkpoint_dependencies\//, 'layers/');
   return { name, shape, values: new Float32Array(value) };
 }
@@ -112,7 +114,10 @@ function stepInto(group: Group, name: string): Group {
   return group.keys().includes(name) ? (group.get(name) as Group) : group.create_group(name);
 }
 
-/** `Conv2D`: conv2d, `BatchNormalization`: batch_normalization. (Keras: `to_snake_case`) */
+/**
+ * Converts a class name as Keras's `to_snake_case` does: `Conv2D` becomes conv2d,
+ * `BatchNormalization` becomes batch_normalization.
+ */
 function snakeCase(className: string): string {
   return className
     .replaceAll(/(.)([A-Z][a-z]+)/g, '$1_$2')
@@ -123,12 +128,12 @@ function snakeCase(className: string): string {
 async function openLibrary() {
   const { File, Dataset: DatasetClass, ready } = await import('h5wasm');
   const library = await ready;
-  // Without this, the library prints errors to the console.
+  // Without this handler, the library prints errors to the console instead of throwing them.
   library.activate_throwing_error_handler();
   return { File, Dataset: DatasetClass, FS: library.FS };
 }
 
-/** Replaces HDF5's error messages, which are pages long. */
+/** Calls `read`. Replaces the error messages of HDF5, because they are pages long. */
 function open<T>(file: string, read: () => T): T {
   try {
     return read();

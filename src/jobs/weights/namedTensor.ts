@@ -1,4 +1,4 @@
-/** Named tensors and metadata: the data that the formats in this folder write and read. */
+/** Named tensors and metadata. The formats in this folder read and write them. */
 import * as v from 'valibot';
 import { SampleFacts } from '../../spec/dataFacts.ts';
 import { Vocabulary } from '../../spec/vocabulary.ts';
@@ -6,7 +6,7 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
 export interface NamedTensor {
-  /** Name as in `JobModel.names`: `dense1/kernel`. */
+  /** Name as in `JobModel.names`, such as `dense1/kernel`. */
   readonly name: string;
   readonly shape: readonly number[];
   /** Values in row-major order. */
@@ -19,24 +19,35 @@ export interface Topology {
   readonly config: { readonly layers: readonly { readonly class_name: string; readonly config: { name: string } }[] };
 }
 
-/** Texts stored beside the weights, by name. */
+/** Texts that are stored together with the weights, by name. */
 export type About = Readonly<Record<string, string>>;
 
-/** Name of the digest of the weights. It detects changed bytes, which no format does by itself. */
+/**
+ * Name under which a digest of the weights is stored. The digest detects changed bytes. The file
+ * formats themselves have no checksum of weights.
+ */
 export const DIGEST = 'peergrad.digest';
 
-/** Name of a language model's vocabulary, stored as JSON. */
+/** Name under which the vocabulary of a language model is stored, as JSON. */
 export const VOCABULARY = 'peergrad.vocabulary';
 
-/** Name of the meaning of inputs and outputs, stored as JSON. */
+/** Name under which the meaning of inputs and outputs is stored, as JSON. */
 export const FACTS = 'peergrad.facts';
 
-/** The vocabulary in a file; `null` if it has none. @throws DataError if it is invalid. */
+/**
+ * Returns the vocabulary in a file, or `null` if the file has none.
+ *
+ * @throws DataError if the vocabulary is invalid.
+ */
 export function readVocabulary(file: string, about: About): Vocabulary | null {
   return readJson(file, about, VOCABULARY, Vocabulary);
 }
 
-/** @throws as {@link readVocabulary}. */
+/**
+ * Returns the meaning of inputs and outputs in a file, or `null` if the file has none.
+ *
+ * @throws DataError if it is invalid.
+ */
 export function readFacts(file: string, about: About): SampleFacts | null {
   return readJson(file, about, FACTS, SampleFacts);
 }
@@ -57,7 +68,7 @@ function readJson<T extends v.GenericSchema>(
   );
 }
 
-/** Digest of names, shapes and values, independent of the tensors' order. */
+/** Returns a digest of names, shapes and values. It does not depend on the order of the tensors. */
 export function digestOf(tensors: readonly NamedTensor[]): string {
   const sorted = [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
   const names = JSON.stringify(sorted.map(({ name, shape }) => [name, shape]));
@@ -65,12 +76,14 @@ export function digestOf(tensors: readonly NamedTensor[]): string {
 }
 
 /**
- * @param digest the digest in the file; `undefined` if another program wrote it.
- * @throws DataError if the weights do not match it.
+ * Checks that weights were not changed after they were saved.
+ *
+ * @param digest the digest in the file; `undefined` if another program wrote the file.
+ * @throws DataError if the weights do not match the digest.
  */
 export function checkDigest(file: string, tensors: readonly NamedTensor[], digest: string | undefined): void {
   if (digest === undefined || digest === digestOf(tensors)) return;
   throw new DataError(
-    `${file} is damaged: its weights are not those that were saved. Copy, download or save it again.`,
+    `${file} is damaged. Its weights are not those that were saved. Copy, download or save it again.`,
   );
 }

@@ -1,11 +1,13 @@
 /**
- * The safetensors format: the header's length (8 bytes, little-endian), the header as JSON (name ->
- * dtype, shape, offsets of the first and last byte; texts under `__metadata__`), padded with spaces
- * to 8 bytes, then the tensors without gaps.
+ * The safetensors format. A file contains the length of the header (8 bytes, little-endian), the
+ * header as JSON, and the tensors without gaps. The header has an entry for each tensor: dtype,
+ * shape, and offsets of its first byte and its end. It has texts under `__metadata__` and is padded
+ * with spaces to a multiple of 8 bytes.
  *
- * The output is byte for byte that of Hugging Face's library, with tensors sorted by name. Tensors
- * keep TensorFlow's layout: a dense kernel is [in, out], a convolution's [height, width, in, out];
- * docs/export.md shows how to transpose them for PyTorch.
+ * Files are written with tensors sorted by name. They have the same bytes as files of Hugging
+ * Face's library. Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], that
+ * of a convolution [height, width, in, out]. docs/export.md shows how to transpose them for
+ * PyTorch.
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
@@ -16,7 +18,7 @@ import { sizeOf } from '../../util/shape.ts';
 import type { About, NamedTensor } from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
-/** The limit of Hugging Face's library. */
+/** Maximum length of a header. Hugging Face's library has the same limit. */
 const MAX_HEADER_BYTES = 100_000_000;
 const METADATA = '__metadata__';
 
@@ -50,8 +52,8 @@ export function writeSafetensors(tensors: readonly NamedTensor[], about: About):
  * Reads a safetensors file.
  *
  * @param file the file's name in errors.
- * @throws DataError if the file is cut off, its header is invalid, or a tensor is not float32, lies
- *   outside of the file, overlaps another one, or does not match its shape.
+ * @throws DataError if the file is cut off, its header is invalid, or a tensor is not float32,
+ *   lies outside of the file, overlaps another one, or does not match its shape.
  */
 export function readSafetensors(
   file: string,
@@ -75,11 +77,11 @@ export function readSafetensors(
   const tensors = placed.map(({ name, dtype, shape, data_offsets: [begin, end] }) => {
     const at = header.end + begin;
     if (dtype !== 'F32') {
-      throw refusal(file, at, `tensor "${name}" is ${dtype}, but only F32 is supported: save it as float32`);
+      throw refusal(file, at, `tensor "${name}" is ${dtype}, but only F32 is supported (save it as float32)`);
     }
     if (begin < last.end) throw refusal(file, at, `tensor "${name}" overlaps ${last.name}`);
     if (begin > last.end)
-      throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
+      throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
     const length = sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
     if (end - begin !== length) {
       const says = `[${shape.join(', ')}] needs ${length} bytes`;
@@ -92,17 +94,18 @@ export function readSafetensors(
     return { name, shape, values: new Float32Array(bytes.slice(at, header.end + end).buffer) };
   });
   if (last.end < available)
-    throw refusal(file, header.end + last.end, `the bytes after ${last.name} belong to no tensor`);
+    throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
   return { tensors, about: about.output };
 }
 
-/** Reads the header; `end` is the offset of the first tensor. */
+/** Reads the header. `end` is the offset of the first tensor. */
 function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, unknown>; end: number } {
   if (bytes.length < LENGTH_BYTES) throw refusal(file, bytes.length, 'it ends within the length of its header');
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
   if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
   const end = LENGTH_BYTES + Number(length);
-  if (end > bytes.length) throw refusal(file, bytes.length, `it ends within its header, which ends at byte ${end}`);
+  if (end > bytes.length)
+    throw refusal(file, bytes.length, `it ends within its header, but the header ends at byte ${end}`);
   const entries = parseJson(bytes.subarray(LENGTH_BYTES, end));
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
     throw refusal(file, LENGTH_BYTES, 'its header is not a JSON object');

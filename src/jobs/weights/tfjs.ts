@@ -1,6 +1,6 @@
 /**
  * A TensorFlow.js LayersModel in a zip file: `model.json` with the layers, and `weights.bin`. After
- * unpacking, `tf.loadLayersModel` loads it from its address.
+ * unpacking, `tf.loadLayersModel` can load the model from the address of `model.json`.
  *
  * Source: TensorFlow.js's `ModelJSON` (tfjs-core/src/io/types.ts).
  */
@@ -14,7 +14,7 @@ import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 const MODEL_JSON = 'model.json';
 const WEIGHTS_BIN = 'weights.bin';
-/** A fixed modification time, so that the same model gives the same bytes. */
+/** All files have this modification time, so that the same model always gives the same bytes. */
 const NO_DATE = new Date(1980, 0, 1);
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -56,13 +56,13 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
     at += values.byteLength;
   }
   const json = new TextEncoder().encode(JSON.stringify(model));
-  // Floats hardly compress.
+  // Weights are not compressed, because compression hardly makes floats smaller.
   return zipSync({ [MODEL_JSON]: json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
 }
 
 /**
- * Reads a zip of a LayersModel, including those that TensorFlow.js or its converter wrote in
- * several parts or in a folder.
+ * Reads a zip of a LayersModel. The model may also be in a folder, or have weights in several
+ * files, as TensorFlow.js and its converter write them.
  *
  * @param file the file's name in errors.
  * @throws DataError if it is not a zip of a LayersModel, a file in it is missing or cut off, or a
@@ -82,7 +82,7 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
   const tensors = weightsManifest.flatMap(({ paths, weights }) => {
     const parts = paths.map((path) => {
       const part = files[folder + path];
-      if (!part) throw refusal(file, `lacks ${folder}${path}, which ${json} names`);
+      if (!part) throw refusal(file, `does not contain ${folder}${path}, but ${json} lists this file`);
       return part;
     });
     const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
@@ -97,15 +97,16 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
         const is = quantization === undefined ? dtype : 'quantized';
         throw refusal(
           file,
-          `has "${name}" as ${is}, but only float32 is supported: convert the model without quantization`,
+          `has "${name}" as ${is}, but only float32 is supported (convert the model without quantization)`,
         );
       }
       const begin = at;
       at += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
-      if (at > end) throw refusal(file, `ends ${paths.join(', ')} within "${name}", at byte ${end} of ${at}`);
+      if (at > end)
+        throw refusal(file, `has only ${end} bytes in ${paths.join(', ')}, but weight "${name}" ends at byte ${at}`);
       return { name, shape, values: new Float32Array(all.slice(begin, at).buffer) };
     });
-    if (at < end) throw refusal(file, `has ${end - at} bytes in ${paths.join(', ')} that belong to no weight`);
+    if (at < end) throw refusal(file, `has ${end - at} bytes in ${paths.join(', ')} that do not belong to a weight`);
     return read;
   });
   const texts = Object.entries(userDefinedMetadata).filter(
@@ -120,13 +121,14 @@ function unzip(file: string, bytes: Uint8Array): Unzipped {
     return unzipSync(bytes, {
       filter: ({ name, originalSize }) => {
         unpacked += originalSize;
-        if (unpacked > MAX_MODEL_FILE_BYTES) throw refusal(file, `unpacks to more than ${MAX_MODEL_FILE_BYTES} bytes`);
+        if (unpacked > MAX_MODEL_FILE_BYTES)
+          throw refusal(file, `has more than ${MAX_MODEL_FILE_BYTES} bytes when unpacked`);
         return !name.endsWith('/');
       },
     });
   } catch (error) {
     if (error instanceof DataError) throw error;
-    throw refusal(file, `cannot be unpacked (${messageOf(error)}): it is cut off or damaged`);
+    throw refusal(file, `cannot be unpacked because it is cut off or damaged (${messageOf(error)})`);
   }
 }
 

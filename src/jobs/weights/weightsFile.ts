@@ -24,9 +24,12 @@ export interface WeightsFile {
   /** The file's name, for errors. */
   readonly file: string;
   readonly format: WeightsFormat;
-  /** Tensors named as in the model; for Keras, by their paths in the file. */
+  /**
+   * The tensors. Their names are those of the model's variables, or for Keras, their paths in the
+   * file.
+   */
   readonly tensors: readonly NamedTensor[];
-  /** Vocabulary of a language model; `null` if the file has none. */
+  /** The vocabulary of a language model; `null` if the file has none. */
   readonly vocabulary: Vocabulary | null;
   /**
    * The meaning of inputs and outputs of a model trained on files; `null` if the file does not
@@ -45,7 +48,7 @@ interface WeightsTarget {
 /**
  * Encodes a model as a file.
  *
- * @param topology of the model; `null` if it is not made of layers.
+ * @param topology the layers of the model; `null` if it is not made of layers.
  * @throws (rejects) UsageError if the format requires layers but the model has none.
  */
 export async function encodeWeights(
@@ -57,7 +60,7 @@ export async function encodeWeights(
   const digested = { ...about, [DIGEST]: digestOf(tensors) };
   if (format === 'safetensors') return writeSafetensors(tensors, digested);
   if (topology === null) {
-    throw new UsageError('This model is not made of TensorFlow.js layers: save it as safetensors.');
+    throw new UsageError('This model is not made of TensorFlow.js layers. Save it as safetensors.');
   }
   return format === 'tfjs'
     ? writeTfjs(tensors, topology, digested)
@@ -73,7 +76,7 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
   const format = formatOf(bytes);
   if (format === null) {
     throw new DataError(
-      `${file} is not a supported file of weights: choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
+      `${file} is not a supported file of weights. Choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
         '.weights.h5.',
     );
   }
@@ -94,12 +97,12 @@ export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts |
   const why = dataDifference(trained, own);
   if (why === null) return;
   throw new DataError(
-    `${file} holds a model of other data: ${why}. Choose a model of this data, choose the model's data, or start without the file.`,
+    `${file} contains a model that was trained on other data: ${why}. Choose a model for this data, choose the model's data, or start without the file.`,
   );
 }
 
 /**
- * The file's weights in the order of the model's variables.
+ * Returns the weights of a file in the order of the model's variables.
  *
  * @throws DataError with the first weight that is missing, unexpected, or of another shape.
  */
@@ -109,24 +112,29 @@ export function fitWeights(
 ): Float32Array<ArrayBuffer>[] {
   const places = format === 'keras' && topology !== null ? kerasPaths(topology, names) : null;
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const advice = 'choose the model and width from which the file was saved, or choose another file';
+  const advice = 'Choose the model and width from which the file was saved, or choose another file';
   const values = names.map((name, i) => {
     const place = places?.get(name) ?? name;
     const called = place === name ? `"${name}"` : `"${name}" (${place})`;
     const tensor = found.get(place);
     if (!tensor) {
       const has = tensors.map((one) => one.name).join(', ');
-      throw new DataError(`${file} lacks ${called}, which this model has; it contains ${has}: ${advice}.`);
+      throw new DataError(
+        `${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`,
+      );
     }
     found.delete(place);
     const [there, here] = [tensor.shape, shapes[i]!].map((shape) => `[${shape.join(', ')}]`);
     if (there !== here) {
-      throw new DataError(`${file} has ${called} of shape ${there}, but in this model it has ${here}: ${advice}.`);
+      throw new DataError(
+        `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`,
+      );
     }
     return tensor.values;
   });
   const [odd] = found.keys();
-  if (odd !== undefined) throw new DataError(`${file} has "${odd}", which this model does not have: ${advice}.`);
+  if (odd !== undefined)
+    throw new DataError(`${file} contains "${odd}", but this model has no such variable. ${advice}.`);
   return values;
 }
 
@@ -136,7 +144,7 @@ const READERS = {
   keras: readKeras,
 } as const satisfies Record<WeightsFormat, unknown>;
 
-/** The tensors with the names that the Keras file has. */
+/** Returns the tensors with the names that they have in Keras's file. */
 function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTensor[] {
   const paths = kerasPaths(
     topology,
@@ -146,7 +154,8 @@ function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTens
 }
 
 function formatOf(bytes: Uint8Array): WeightsFormat | null {
-  // Not decoded as latin1: browsers map some of its bytes to other characters.
+  // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes
+  // are other characters.
   const head = String.fromCharCode(...bytes.subarray(0, 9));
   if (head.startsWith('PK')) return 'tfjs';
   if (head.startsWith('\x89HDF')) return 'keras';

@@ -1,11 +1,13 @@
-/** The image that the model receives for a drawing. */
+/** Tests of the image that the model receives for a drawing. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { beginStroke, extendStroke, imageOf, MAX_POINTS, type Drawing } from '../../../src/app/inspection/drawing.ts';
 
 const SIDE = 28;
 
-/** The ink's bounding box, and its centre of mass, pixels from the upper left corner. */
+/**
+ * Returns the bounding box and the centre of mass of the ink, in pixels from the upper left corner.
+ */
 function inkOf(image: Float32Array) {
   const pixels = [...image.entries()].filter(([, ink]) => ink > 0.001);
   const xs = pixels.map(([at]) => at % SIDE);
@@ -29,7 +31,7 @@ describe('the image of a drawing', () => {
     expect(imageOf([], 'mass')).toBeNull();
   });
 
-  test('fits a centred box of 20 x 20 for any size and place of the drawing', () => {
+  test('is scaled to a centred box of 20 x 20 pixels, for any size and position of the drawing', () => {
     const image = imageOf(seven, 'box')!;
     expect(inkOf(image)).toMatchObject({ top: 4, bottom: 23 });
     const [stroke] = seven;
@@ -42,23 +44,23 @@ describe('the image of a drawing', () => {
     const { mass } = inkOf(imageOf(seven, 'mass')!);
     expect(mass.x).toBeCloseTo(SIDE / 2, 1);
     expect(mass.y).toBeCloseTo(SIDE / 2, 1);
-    // The bar on top moves it up.
+    // The bar on top moves the centre of mass up.
     expect(boxed.mass.y).toBeLessThan(13);
   });
 
-  test('is smooth at the edges and full inside', () => {
+  test('has smooth edges and full ink inside', () => {
     const image = imageOf([[0.5, 0.1, 0.55, 0.9]], 'box')!;
     expect(Math.max(...image)).toBe(1);
     expect(image.some((ink) => ink > 0.2 && ink < 0.8)).toBe(true);
   });
 
-  test('of a tap is a dot in the middle, without enlargement', () => {
+  test('is a dot in the middle if the drawing is a tap, and the dot is not enlarged', () => {
     const { left, right, top, bottom, mass } = inkOf(imageOf([[0.9, 0.1]], 'mass')!);
     expect([right - left, bottom - top]).toEqual([3, 3]);
     expect(mass.x).toBeCloseTo(SIDE / 2, 5);
   });
 
-  test('keeps all ink between 0 and 1 for any drawing', () => {
+  test('has ink values between 0 and 1 for any drawing', () => {
     const place = fc.float({ min: 0, max: 1, noNaN: true });
     const stroke = fc.array(fc.tuple(place, place), { minLength: 1, maxLength: 5 }).map((points) => points.flat());
     fc.assert(
@@ -74,18 +76,18 @@ describe('the image of a drawing', () => {
 });
 
 describe('a drawing', () => {
-  test('stays within the pad when the pen leaves it', () => {
+  test('stays within the pad when the pen leaves the pad', () => {
     expect(extendStroke(beginStroke([], -0.2, 0.5), 0.4, 1.7)).toEqual([[0, 0.5, 0.4, 1]]);
   });
 
-  test('is limited to a number of points', () => {
+  test('has a maximum number of points', () => {
     let drawing = beginStroke([], 0, 0);
     for (let i = 0; i < MAX_POINTS + 10; i++) drawing = extendStroke(drawing, 1, i % 2);
     expect(drawing[0]).toHaveLength(2 * MAX_POINTS);
     expect(beginStroke(drawing, 0.5, 0.5)).toBe(drawing);
   });
 
-  test('without a stroke cannot continue one', () => {
+  test('ignores pen moves before its first stroke', () => {
     expect(extendStroke([], 0.5, 0.5)).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ afterEach(() => {
 const numbersOfSolo = ({ state }: SoloLesson): readonly number[][] => state.value.round.own;
 
 describe('the pages', () => {
-  test('highlight parts that are shown', () => {
+  test('only highlight parts that are shown', () => {
     LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isShown(lights, page)).toBe(true));
   });
 
@@ -31,25 +31,28 @@ describe('the pages', () => {
     }
   });
 
-  test('are found for any address', () => {
+  test('have a valid number for any number in the address', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
 
 describe('a lesson alone', () => {
-  test.each(LESSON_MODES)('ends with all sums by %s, and the bytes of the formula on the busiest link', (mode) => {
-    for (const n of [2, 4, 8, 16]) {
-      const solo = createSolo(n, 7);
-      solo.order({ type: 'begin', mode });
-      const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
-      const k = round.own[0]!.length;
-      for (const list of round.held)
-        expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
-      expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
-    }
-  });
+  test.each(LESSON_MODES)(
+    'ends with all sums in the mode %s, and the busiest link carries as many bytes as the formula says',
+    (mode) => {
+      for (const n of [2, 4, 8, 16]) {
+        const solo = createSolo(n, 7);
+        solo.order({ type: 'begin', mode });
+        const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+        const k = round.own[0]!.length;
+        for (const list of round.held)
+          expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
+        expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
+      }
+    },
+  );
 
-  test('takes the first step at once, and each later one after its hop', () => {
+  test('takes the first step at once, and each later step when its hop is over', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });
@@ -58,7 +61,7 @@ describe('a lesson alone', () => {
     expect(taken()).toBe(1);
     vi.advanceTimersByTime(HOP_MS - 1);
     expect(taken()).toBe(1);
-    // Orders are ignored while steps are taken.
+    // While steps are taken, other orders are ignored.
     solo.order({ type: 'begin', mode: 'ring' });
     vi.advanceTimersByTime(2 * HOP_MS);
     expect(taken()).toBe(3);
@@ -66,7 +69,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.number).toBe(1);
   });
 
-  test('shows the stall of a slow link travel one rank per step', () => {
+  test('shows how the delay of a slow link moves on by one rank per step', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
     const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
@@ -83,7 +86,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.steps).toHaveLength(1);
   });
 
-  test('continues without a rank, with the remaining numbers', () => {
+  test('continues with the remaining ranks and numbers when a rank leaves', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'edit', rank: 0, place: 0, value: -42 });
     const before = numbersOfSolo(solo);
@@ -102,7 +105,7 @@ describe('a lesson alone', () => {
   });
 });
 
-test('the last step of a rank is described with its numbers', () => {
+test('the latest step of a rank is described with its numbers', () => {
   const solo = createSolo(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
@@ -117,7 +120,7 @@ test('the last step of a rank is described with its numbers', () => {
   expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
 });
 
-test('sums have negative terms in brackets', () => {
+test('negative terms of sums are in brackets', () => {
   expect(sumText([3, -5, 2])).toBe('3 + (−5) + 2');
   expect(sumText([-3, 5])).toBe('−3 + 5');
 });

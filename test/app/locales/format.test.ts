@@ -14,7 +14,7 @@ import { withJob, withOptimizer } from '../../../src/app/state/jobForm.ts';
 import { identityOf, shapePath, SHAPES } from '../../../src/app/components/rankIdentity.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 
-test('formats the time since an event', () => {
+test('the time since an event is formatted', () => {
   const minute = 60_000;
   const texts = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
     formatAgo(ms, 'en'),
@@ -23,7 +23,7 @@ test('formats the time since an event', () => {
   expect(formatAgo(3 * minute, 'zh')).toBe('3分钟前');
 });
 
-test('formats numbers with few digits', () => {
+test('numbers are formatted with few digits', () => {
   expect([0, 7.25, 812, 9999, 12_800, 2.4e6].map(formatCount)).toEqual(['0', '7.3', '812', '9999', '12.8 k', '2.4 M']);
   expect([0, 999, 213_400, 1e6, 99.96e6, 2.5e9].map(formatBytes)).toEqual([
     '0 B',
@@ -41,11 +41,11 @@ test('formats numbers with few digits', () => {
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
 });
 
-test('formats lists', () => {
+test('lists are formatted', () => {
   expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
 });
 
-test('gives sixteen ranks different marks', () => {
+test('the marks of sixteen ranks are all different', () => {
   const looks = Array.from({ length: 16 }, (_, rank) => JSON.stringify(identityOf(rank)));
   expect(new Set(looks).size).toBe(16);
   expect(identityOf(0)).toEqual({ shape: 'circle', colour: 0, outlined: false });
@@ -53,7 +53,7 @@ test('gives sixteen ranks different marks', () => {
   for (const shape of SHAPES) expect(shapePath(shape, 10)).toMatch(/^M.*Z$/);
 });
 
-test('makes only valid jobs in the form', () => {
+test('the form only creates valid jobs', () => {
   const mnist = withJob(DEFAULT_JOB, 'mnist', null);
   expect(parseJob(mnist).data).toEqual({ kind: 'files' });
   expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });

@@ -5,11 +5,11 @@ vi.mock('../../../src/app/browser/download.ts', () => ({ saveFile: () => {} }));
 
 beforeEach(() => clearModelFile());
 
-/** The engine's answer: a model after this number of steps. */
+/** Passes on the engine's answer to an export: a model after this number of steps. */
 const answer = (id: number, step: number) =>
   setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, bytes: new Uint8Array() } });
 
-test('the step of the best model seen here is known; it may differ from that of the best test', () => {
+test('an export of the best model tells its step, which may differ from that of the best evaluation', () => {
   answer(expectModelFile('safetensors', 'best'), 40);
   expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: 40 });
 });
@@ -17,12 +17,12 @@ test('the step of the best model seen here is known; it may differ from that of 
 test.each([
   ['safetensors', 'last'],
   ['checkpoint', 'best'],
-] as const)('a %s of the %s is not held to be the best', (format, which) => {
+] as const)('an export as %s of the %s model does not tell the step of the best model', (format, which) => {
   answer(expectModelFile(format, which), 40);
   expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
 });
 
-test('a request for another file clears the state of the one before', () => {
+test('a request for a file clears the state of the previous request', () => {
   answer(expectModelFile('tfjs', 'best'), 40);
   expectModelFile('tfjs', 'last');
   expect(modelExport.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });

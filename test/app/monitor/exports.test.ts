@@ -28,7 +28,7 @@ describe('curves as CSV', () => {
     ]);
   });
 
-  test('have a header, a line per step, and line ends and quotes of RFC 4180', () => {
+  test('have a header and a line per step, with line ends and quotes as in RFC 4180', () => {
     expect(curvesCsv(run, describeChange)).toBe(
       [
         'step,time_s,loss,accuracy,world_size,event',
@@ -40,7 +40,7 @@ describe('curves as CSV', () => {
     );
   });
 
-  test('of a long run are means, with the pending samples at the end', () => {
+  test('have means in a long run, and a mean of the pending samples at the end', () => {
     const { losses } = run;
     const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
     const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeChange).split('\r\n');
@@ -48,7 +48,7 @@ describe('curves as CSV', () => {
   });
 });
 
-/** One chunk is sent at once, and one arrives. */
+/** Returns a trace in which one chunk is sent at once and one chunk arrives. */
 function trace(startedAt: number, receivedAt: number): RecordedTrace {
   const hop = { ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt };
   return { step: 4, bucket: 0, bytes: 8, startedAt, hops: [hop] };
@@ -61,7 +61,7 @@ describe('a timeline as a trace', () => {
   ];
   const recordings = [
     recording(0, { worldSize: 2, clocks, lanes: [lane(4, 100)], traces: [trace(110, 114)] }),
-    // This clock is a second ahead.
+    // The clock of this rank is one second ahead.
     recording(1, { worldSize: 2, lanes: [lane(4, 1101)], traces: [trace(1111, 1112)] }),
   ];
   const { traceEvents, displayTimeUnit } = chromeTrace(mergeLanes(recordings), mergeTraces(recordings));
@@ -79,7 +79,7 @@ describe('a timeline as a trace', () => {
     ]);
   });
 
-  test('has complete events in whole microseconds on one clock', () => {
+  test('has complete events with times in whole microseconds, all on the same clock', () => {
     const complete = traceEvents.filter(({ ph }) => ph === 'X');
     expect(complete.map(({ name, pid, tid, ts, dur }) => [name, pid, tid, ts, dur])).toEqual([
       ['compute', 0, 1, 0, 10_000],
@@ -89,7 +89,7 @@ describe('a timeline as a trace', () => {
     ]);
   });
 
-  test('has an arrow for every chunk from its sending to its receipt', () => {
+  test('has an arrow for every chunk, from the time of sending to the time of receipt', () => {
     const flows = traceEvents.filter(({ ph }) => ph === 's' || ph === 'f');
     expect(flows.map(({ ph, pid, ts, id }) => [ph, pid, ts, id])).toEqual([
       ['s', 0, 10_000, '4.0.0.0'],

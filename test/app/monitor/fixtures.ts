@@ -1,4 +1,4 @@
-/** Minimal recordings and timelines. */
+/** Creates minimal recordings and timelines for tests. */
 import type { StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecord, FlightRecording } from '../../../src/protocol/flightRecording.ts';
 
@@ -36,7 +36,7 @@ export function recording(rank: number, change: Partial<FlightRecording> = {}): 
   };
 }
 
-/** 10 ms of computation and 5 of waiting. */
+/** Returns a lane with 10 ms of computation and 5 ms of waiting. */
 export function lane(step: number, startedAt: number): StepLane {
   return {
     step,

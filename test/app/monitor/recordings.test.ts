@@ -6,7 +6,7 @@ import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
 
 describe('a recording file', () => {
-  test('that was downloaded is read back unchanged', () => {
+  test('is the same after it was downloaded and read', () => {
     const hop = { ringStep: 0, sentChunk: 0, receivedChunk: 1, sentAt: 1, receivedAt: null, reduceMs: 0.1 };
     const whole = recording(1, {
       records: [record(0), record(1, { kind: 'send', seq: null, endedAt: null })],
@@ -24,13 +24,15 @@ describe('a recording file', () => {
     [JSON.stringify({ ...recording(0), version: 3 }), /recording: version:/],
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
-  ])('that is not valid is rejected with the problem and its place: %s', (text, problem) => {
+  ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
     const read = readRecording(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });
 });
 
-/** Problems of these recordings; a list of records per rank. */
+/**
+ * Returns the problems that are found in recordings. Each argument lists the records of one rank.
+ */
 function troubles(...ranks: FlightRecording['records'][]) {
   return troublesOf(collectivesOf(ranks.map((records, rank) => recording(rank, { records }))));
 }
@@ -38,19 +40,19 @@ function troubles(...ranks: FlightRecording['records'][]) {
 const under = { state: 'started', endedAt: null } as const;
 
 describe('merged recordings', () => {
-  test('name the rank that never entered a collective, and who waits for it', () => {
+  test('name the rank that never entered a collective, and the ranks that wait for it', () => {
     const waiting = [record(0), record(1, under)];
     expect(troubles(waiting, [record(0)], waiting)).toEqual([
       { kind: 'missing', call: 'allReduce(10 float32, SUM) #1', ranks: [1], waiting: [0, 2] },
     ]);
-    // Scheduled, not started.
+    // The collective was scheduled, but not started.
     const queued = [record(0), record(1, { state: 'scheduled', startedAt: null, endedAt: null })];
     expect(troubles(waiting, queued, waiting)).toMatchObject([{ kind: 'missing', ranks: [1] }]);
-    // Nothing recorded.
+    // The rank recorded nothing.
     expect(troubles([record(0, under)], [record(0, under)], [])).toMatchObject([{ ranks: [2], waiting: [0, 1] }]);
   });
 
-  test('name a collective that did not complete on some ranks, and ranks that called another one', () => {
+  test('name a collective that did not complete on some ranks, and ranks that called another collective', () => {
     const failed = record(5, { state: 'failed', endedAt: 9 });
     expect(troubles([failed], [failed], [failed])).toMatchObject([{ kind: 'stuck', ranks: [0, 1, 2] }]);
     const other = record(5, { ...under, call: 'broadcast(3 int32)' });
@@ -61,9 +63,9 @@ describe('merged recordings', () => {
 
   test('do not blame a rank whose recording is too old or too short', () => {
     const later = [record(0), record(1), record(2), record(3, under)];
-    // Recorded during no. 1.
+    // This recording was made during collective no. 1.
     expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);
-    // Overwritten.
+    // The older records were overwritten.
     const done = later.slice(0, 3);
     expect(troubles(done, done.slice(2), done)).toEqual([]);
     expect(
@@ -72,12 +74,12 @@ describe('merged recordings', () => {
       seq: 0,
       states: ['completed', 'unknown', 'unknown'],
     });
-    // A group without this rank.
+    // The rank is not in the group of this collective.
     const side = record(0, { ...under, group: 1 });
     expect(troubles([record(0), side], [record(0)], [record(0), side])).toEqual([]);
   });
 
-  test('know missing ranks and recordings of other generations', () => {
+  test('detect missing ranks and recordings of other generations', () => {
     const [first, third] = [recording(0), recording(2)];
     expect(unrecorded([first, third])).toEqual([1]);
     expect(belongs(recording(1), [first, third])).toBe(true);
@@ -85,7 +87,7 @@ describe('merged recordings', () => {
     expect(belongs(recording(1, { generation: 2 }), [first])).toBe(false);
   });
 
-  test('are aligned to the first one’s clock, by whichever rank has compared the clocks', () => {
+  test('have the clock of the first recording, if either of two ranks has compared their clocks', () => {
     const known = { offsetMs: 50, errorMs: 2 };
     const first = recording(0, { lanes: [lane(0, 100)], clocks: [null, known, null] });
     const second = recording(1, { lanes: [lane(0, 150)] });
@@ -93,7 +95,7 @@ describe('merged recordings', () => {
     const { rows, errorMs } = mergeLanes([first, second, third]);
     expect(rows.map(({ steps }) => steps[0]?.startedAt)).toEqual([100, 100, 100]);
     expect(errorMs).toBe(3);
-    // No rank has compared these clocks.
+    // No rank has compared these two clocks.
     expect(mergeLanes([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
   });
 });

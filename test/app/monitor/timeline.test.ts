@@ -29,7 +29,7 @@ function reportOf(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
   return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
 }
 
-test('lanes of a run are on this rank’s clock; ranks without an offset have none', () => {
+test('the lanes of a run are on the clock of this rank, and a rank whose offset is unknown has no lane', () => {
   const run = {
     members: ['ada', 'ben', 'cleo'].map((name) => member(name)),
     rank: 1,
@@ -42,12 +42,12 @@ test('lanes of a run are on this rank’s clock; ranks without an offset have no
   const { rows, errorMs } = timelineOf(run);
   expect(rows.map(({ steps }) => steps.map(({ startedAt }) => startedAt))).toEqual([[10], [10], []]);
   expect(errorMs).toBe(2);
-  // Nothing is known before the first exchange.
+  // Nothing is known before the first telemetry.
   expect(extentOf(timelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
 });
 
 describe('a window', () => {
-  test('shows the newest steps at first, one step, or all', () => {
+  test('shows the latest steps, a single step, or all steps', () => {
     expect(extentOf(timeline)).toEqual({ from: 100, to: 180 });
     expect(slowestStep(timeline)).toBe(2);
     const step = windowOf(timeline, 2)!;
@@ -58,7 +58,7 @@ describe('a window', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('zooms around a place, which stays where it is, and keeps steps visible', () => {
+  test('zooms around a point that keeps its position, and always contains some steps', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
@@ -72,7 +72,7 @@ describe('a window', () => {
 });
 
 describe('a segment', () => {
-  test('is found by rank, half and time, or close by', () => {
+  test('is found at a rank, a half of its lane and a time, or close to this time', () => {
     expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
     expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
     expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
@@ -80,7 +80,7 @@ describe('a segment', () => {
     expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
   });
 
-  test('has a previous and a next one across steps', () => {
+  test('has a previous and a next segment, also across steps', () => {
     const first = pickAt(timeline, 1, 'alone', 105, 0)!;
     expect(neighbourOf(timeline, first, -1)).toBeNull();
     const wait = neighbourOf(timeline, first, 1)!;
@@ -89,7 +89,7 @@ describe('a segment', () => {
   });
 });
 
-test('the time of a step adds up by kind', () => {
+test('the times of a step are summed by kind', () => {
   expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 

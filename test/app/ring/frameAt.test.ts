@@ -7,8 +7,8 @@ import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringP
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
 /**
- * Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the
- * clock starts at 10.
+ * A trace of three ranks and four ring steps. The all-reduce starts at 10. Chunks leave at 11, 21,
+ * 31, 41 and arrive at 20, 30, 40, 50.
  */
 const TRACE: RecordedTrace = {
   step: 7,
@@ -27,11 +27,11 @@ const TRACE: RecordedTrace = {
 const worlds = fc.integer({ min: 2, max: 17 });
 
 describe('timelineOf', () => {
-  test('counts from the start of the all-reduce', () => {
+  test('returns times relative to the start of the all-reduce', () => {
     expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
   });
 
-  test('never decreases, whatever the clock, and shows every chunk travel', () => {
+  test('returns times that never decrease, for any recorded times, and a duration for every chunk on its way', () => {
     const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
     fc.assert(
       fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
@@ -57,7 +57,7 @@ describe('timelineOf', () => {
 });
 
 describe('frameAt', () => {
-  test('shows chunks on their way by the plan', () => {
+  test('shows the chunks that the plan sends in this ring step, on their way', () => {
     const frame = frameAt(TRACE, 3, 5.5);
     expect(frame.completed).toBe(0);
     expect(frame.phase).toBe('reduce-scatter');
@@ -67,19 +67,19 @@ describe('frameAt', () => {
     for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
   });
 
-  test('between two ring steps nothing travels', () => {
+  test('shows no chunk on its way between two ring steps', () => {
     expect(frameAt(TRACE, 3, 0.5).flights).toEqual([]);
     expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
   });
 
-  test('turns from reduce-scatter to all-gather after n - 1 ring steps, and ends done', () => {
+  test('changes from reduce-scatter to all-gather after n - 1 ring steps, and then to done', () => {
     expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
     expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
     expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
     expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
   });
 
-  test('a chunk never leaves its edge, and ring steps only complete with time', () => {
+  test('shows each chunk on its edge, and never fewer completed ring steps than before', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
         const trace = simulatedTrace(n);
@@ -102,7 +102,7 @@ describe('frameAt', () => {
 });
 
 describe('cellsAfter', () => {
-  test('starts with every rank’s own numbers and ends with the sum of all', () => {
+  test('starts with the own numbers of every rank and ends with the sum of all ranks', () => {
     fc.assert(
       fc.property(worlds, (n) => {
         cellsAfter(n, 0).forEach((row, rank) => {
@@ -113,7 +113,7 @@ describe('cellsAfter', () => {
     );
   });
 
-  test('after the reduce-scatter, rank r owns the whole sum of chunk r, and no rank is in a sum twice', () => {
+  test('has the whole sum of chunk r at rank r after the reduce-scatter, and no rank twice in a sum', () => {
     fc.assert(
       fc.property(worlds, fc.nat(32), (n, steps) => {
         const completed = Math.min(steps, ringStepCount(n));
@@ -129,14 +129,14 @@ describe('cellsAfter', () => {
   });
 });
 
-test('chunks are named by letters', () => {
+test('the names of chunks are letters', () => {
   expect([0, 1, 25, 26, 27, 63].map(chunkName)).toEqual(['A', 'B', 'Z', 'AA', 'AB', 'BL']);
 });
 
 describe('narrate', () => {
-  test('describes what this rank does by the plan, until the next ring step begins', () => {
-    // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to
-    // it.
+  test('describes what this rank does in a ring step, until the next ring step begins', () => {
+    // In ring step 1 of 3 ranks, rank 0 sends chunk B (0 - 1 - 1 = -2, which is 1 modulo 3), and
+    // rank 2 sends chunk A to rank 0.
     for (const t of [15, 20.5]) {
       expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
         'Reduce-scatter: you send chunk B to rank 1 and add your numbers to chunk A from rank 2.',
@@ -152,9 +152,9 @@ describe('narrate', () => {
 });
 
 describe('the picked chunk', () => {
-  test('is the travelling one: its sender’s copy until it has arrived, then its receiver’s', () => {
+  test('is shown as the copy that moves: that of the sender until its arrival, then that of the receiver', () => {
     const travelling = { chunk: 0, rank: null };
-    // Chunk A travels from rank 1 to rank 2, then to rank 0.
+    // Chunk A is sent from rank 1 to rank 2, then to rank 0.
     expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });
     expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
     expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);

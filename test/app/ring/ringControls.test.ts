@@ -3,7 +3,7 @@ import { edgeAt, layoutRing, pointAt } from '../../../src/app/ring/geometry.ts';
 import { nextSpeed, speedForAddress, speedIn, speedText } from '../../../src/app/ring/player/speed.ts';
 
 describe('speed', () => {
-  test('changes by powers of two, between an eighth and eight', () => {
+  test('changes by factors of two, between 1/8 and 8', () => {
     const up = [0.125];
     while (up.at(-1)! < 8) up.push(nextSpeed(up.at(-1)!, 1));
     expect(up).toEqual([0.125, 0.25, 0.5, 1, 2, 4, 8]);
@@ -12,12 +12,12 @@ describe('speed', () => {
     expect([nextSpeed(3, 1), nextSpeed(3, -1)]).toEqual([4, 2]);
   });
 
-  test('is read from any address', () => {
+  test('is read from an address, whatever the address contains', () => {
     const asked = ['', 'speed=2', 'speed=0.3', 'speed=1e9', 'speed=0', 'speed=-2', 'speed=fast'];
     expect(asked.map((query) => speedIn(new URLSearchParams(query)))).toEqual([1, 2, 0.3, 8, 1, 1, 1]);
   });
 
-  test('is stored in the address unless it is the usual one', () => {
+  test('is stored in the address unless it is the default', () => {
     expect([1, 0.125, Math.SQRT2].map(speedForAddress)).toEqual([null, '0.125', '1.41']);
   });
 
@@ -26,13 +26,13 @@ describe('speed', () => {
   });
 });
 
-test('a pointer near the ring is on the edge after the last mark, and on none near the centre', () => {
+test('a pointer near the ring is on the edge between two ranks, and a pointer near the centre is on no edge', () => {
   const layout = layoutRing(400, 400, 4, 13, false);
   const on = (degrees: number, radius = layout.radius): number | null => {
     const { x, y } = pointAt(layout, (degrees * Math.PI) / 180, radius);
     return edgeAt(layout, 4, x, y);
   };
-  // Rank 0 is on top, and its edge leads to the right.
+  // Rank 0 is at the top, and its edge leads to the right.
   expect([-45, 45, 135, 225].map((degrees) => on(degrees))).toEqual([0, 1, 2, 3]);
   expect(on(-45, layout.radius + 20)).toBe(0);
   expect(on(-45, layout.radius / 2)).toBeNull();

@@ -9,8 +9,8 @@ import { runWorld } from '../../../src/testing/index.ts';
 const NUMBERS = [[3], [5], [2], [7]].map(([own]) => [own!, 0, 0, 0]);
 
 describe('the numbers of a chunk', () => {
-  test('are added in the order of the ring, starting with the chunk’s first sender', () => {
-    // Chunk A starts at rank 1, and rank 0 ends with its sum.
+  test('are added in the order of the ring, starting with the first sender of the chunk', () => {
+    // Rank 1 is the first sender of chunk A, and rank 0 has its sum at the end.
     const done = frameAt(simulatedTrace(4), 4, Infinity);
     expect(valuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
       ranks: [1, 2, 3, 0],
@@ -20,7 +20,7 @@ describe('the numbers of a chunk', () => {
     expect(valuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
   });
 
-  test('are written as a sum, negative ones in brackets, without rounding noise', () => {
+  test('are written as a sum with negative terms in brackets, and without rounding errors', () => {
     const numbers = [
       [3, 0.1],
       [-5, 0.2],
@@ -31,11 +31,11 @@ describe('the numbers of a chunk', () => {
     expect(sumsOf({ first: 1, count: 1 }, numbers, 0)).toEqual(['−5']);
   });
 
-  test('a vector shorter than the world has chunks without numbers', () => {
+  test('may be missing, if a vector has fewer numbers than there are ranks', () => {
     expect(valuesOf({ first: 0, count: 3 }, [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('are never larger or longer than the computed extremes', () => {
+  test('are never larger than the computed maximum, and their text is never longer than the computed length', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,
@@ -57,7 +57,7 @@ describe('the numbers of a chunk', () => {
     );
   });
 
-  test('end with the result of the all-reduce', async () => {
+  test('are the result of the all-reduce at the end', async () => {
     const numbers = Array.from({ length: 3 }, (_, rank) => Array.from({ length: 7 }, (__, i) => 10 * rank + i));
     const reduced = await runWorld(3, async (group) => {
       const values = Float32Array.from(numbers[group.rank]!);

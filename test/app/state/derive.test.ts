@@ -80,7 +80,7 @@ function room(change: Partial<Lobby>): EngineEvent {
   return { type: 'room', ...rest, members: [...members], spectators: [...spectators] };
 }
 
-/** Text of the state after these events. */
+/** Returns the text of the state after these events. */
 function textAfter(...events: EngineEvent[]): string {
   return describeState(fold(...events)).text;
 }
@@ -88,36 +88,36 @@ function textAfter(...events: EngineEvent[]): string {
 describe('rates', () => {
   const run = fold(GENERATION, ...[0, 1, 2, 3, 4].map(stepEvent)).run!;
 
-  test('samples a second come from the time between steps', () => {
+  test('of samples per second are computed from the time between steps', () => {
     expect(samplesPerSecond(run)).toBe(2000);
     expect(samplesPerSecond(fold(GENERATION, stepEvent(0)).run!)).toBe(2500);
     expect(samplesPerSecond(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('time left is the steps left at this pace', () => {
+  test('determine the time left from the number of steps left', () => {
     expect(timeLeft(run, 25)).toBe(1000);
     expect(timeLeft(run, 5)).toBe(0);
     expect(timeLeft(run, null)).toBeNull();
   });
 
-  test('a run ends by its time only if epochs do not end it', () => {
+  test('are not needed if a run ends only by its time, without epochs or maximum steps', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
-  test('communication is a share of the step, overlapped a share of the communication', () => {
+  test('of communication are a share of the step, and overlapped communication is a share of communication', () => {
     expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
     expect(communication(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('an edge’s rate is its bytes by the time of communication', () => {
+  test('of an edge are its bytes divided by the time of communication', () => {
     const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
     expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
   });
 
-  test('theory: 2(n-1)/n of the gradient for each step', () => {
+  test('have a theoretical value: 2(n-1)/n times the gradient bytes per step', () => {
     expect(theoreticalBytes(4, 1000, 10)).toBe(15_000);
     expect(theoreticalBytes(1, 1000, 10)).toBe(0);
   });
@@ -131,7 +131,7 @@ describe('agreement', () => {
   });
 });
 
-test('neighbours are the ranks on both sides', () => {
+test('the neighbours of a rank are the ranks on both sides', () => {
   expect(neighbours(0, 4)).toEqual([1, 3]);
   expect(neighbours(1, 2)).toEqual([0]);
   expect(neighbours(0, 1)).toEqual([]);
@@ -140,7 +140,7 @@ test('neighbours are the ranks on both sides', () => {
 describe('starting', () => {
   const [ada] = MEMBERS;
 
-  test('needs the host; others that are not ready are named', () => {
+  test('requires that the host is ready, and names other tabs that are not ready', () => {
     const unready = [member('Ada'), member('Grace', false)];
     expect(startObstacle(lobby({}), ada!.member)).toBeNull();
     expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
@@ -148,7 +148,7 @@ describe('starting', () => {
     expect(startNote(lobby({ members: unready, nodes: null }))).toBe('Grace is not ready and would miss this run.');
     const host = { members: [member('Ada', false), member('Grace')] };
     expect(startObstacle(lobby(host), ada!.member)).toContain('still getting ready');
-    // With several hosts, each has its own obstacles.
+    // If there are several hosts, each host has its own obstacles.
     expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
     const table = lobby({ ...host, job: { ...DEFAULT_JOB, job: 'table', data: { kind: 'files' } } });
     expect(startObstacle(table, ada!.member)).toContain('Choose the data files');
@@ -157,7 +157,7 @@ describe('starting', () => {
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
   });
 
-  test('needs the files that the host shares', () => {
+  test('requires the files that the host shares', () => {
     const file = { name: 'a', size: 3, hash: '0'.repeat(16) };
     const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'shared', files } });
     const members = [member('Ada', false)];
@@ -165,27 +165,27 @@ describe('starting', () => {
     expect(startObstacle(lobby({ job: of([file]), members }), ada!.member)).toContain('still getting ready');
   });
 
-  test('needs a tab that trains, if the host only watches', () => {
+  test('requires a tab that trains if the host only watches', () => {
     const spectators = [{ member: 'wu', name: 'Wu' }];
     expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('This tab only watches');
     expect(startObstacle(lobby({ spectators, members: [ada!] }), 'wu')).toBeNull();
     expect(startNote(lobby({ spectators, members: [ada!] }))).toMatch(/^One tab can start alone/);
   });
 
-  test('needs the minimum of the room', () => {
+  test('requires the minimum number of tabs of the room', () => {
     const few = lobby({ members: [ada!], nodes: { min: 2, max: 4 } });
     expect(startObstacle(few, ada!.member)).toBe('A run needs at least 2 tabs; 1 is ready.');
     expect(startObstacle({ ...few, job: parseJob({ strategy: 'diloco' }) }, ada!.member)).toBeNull();
   });
 
-  test('states whether tabs may join later', () => {
+  test('comes with a note that says whether tabs may join later', () => {
     expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive later join the run.');
     const later = 'All 4 tabs are ready. Tabs that arrive later can join after the run.';
     expect(startNote(lobby({ nodes: null }))).toBe(later);
     expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
   });
 
-  test('workers in one tab start from one tab only', () => {
+  test('requires a single tab if the workers are in one tab', () => {
     const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
     const both = [ada!, member('Grace')];
     expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);
@@ -193,7 +193,7 @@ describe('starting', () => {
     expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
   });
 
-  test('starts automatically by the number of ready tabs', () => {
+  test('is automatic when enough tabs are ready', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
     expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);
@@ -207,7 +207,7 @@ function distributing(generation: number, bytesPerRank: number[]): EngineEvent {
 }
 
 describe('the state in words', () => {
-  test('names the stage of warm-up, then training', () => {
+  test('names the stage of the warm-up, then training', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
     expect(textAfter(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this device');
     expect(textAfter(GENERATION, warm, state('RUNNING'))).toBe('training');
@@ -223,44 +223,44 @@ describe('the state in words', () => {
   test('names file distribution until all ranks have the files', () => {
     const begun = [GENERATION, state('SYNCING'), distributing(1, [9, 4, 0, 0])];
     expect(textAfter(...begun)).toBe('syncing: files are distributed from tab to tab');
-    // Late events of an earlier generation change nothing.
+    // Late events of an earlier generation are ignored.
     expect(textAfter(...begun, distributing(0, [9, 9, 9, 9]))).toBe('syncing: files are distributed from tab to tab');
     expect(textAfter(...begun, distributing(1, [9, 9, 9, 9]))).toBe(
       'syncing: all ranks must start from the same state',
     );
   });
 
-  test('names whom a lobby waits for', () => {
+  test('names the tabs that the lobby waits for', () => {
     expect(textAfter(GRACE, state('WAITING'), room({}))).toBe('waiting for the host to start');
     expect(textAfter(GRACE, state('WAITING'), room({ startAt: 5 }))).toBe('waiting for 1 more tab');
     const ada: EngineEvent = { ...GRACE, member: MEMBERS[0]!.member };
     expect(textAfter(ada, state('WAITING'), room({}))).toBe('waiting for you to start');
   });
 
-  test('names what a newcomer waits for while others train', () => {
+  test('names the reason why a newcomer waits while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
     const warm: EngineEvent = { type: 'warmup', stage: 'generating', message: 'Generating digits' };
     const unready: Partial<Lobby> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
     expect(textAfter(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(textAfter(...newcomer, room(unready), warm)).toBe('warming up: generating digits');
-    // A tab that was ready stays ready.
+    // A tab that was ready before is still ready.
     expect(textAfter(...newcomer, warm, room({ phase: 'RUNNING' }))).toBe('waiting to join the run');
     expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: { min: 1, max: 3 } }))).toContain('for a place');
     expect(textAfter(...newcomer, room({ phase: 'PAUSED', waitingFor: 2 }))).toBe('waiting for 2 more tabs');
     expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
   });
 
-  test('a newcomer that has become ready connects and no longer warms up', () => {
+  test('is connecting instead of warming up when a newcomer has become ready', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
     const before = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     const linking = state('LINKING', { connecting: [{ rank: 0, isRelayed: false }] });
     const events = [GRACE, state('WAITING'), before, warm, room({ phase: 'LINKING' }), linking];
     expect(textAfter(...events)).toBe('connecting to rank 0');
-    // The run that begins in the lobby compiles the model after all are ready.
+    // In a run that begins in the lobby, the model is compiled after all tabs are ready.
     expect(textAfter(...events, warm, room({ phase: 'LINKING' }))).toContain('warming up');
   });
 
-  test('names why a run is interrupted', () => {
+  test('names the reason why a run is interrupted', () => {
     const inRun = [GRACE, GENERATION, stepEvent(0)];
     const rest = MEMBERS.filter(({ name }) => name !== 'Edsger');
     const gone = room({ phase: 'LINKING', members: rest });
@@ -278,7 +278,7 @@ describe('the state in words', () => {
     );
   });
 
-  test('describes the run of others where this tab only watches', () => {
+  test('describes the run of others if this tab only watches', () => {
     const watcher: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
     const spectators = [{ member: 'wu', name: 'Wu' }];
     const inRun = [watcher, GENERATION, stepEvent(0), state('WAITING')];
@@ -291,7 +291,7 @@ describe('the state in words', () => {
     expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
   });
 
-  test('ends with the run', () => {
+  test('is stopped or finished at the end of the run', () => {
     const stopped: EngineEvent = { type: 'failed', name: 'PeergradError', message: 'x', fatal: false };
     expect(textAfter(GRACE, GENERATION, room({}), state('WAITING'), stopped)).toBe('stopped');
     const finished: EngineEvent = { type: 'finished', result: RESULT };
@@ -317,7 +317,7 @@ describe('the lobby of a room that trains', () => {
   });
 });
 
-test('ranks that are absent from the room have left, until the run is over', () => {
+test('ranks whose member is not in the room count as left until the run is over', () => {
   const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
   expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
   expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);

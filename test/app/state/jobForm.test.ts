@@ -16,14 +16,17 @@ import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts'
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
-describe('another strategy', () => {
-  test.each(STRATEGY_NAMES)('%s gives the job of its name alone, and back again', (strategy) => {
-    const job = withStrategy(DEFAULT_JOB, strategy);
-    expect(job).toEqual(parseJob({ strategy }));
-    expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
-  });
+describe('a change of the strategy', () => {
+  test.each(STRATEGY_NAMES)(
+    'to %s gives the default job of this strategy, and a change back gives the previous job',
+    (strategy) => {
+      const job = withStrategy(DEFAULT_JOB, strategy);
+      expect(job).toEqual(parseJob({ strategy }));
+      expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
+    },
+  );
 
-  test('keeps a chosen optimizer', () => {
+  test('does not change a chosen optimizer', () => {
     const chosen = withOptimizer(DEFAULT_JOB, 'sgd');
     expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
     const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
@@ -32,7 +35,7 @@ describe('another strategy', () => {
     expect(withStrategy(withStrategy(gpt, 'diloco'), 'ddp')).toEqual(gpt);
   });
 
-  test('drops the settings of the earlier one; picking the same one keeps them', () => {
+  test('removes the settings of the previous strategy, unless the strategy is the same', () => {
     const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
     expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
     expect(withStrategy(set, 'local-sgd')).toBe(set);
@@ -40,7 +43,7 @@ describe('another strategy', () => {
     expect(withStrategy(workers, 'ddp').replicas).toBe(DEFAULT_JOB.replicas);
   });
 
-  test('in one tab uses the files of that tab and shares none', () => {
+  test('to workers in one tab replaces shared or federated files with files of this tab', () => {
     const shared = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
     expect(shared.data).toEqual({ kind: 'shared', files: [] });
     expect(parseJob({ ...withStrategy(shared, 'data-parallel') }).data).toEqual({ kind: 'files' });
@@ -53,14 +56,14 @@ describe('another strategy', () => {
     );
   });
 
-  test('keeps job, data and lengths', () => {
+  test('does not change job name, data, number of epochs or number of steps', () => {
     const mnist = { ...withJob(DEFAULT_JOB, 'mnist', '/data/'), epochs: 3, maxSteps: 20, seed: 7 };
     expect(withStrategy(mnist, 'local-sgd')).toEqual({ ...mnist, strategy: 'local-sgd' });
   });
 });
 
-describe('another job', () => {
-  test('for a table uses the mlp and drops the settings of the earlier one', () => {
+describe('a change of the job name', () => {
+  test('to table selects the model mlp and removes the settings of the previous job', () => {
     const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
     expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
     const images = withJob(
@@ -77,13 +80,13 @@ describe('another job', () => {
     });
   });
 
-  test('gives the job of its name alone, and back again', () => {
+  test('gives the default job of this name, and a change back gives the previous job', () => {
     const gpt = withJob(DEFAULT_JOB, 'gpt', null);
     expect(gpt).toEqual(parseJob({ job: 'gpt' }));
     expect(withJob(gpt, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
-  test('for a text offers all kinds of data', () => {
+  test('to gpt allows all kinds of data', () => {
     const gpt = parseJob({ job: 'gpt' });
     const folder = '/data/';
     const places = (['files', 'shared', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
@@ -93,12 +96,12 @@ describe('another job', () => {
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
-  test('keeps chosen settings', () => {
+  test('does not change settings that were chosen', () => {
     const set = { ...DEFAULT_JOB, epochs: 3, seed: 7 };
     expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
   });
 
-  test.each(PRESET_NAMES)('of the size %s is recognized, until a number is set', (name) => {
+  test.each(PRESET_NAMES)('to gpt with the size %s is recognized as this size, until a number changes', (name) => {
     const job = withPreset(parseJob({ job: 'gpt' }), name);
     expect(parseJob(job)).toEqual(job);
     expect(presetOf(job)).toBe(name);
@@ -139,7 +142,7 @@ describe('a job in words', () => {
 
 describe('a learning-rate range test', () => {
   test.each(['digits', 'gpt'] as const)(
-    '%s takes a hundred steps, and the found rate restores the usual job',
+    'of %s has a hundred steps, and choosing the found rate restores the usual job',
     (job) => {
       const usual = parseJob({ job });
       const search = withSchedule(usual, 'range-test');
@@ -150,7 +153,7 @@ describe('a learning-rate range test', () => {
     },
   );
 
-  test('keeps a chosen number of steps if it is valid', () => {
+  test('has the chosen number of steps if this number is valid', () => {
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
     const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');

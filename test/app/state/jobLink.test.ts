@@ -40,12 +40,12 @@ test.each([
     data: { kind: 'url', url: '/data/a b.txt' },
     gpt: { ...DEFAULT_JOB.gpt, layers: 3, tokens: 'byte-pairs', prompt: 'O' },
   },
-])('a job survives its link: %o', (fields) => {
+])('a link to a job gives the same job: %o', (fields) => {
   const job = parseJob(fields);
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
 });
 
-test('the default job needs no settings, and another job drops those of the earlier one', () => {
+test('a link to the default job has no settings, and a link to another job has no settings of the previous job', () => {
   expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
 });
@@ -60,13 +60,13 @@ test.each([
   'learningRate=1e9',
   'codec=zip',
   'errorFeedback=1',
-])('a link with an invalid job reports the error: %s', (query) => {
+])('a link to an invalid job gives an error: %s', (query) => {
   const { job, problem } = jobOfLink(new URLSearchParams(query));
   expect(job).toEqual(DEFAULT_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
-test('a model of many layers does not fit a link', () => {
+test('a model with many layers is too large for a link', () => {
   const middle = Array.from({ length: 58 }, (_, i) => ({
     class_name: 'Dense',
     config: { name: [0, 1, 2].map((word) => mixSeed(i, word).toString(36)).join('-'), units: 40 },

@@ -16,29 +16,29 @@ describe('parseRoute', () => {
     expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
-  test('reads a rank; the server rejects one that is not valid', () => {
+  test('reads a rank, and returns NaN if it is invalid', () => {
     expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
     expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
-  test('shows a wrong code instead of guessing', () => {
+  test('returns an invalid room code unchanged', () => {
     expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
   });
 
-  test('knows the page for a new room', () => {
+  test('recognizes the page for a new room', () => {
     expect(parseRoute('#new')).toMatchObject({ page: 'new' });
   });
 });
 
-test('the link of a room is the page without its query', () => {
+test('the link of a room is the address of the page without its query', () => {
   expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
 });
 
-test('a link has the settings of its guests', () => {
+test('the link of a room contains the settings for guests', () => {
   const page = { origin: 'https://peergrad.example', pathname: '/' };
   const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
@@ -52,7 +52,7 @@ test('links that only work on this machine are recognized', () => {
   expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
 });
 
-test('settings of a page stand after its place', () => {
+test('the settings of a page follow the page in the address', () => {
   expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
   expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');

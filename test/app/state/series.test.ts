@@ -8,33 +8,33 @@ function grow(count: number, max: number): Series {
 }
 
 describe('append', () => {
-  test('keeps every sample while they fit', () => {
+  test('stores every sample while there is space', () => {
     expect(grow(5, 8).points.map((point) => point.value)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test('stays bounded, and every point is the mean of its samples', () => {
+  test('stores a limited number of points, and every point is the mean of its samples', () => {
     const series = grow(1000, 16);
     expect(series.points.length).toBeLessThan(16);
     expect(series.stride).toBe(64);
-    // Samples 0 .. 63 have the mean 31.5, and the last one's place.
+    // Samples 0 .. 63 have the mean 31.5. The point has step and time of sample 63.
     expect(series.points[0]).toEqual({ step: 63, at: 630, value: 31.5 });
   });
 
-  test('a repeated step replaces it and all after it', () => {
+  test('replaces the same step and all later steps if a step is repeated', () => {
     const series = append(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
     expect(series.points.map((point) => point.step)).toEqual([0, 1, 2, 3, 4]);
     expect(series.points.at(-1)!.value).toBe(40);
   });
 });
 
-test('truncate keeps earlier samples', () => {
+test('truncate does not remove earlier samples', () => {
   const series = grow(10, 64);
   expect(truncate(series, 10)).toBe(series);
   expect(truncate(series, 3).points).toHaveLength(3);
 });
 
 describe('smooth', () => {
-  test('is the identity for weight 0 and for constants', () => {
+  test('does not change values if the weight is 0 or all values are equal', () => {
     expect(smooth([1, 5, 2], 0)).toEqual([1, 5, 2]);
     for (const value of smooth([3, 3, 3, 3], 0.9)) expect(value).toBeCloseTo(3);
   });

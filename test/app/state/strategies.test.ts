@@ -10,13 +10,13 @@ import { systemClock } from '../../../src/util/clock.ts';
 const MIB = 1024 ** 2;
 const RING = parseJob({});
 
-describe('instead of a ring', () => {
-  test('a ring is shown in a small world, and while its buckets are unknown', () => {
+describe('the diagram of a room', () => {
+  test('is a ring if there are few ranks, or while the buckets are unknown', () => {
     expect(insteadOfRing(RING, 4, [64, 36_000])).toBeNull();
     expect(insteadOfRing(RING, 20, null)).toBeNull();
   });
 
-  test('the page explains why small buckets of many ranks use no ring', () => {
+  test('is not a ring if many ranks have small buckets, and the page explains why', () => {
     const instead = insteadOfRing(RING, 20, [65_536, 36_000]);
     expect(instead).toMatchObject({
       lines: 'none',
@@ -24,21 +24,21 @@ describe('instead of a ring', () => {
     });
   });
 
-  test('one bucket that uses the ring is enough to show a ring', () => {
+  test('is a ring if at least one bucket uses the ring', () => {
     expect(insteadOfRing(RING, 12, [65_536])).not.toBeNull();
     expect(insteadOfRing(RING, 12, [65_536, 4 * MIB])).toBeNull();
     expect(insteadOfRing(RING, 32, [4 * MIB])).not.toBeNull();
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
-  test('gradients with a codec use the ring where plain ones would not', () => {
+  test('is a ring if gradients have a codec, even if plain gradients would not use the ring', () => {
     const [ranks, bytes] = [12, 512 * 1024];
     expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
     expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
     expect(insteadOfRing({ ...RING, codec: 'int8' }, ranks, [bytes])).toBeNull();
   });
 
-  test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('%s is a star', (strategy) => {
+  test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('is a star for %s', (strategy) => {
     const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
     expect(instead).toMatchObject({
       lines: 'star',
@@ -46,15 +46,18 @@ describe('instead of a ring', () => {
     });
   });
 
-  test.each(['local-sgd', 'diloco'])('%s states how often ranks exchange', (strategy) => {
-    const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
-    expect(words(null)).toMatch(/from time to time/);
-    expect(words(1)).toMatch(/after every step/);
-    expect(words(8)).toMatch(/every 8 steps/);
-  });
+  test.each(['local-sgd', 'diloco'])(
+    'comes with a text that says how often ranks exchange data, for %s',
+    (strategy) => {
+      const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
+      expect(words(null)).toMatch(/from time to time/);
+      expect(words(1)).toMatch(/after every step/);
+      expect(words(8)).toMatch(/every 8 steps/);
+    },
+  );
 });
 
-test.each(STRATEGY_NAMES)('the page knows which ranks’ losses %s reports', async (strategy) => {
+test.each(STRATEGY_NAMES)('the page states the ranks whose losses are shown for %s', async (strategy) => {
   const job = parseJob({ strategy });
   const reportsAll = await runWorld(2, async (group) => {
     const variable = tf.variable(tf.scalar(0));

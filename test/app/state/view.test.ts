@@ -91,12 +91,12 @@ describe('the room', () => {
     expect(view.lobby?.members).toHaveLength(3);
   });
 
-  test('keeps the latest host key', () => {
+  test('has the latest host key', () => {
     const key = fold({ ...ADMITTED, hostKey: 'the first' }, { type: 'hostKey', room: 'K7F3QX', hostKey: 'the second' });
     expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
   });
 
-  test('is left after a fatal failure and kept after another one', () => {
+  test('is left after a fatal failure, but not after any other failure', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
     expect(fold(failed(true), ADMITTED).failure).toBeNull();
@@ -104,12 +104,12 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
-  test('begins with a generation; earlier events are dropped', () => {
+  test('begins with a generation, and earlier events are ignored', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
   });
 
-  test('keeps losses and the last steps, bounded', () => {
+  test('has a limited number of losses and steps, and the steps are the latest', () => {
     const view = fold(GENERATION, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
     expect(view.run!.losses.points).toHaveLength(100);
     expect(view.run!.recent).toHaveLength(RECENT_STEPS);
@@ -127,7 +127,7 @@ describe('the run', () => {
     expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
   });
 
-  test('marks changes of ranks at the last step before them', () => {
+  test('marks changes of ranks at the last step before the change', () => {
     const smaller: EngineEvent = { ...GENERATION, generation: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
     const view = fold(
       smaller,
@@ -144,7 +144,7 @@ describe('the run', () => {
     ]);
   });
 
-  test('marks who joined, left and returned, also if the world size is the same', () => {
+  test('marks ranks that joined, left or returned, even if the world size is the same', () => {
     const [ada, grace, edsger] = MEMBERS as [RosterEntry, RosterEntry, RosterEntry];
     const view = fold(
       ...[world(1, [ada, grace]), stepEvent(0), world(2, [ada, edsger]), stepEvent(1)],
@@ -160,7 +160,7 @@ describe('the run', () => {
     expect(fold(GENERATION, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
   });
 
-  test('keeps the last lanes of all ranks, bounded, and its own exactly', () => {
+  test('has the latest lanes of all ranks, and exact lanes of this rank', () => {
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
     const { lanes } = fold(GENERATION, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
@@ -168,7 +168,7 @@ describe('the run', () => {
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
-  test('resets rates in a new generation and keeps the last step', () => {
+  test('resets rates in a new generation, but not the latest step', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
@@ -181,18 +181,18 @@ describe('the run', () => {
     expect(view.run!.losses.points).toHaveLength(1);
   });
 
-  test('begins at the step at which a late tab joined', () => {
+  test('begins at the step at which this tab joined, if it joined late', () => {
     const view = fold(GENERATION, stepEvent(40), stepEvent(41));
     expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
     expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
   });
 
-  test('has one clock, also when the engine’s restarts', () => {
+  test('has continuous times, even if the clock of the engine restarts', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
   });
 
-  test('uses up the initial weights of the room, unless it is a range test', () => {
+  test('clears the initial weights of the room when it begins, unless it is a range test', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
     const job = parseJob({ schedule: 'range-test' });
     const search: EngineEvent = { ...GENERATION, job };
@@ -200,7 +200,7 @@ describe('the run', () => {
     expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();
   });
 
-  test('starts again after a result', () => {
+  test('is empty again when a new run begins after a result', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
     const done = fold(GENERATION, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
@@ -216,7 +216,7 @@ describe('the run', () => {
     expect(view.run!.evaluations).toEqual([]);
   });
 
-  test('shows the last confusion matrix, unless its step is repeated', () => {
+  test('has the latest confusion matrix, unless its step is repeated', () => {
     const view = fold(GENERATION, stepEvent(0), counted(0), stepEvent(1), counted(1));
     expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
     expect(reduce(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
@@ -224,18 +224,18 @@ describe('the run', () => {
     expect(reduce(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
-  test('has no point for a test without metrics', () => {
+  test('has no point for an evaluation without accuracy and metrics', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
     expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
 
-  test('shows complete traces only: all 2(n-1) ring steps', () => {
+  test('only has traces with all 2(n-1) ring steps', () => {
     expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
     const view = fold(GENERATION, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
   });
 
-  test('keeps the codec that ranks chose with its reason, and drops the trace of a ring that is no longer used', () => {
+  test('has the codec that ranks chose and the reason, and no trace of a ring that is no longer used', () => {
     expect(fold(GENERATION, trace(0, 4), chosen('int8')).run).toMatchObject({
       choice: { codec: 'int8' },
       trace: { step: 0 },
@@ -246,7 +246,7 @@ describe('the run', () => {
     });
   });
 
-  test('begins without the notes of the lobby, and keeps its own', () => {
+  test('begins without the notes of the lobby, and has the notes of the run', () => {
     const note: EngineEvent = { type: 'note', message: 'The other ranks continue without this tab.' };
     expect(fold(ADMITTED, ROOM, note).note).toBe(note.message);
     expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
@@ -259,7 +259,7 @@ describe('the run', () => {
   });
 });
 
-test('a flight recording is kept after a failure and cleared by the next run', () => {
+test('a flight recording exists after a failure until the next run', () => {
   const recording: FlightRecording = {
     format: 'peergrad-flight-recording',
     version: 2,
@@ -282,7 +282,7 @@ test('the first step ends the warm-up', () => {
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
 
-test('reducing does not change the events', () => {
+test('the reducer does not change the events', () => {
   const event = Object.freeze(stepEvent(0));
   const before = fold(GENERATION);
   Object.freeze(before.run);

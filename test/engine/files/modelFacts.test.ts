@@ -182,7 +182,7 @@ test.each<[string, JobSpec, File, File, string]>([
     TABLE,
     flats,
     table('rooms,price', (i) => [i % 7, i % 2]),
-    'it predicts "price" by regression, but this job by classification',
+    'it predicts "price" by regression, but this job predicts it by classification',
   ],
   ['classes', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
   [
@@ -198,7 +198,7 @@ test.each<[string, JobSpec, File, File, string]>([
   const preparing = prepare(job, own, weights);
   await expect(preparing).rejects.toThrow(DataError);
   await expect(preparing).rejects.toThrow(
-    `${weights.file} holds a model of other data: ${sentence}. Choose a model of`,
+    `${weights.file} contains a model that was trained on other data: ${sentence}. Choose a model for`,
   );
   expect(tf.memory().numTensors).toBe(before);
 });
@@ -220,7 +220,7 @@ test('a checkpoint is resumed on its own data, and rejected on other data', asyn
   await expect(
     goOn(table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!])),
   ).rejects.toThrow(
-    'The checkpoint holds a model of other data: its columns are age, colour, buys, but here they are height, colour, buys.',
+    'The checkpoint contains a model that was trained on other data: its columns are age, colour, buys, but here they are height, colour, buys.',
   );
 });
 

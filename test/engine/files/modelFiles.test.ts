@@ -112,7 +112,7 @@ describe('a model', () => {
     training.dispose();
     const before = tf.memory().numTensors;
     await expect(prepare({ ...FIELDS, hidden: 7 }, { weights })).rejects.toThrow(
-      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], but in this model it has \[784, 7\]/,
+      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], but in this model its shape is \[784, 7\]/,
     );
     expect(tf.memory().numTensors).toBe(before);
   });
@@ -196,6 +196,6 @@ test('a file that is neither a checkpoint nor weights is rejected, and the error
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(
-    /^notes\.txt is not a supported file of weights: choose a \.safetensors/,
+    /^notes\.txt is not a supported file of weights\. Choose a \.safetensors/,
   );
 });

@@ -86,11 +86,11 @@ test("a text whose characters have no tokens is rejected, and so is a vocabulary
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);
   await expect(prepare(job, `${SECOND}Zebras, wow! `, origin)).rejects.toThrow(
-    'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"): remove them',
+    'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"). Remove them',
   );
   const pairs = jobOf({ tokens: 'byte-pairs', vocabulary: 262 });
   await expect(prepare(pairs, SECOND, origin)).rejects.toThrow(
-    'The tokens of the resumed model are characters, but the job has byte pairs: choose characters',
+    'The tokens of the resumed model are characters, but the job has byte pairs. Choose characters',
   );
 });
 

@@ -24,12 +24,12 @@ describe('synthetic digits', () => {
     expect([...read(train, [0, 7, 19_999, 30]).labels]).toEqual([0, 7, 9, 0]);
   });
 
-  test('are the same bits on every machine', async () => {
+  test('have the same bits on every machine', async () => {
     const { inputs, labels } = read(new SyntheticDigits(1, 'train'), firstHundred);
     expect(hashState([inputs, labels])).toBe('8a434d66da152390');
   });
 
-  test('do not depend on other samples of the read', () => {
+  test('do not depend on the other samples that are read with them', () => {
     const together = read(new SyntheticDigits(5, 'train'), [12, 5_000, 3]).inputs;
     const data = new SyntheticDigits(5, 'train');
     [12, 5_000, 3].forEach((index, i) => {
@@ -37,7 +37,7 @@ describe('synthetic digits', () => {
     });
   });
 
-  test('differ by seed, split and index', () => {
+  test('differ if the seed, the split or the index differs', () => {
     const images = [
       read(new SyntheticDigits(1, 'train'), [3, 13]).inputs,
       read(new SyntheticDigits(2, 'train'), [3, 13]).inputs,
@@ -46,7 +46,7 @@ describe('synthetic digits', () => {
     expect(new Set(images.map((image) => image.join())).size).toBe(6);
   });
 
-  test('are floats in 0 .. 1 with ink on every image and an almost clean margin', () => {
+  test('are floats from 0 to 1, with ink in every image and almost no ink at the margin', () => {
     const { inputs } = read(new SyntheticDigits(3, 'train'), firstHundred);
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
     for (let i = 0; i < 100; i++) {
@@ -57,7 +57,7 @@ describe('synthetic digits', () => {
     }
   });
 
-  test('leave the rest of the arrays unchanged, and check their arguments', () => {
+  test('do not change the rest of the arrays when they are read, and invalid arguments are rejected', () => {
     const data = new SyntheticDigits(1, 'test');
     const inputs = new Float32Array(2 * PIXELS).fill(-1);
     data.read([4], inputs, new Int32Array(2));
@@ -66,7 +66,7 @@ describe('synthetic digits', () => {
     expect(() => data.read([0, 1, 2], inputs, new Int32Array(3))).toThrow(UsageError);
   });
 
-  test('have strokes of points in the box', () => {
+  test('have strokes whose points are all within the box of the digit', () => {
     expect(STYLES).toHaveLength(10);
     for (const stroke of STYLES.flat(2)) {
       expect(stroke.length % 2).toBe(0);
@@ -77,7 +77,7 @@ describe('synthetic digits', () => {
 });
 
 describe('the pen', () => {
-  test('draws curves through their points, straight between two, with corners', () => {
+  test('draws curves through all points, with corners; two points give a straight line', () => {
     const curve = smoothLine([0, 0, 1, 2, 4, 1]);
     const points = Array.from({ length: curve.length / 2 }, (_, k) => `${curve[2 * k]},${curve[2 * k + 1]}`);
     expect(points).toEqual(expect.arrayContaining(['0,0', '1,2', '4,1']));
@@ -87,7 +87,7 @@ describe('the pen', () => {
     for (let k = 0; k < corner.length; k += 2) expect(Math.min(1 - corner[k]!, corner[k + 1]!)).toBeCloseTo(0, 12);
   });
 
-  test('inks fully inside a line, half on its edge, not outside; ignores points off the paper', () => {
+  test('gives full ink inside a line, half at its edge and none outside, and ignores points off the raster', () => {
     const raster = new Raster(8);
     raster.draw([-5, 4, 20, 4], 1, 1);
     expect([1, 2, 3, 4, 5, 6].map((y) => raster.coverage(y * 8 + 4))).toEqual([0, 0, 1, 1, 0, 0]);

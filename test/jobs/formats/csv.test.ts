@@ -10,7 +10,7 @@ interface Read {
   lines: number[];
 }
 
-/** By one pass, and each row by itself: these are the same. */
+/** Reads a file in one pass. Expects the same rows if they are read one by one. */
 async function read(text: string | Uint8Array<ArrayBuffer>): Promise<Read> {
   const rows: (readonly string[])[] = [];
   const lines: number[] = [];
@@ -30,8 +30,8 @@ const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) =
 
 describe('CSV', () => {
   test.each([
-    ['plain', 'a,b\n1,x\n2,y\n', [2, 3]],
-    ['without a last line end', 'a,b\n1,x\n2,y', [2, 3]],
+    ['without special features', 'a,b\n1,x\n2,y\n', [2, 3]],
+    ['without a line end at the end of the file', 'a,b\n1,x\n2,y', [2, 3]],
     ['from Windows', 'a,b\r\n1,x\r\n2,y\r\n', [2, 3]],
     ['from an old Mac', 'a,b\r1,x\r2,y', [2, 3]],
     ['with a byte order mark', '\ufeffa,b\n1,x\n2,y', [2, 3]],
@@ -39,7 +39,7 @@ describe('CSV', () => {
     ['with tabs', 'a\tb\n1\tx\n2\ty', [2, 3]],
     ['with empty lines', '\na,b\n\n1,x\n\r\n2,y\n\n', [4, 6]],
     ['with quotes', '"a","b"\n"1","x"\n2,"y"', [2, 3]],
-  ])('%s', async (_, text, lines) => {
+  ])('is read %s', async (_, text, lines) => {
     expect(await read(text)).toEqual({
       columns: ['a', 'b'],
       rows: [
@@ -50,7 +50,7 @@ describe('CSV', () => {
     });
   });
 
-  test('reads separators, quotes and line ends within quotes, and quotes within unquoted fields', async () => {
+  test('may have separators, quotes and line ends within quotes, and quotes within unquoted fields', async () => {
     const { rows, lines } = await read('a,b\n"1,5","say ""hi""\nthere"\n2,5" pipe\n"",""\n');
     expect(rows).toEqual([
       ['1,5', 'say "hi"\nthere'],
@@ -60,7 +60,7 @@ describe('CSV', () => {
     expect(lines).toEqual([2, 4, 5]);
   });
 
-  test('treats a first line with a number as data, and numbers columns without names', async () => {
+  test('treats a first line with a number as data, and names the columns "column 1", "column 2"', async () => {
     expect(await read('5.1,3.5,setosa\n4.9,3,setosa\n')).toMatchObject({
       columns: ['column 1', 'column 2', 'column 3'],
     });
@@ -70,13 +70,17 @@ describe('CSV', () => {
   test.each([
     ['years', 'country,2019,2020,good', (i: number) => `c${i % 4},${i},${i * 2},${i % 2 ? 'yes' : 'no'}`],
     ['years above amounts', 'country,2019,2020,price', (i: number) => `c${i},${i},${i * 2},${i * 3.5}`],
-    ['years beside distinct words', 'country,2019,2020', (i: number) => `c${i},${i},${i * 2}`],
+    ['years above numbers next to distinct words', 'country,2019,2020', (i: number) => `c${i},${i},${i * 2}`],
     ['wavelengths', 'sample,400.5,401.2', (i: number) => `${i},${i / 8},${i / 9}`],
-    ['numbers, as pandas writes them', ',0,1,2', (i: number) => `${i},${i * 3},x,${i % 2 ? 'b' : 'm'}`],
+    ['0, 1, 2, as pandas writes them', ',0,1,2', (i: number) => `${i},${i * 3},x,${i % 2 ? 'b' : 'm'}`],
     ['words above words', 'colour,kind', (i: number) => `c${i % 3},${i % 2 ? 'x' : 'y'}`],
-    ['a word that is also a value', 'b,kind,sort', (i: number) => `${'ab'[i % 2]},${i % 3 ? 'x' : 'y'},k${i % 2}`],
+    [
+      'words, although one is also a value',
+      'b,kind,sort',
+      (i: number) => `${'ab'[i % 2]},${i % 3 ? 'x' : 'y'},k${i % 2}`,
+    ],
     ['words above missing values', 'a,b,c', (i: number) => `${i % 2 ? '?' : i},NA,${i % 2}`],
-  ])('names are %s', async (_, names, row) => {
+  ])('has column names: %s', async (_, names, row) => {
     const text = `${names}\n${upTo(30).map(row).join('\n')}\n`;
     const { columns, rows } = await read(text);
     expect(columns).toEqual(names.split(',').map((name, i) => name || `column ${i + 1}`));
@@ -89,23 +93,29 @@ describe('CSV', () => {
       (i: number) => `x,${'xob'[i % 3]},x,${'ob'[i % 2]},o,x,x,o,o,${i % 3 ? 'positive' : 'negative'}`,
     ],
     ['UCI mushroom', (i: number) => `${'pe'[i % 2]},x,s,${'nyw'[i % 3]},t,p,f,c,n,k`],
-    ['UCI balloons, with distinct fields', (i: number) => `${['YELLOW', 'PURPLE'][i % 2]},SMALL,${'TF'[i % 2]}`],
     [
-      'UCI splice, with words of a single row',
+      'UCI balloons, whose first line has distinct fields',
+      (i: number) => `${['YELLOW', 'PURPLE'][i % 2]},SMALL,${'TF'[i % 2]}`,
+    ],
+    [
+      'UCI splice, with words that occur in a single row',
       (i: number) => `${['EI', 'IE', 'N'][i % 3]},DONOR-${i},${'ACGT'[i % 4]}`,
     ],
     ['UCI adult', (i: number) => `${39 + (i % 9)}, ${['State-gov', 'Private'][i % 2]}, ${77516 + i}, <=50K`],
     ['UCI crx', (i: number) => `${'ab'[i % 2]},${i < 9 ? '?' : '30.83'},u,${'+-'[i % 2]}`],
     ['numbers', (i: number) => `${i + 1},${i + 2},${i + 3}`],
-    ['a slip in the first number', (i: number) => `${i === 0 ? '1o' : i},${i * 2}`],
-    ['an unknown number in the first row', (i: number) => `${i === 0 ? 'unknown' : i},${i * 2},${'ab'[i % 2]}`],
-  ])('detects that the first line is data: %s', async (_, row) => {
+    ['a typing error in the first number', (i: number) => `${i === 0 ? '1o' : i},${i * 2}`],
+    [
+      'the word "unknown" instead of a number in the first row',
+      (i: number) => `${i === 0 ? 'unknown' : i},${i * 2},${'ab'[i % 2]}`,
+    ],
+  ])('has a first line of data: %s', async (_, row) => {
     const { columns, rows } = await read(`${upTo(30).map(row).join('\n')}\n`);
     expect(columns).toEqual(rows[0]!.map((__, i) => `column ${i + 1}`));
     expect(rows).toHaveLength(30);
   });
 
-  test.each([2, 3, 8, 9, 30])('separates two columns in %i rows, with any separator', async (count) => {
+  test.each([2, 3, 8, 9, 30])('has two columns in %i rows, with any separator', async (count) => {
     for (const separator of [',', ';', '\t', '|']) {
       const rows = upTo(count).map((i) => [`${i}`, `${i % 2}`]);
       const text = [['a', 'y'], ...rows].map((row) => row.join(separator)).join('\n');
@@ -119,11 +129,11 @@ describe('CSV', () => {
     ['lists in a column', 'id,tags,y\n1,a;b;c,0\n2,a;c;d,1\n', ['1', 'a;b;c', '0']],
     ['lists in a column without names', '1,a|b|c,0\n2,a|c|d,1\n', ['1', 'a|b|c', '0']],
     ['text with commas', 'text;y\nhello, my world;1\nbye, my, my world;0\n', ['hello, my world', '1']],
-  ])('detects the separator: %s', async (_, text, row) => {
+  ])('has a separator that is detected: %s', async (_, text, row) => {
     expect((await read(text)).rows[0]).toEqual(row);
   });
 
-  test('reads any file that Papa Parse writes', async () => {
+  test('is read correctly if Papa Parse wrote it', async () => {
     const field = fc.stringMatching(/^[a-z,;"' \t\n\r猫é0-9.]{0,8}$/);
     const table = fc
       .integer({ min: 2, max: 4 })
@@ -145,7 +155,7 @@ describe('CSV', () => {
     );
   });
 
-  test('reads a file longer than a chunk', async () => {
+  test('may be longer than a chunk', async () => {
     const rows = Array.from({ length: 60_000 }, (_, i) => [`${i}`, i % 7 === 0 ? 'a "quoted", field' : 'é plain one']);
     const { rows: found } = await read(Papa.unparse([['n', 'text'], ...rows]));
     expect(found).toEqual(rows);
@@ -154,21 +164,21 @@ describe('CSV', () => {
   const long = `a,b\n${'1,x\n'.repeat(300_000)}`;
   test.each([
     ['nothing', '', 'a.csv, line 1: the file has no records'],
-    ['a field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
-    ['a field too many with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
-    ['a field missing after a field of two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
-    ['a line far away', `${long}1\n`, 'a.csv, line 300002: 1 field,'],
+    ['one field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
+    ['one field too many, with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
+    ['a missing field after a field with two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
+    ['an error in a late line', `${long}1\n`, 'a.csv, line 300002: 1 field,'],
     [
-      'a quote that stays open',
+      'a quote that is never closed',
       'a,b\n1,"x\n2,y\n',
       'a.csv, line 2: a quote that is opened in this record is never closed',
     ],
-    ['an open quote in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that is opened'],
+    ['a quote that is never closed, in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that is opened'],
     ['text after a closing quote', 'a,b\n1,"x"y\n2,y\n', 'a.csv, line 2: text follows the closing quote of a field'],
     [
       'duplicate names',
       'a,a\n1,2\n',
-      'a.csv, line 1: two columns are named "a". Rename one of them; if line 1 is data, add a line with column names above it.',
+      'a.csv, line 1: two columns are named "a". Rename one of them. If line 1 is data, add a line with column names above it.',
     ],
     [
       'another encoding',
@@ -178,16 +188,16 @@ describe('CSV', () => {
     [
       'UTF-16',
       new Uint8Array([0xff, 0xfe, 0x61, 0]),
-      'a.csv is not CSV: it starts with ff fe at byte 0, which is UTF-16',
+      'a.csv is not CSV: it starts with ff fe at byte 0, like UTF-16 text',
     ],
-    ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'which is a zip file or a workbook: export the sheet as CSV'],
-  ])('rejects %s', async (_, text, sentence) => {
+    ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'like a zip file or an Excel workbook. Export the sheet as CSV'],
+  ])('is rejected: %s', async (_, text, sentence) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('reports a file that changes while it is read, with name and byte', async () => {
+  test('is rejected with file name and byte if the file changes while it is read', async () => {
     const gone = new Blob(['a,b\n']);
     gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
     await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(

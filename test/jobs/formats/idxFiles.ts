@@ -1,13 +1,13 @@
-/** Tiny IDX files for tests. */
+/** Creates tiny IDX files for tests. */
 import { gzipSync } from 'node:zlib';
 
-/** `count` images of height x width; pixel k of the file is k * 7 modulo 256. */
+/** Returns a file of `count` images of height x width. Pixel k of the file is k * 7 modulo 256. */
 export function imagesFile(count: number, height = 28, width = 28): Uint8Array<ArrayBuffer> {
   const pixels = Uint8Array.from({ length: count * height * width }, (_, k) => k * 7);
   return idxFile([count, height, width], pixels);
 }
 
-/** Labels 0, 1, .. 9, 0, ... */
+/** Returns a file of labels 0, 1, .. 9, 0, ... */
 export function labelsFile(count: number): Uint8Array<ArrayBuffer> {
   return idxFile(
     [count],

@@ -1,4 +1,4 @@
-/** Tiny npy files for tests, as NumPy writes them. */
+/** Creates tiny npy files for tests, in the same way as NumPy. */
 import type { ElementType } from '../../../src/jobs/formats/storedArray.ts';
 
 interface NpyOptions {
@@ -21,7 +21,7 @@ const SETTERS: Record<ElementType, (view: DataView, at: number, value: number, i
   f8: (view, at, value, little) => view.setFloat64(at, value, little),
 };
 
-/** An npy file of `values`, which are given in C order. */
+/** Returns an npy file of `values`, which must be in C order. */
 export function npyFile(
   shape: readonly number[],
   values: ArrayLike<number>,
@@ -46,7 +46,7 @@ export function npyFile(
   return bytes;
 }
 
-/** Where element `i` of C order is in Fortran order. */
+/** Returns the index in Fortran order of the element that has index `i` in C order. */
 function fortranPlace(i: number, shape: readonly number[]): number {
   let rest = i;
   let place = 0;

@@ -13,7 +13,7 @@ async function valuesOf(array: StoredArray): Promise<number[]> {
   return [...out];
 }
 
-/** The values of a big-endian npy file. */
+/** Writes values to a big-endian npy file, and returns the values that are read from it. */
 async function written(values: number[], type: ElementType): Promise<number[]> {
   return valuesOf(await openNpy('x.npy', new Blob([npyFile([values.length], values, { type, order: '>' })])));
 }
@@ -21,7 +21,7 @@ async function written(values: number[], type: ElementType): Promise<number[]> {
 const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
 
 describe('npy', () => {
-  test('reads any type, byte order, element order and version', async () => {
+  test('is read with any type, byte order, element order and version', async () => {
     const options = fc.record({
       type: fc.constantFrom(...ELEMENT_TYPES),
       order: fc.constantFrom('<' as const, '>' as const),
@@ -45,7 +45,7 @@ describe('npy', () => {
     );
   });
 
-  test('reads negative numbers, fractions and large integers', async () => {
+  test('may have negative numbers, fractions and large integers', async () => {
     for (const type of ['i1', 'i2', 'i4', 'i8'] as const) expect(await written([-128, 5], type)).toEqual([-128, 5]);
     expect(await written([2 ** 40, -(2 ** 50)], 'i8')).toEqual([2 ** 40, -(2 ** 50)]);
     expect(await written([0.1, -1e300], 'f8')).toEqual([0.1, -1e300]);
@@ -68,24 +68,24 @@ describe('npy', () => {
     [
       'a header without a shape',
       withHeader("'shape'", "'sharp'"),
-      'the header at byte 10 does not state type, order and shape',
+      'the header at byte 10 does not contain type, order and shape',
     ],
     ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
     ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
-    ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'which is too large'],
+    ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'This shape is too large'],
     [
       'a truncated file',
       good.subarray(0, good.length - 1),
-      '(2, 3) of f4 from byte 128 on end at byte 152, but the file ends at byte 151',
+      'an array of shape (2, 3) and type f4 starts at byte 128 and must end at byte 152, but the file ends at byte 151',
     ],
     ['additional bytes', new Uint8Array([...good, 1]), 'is longer than its header says'],
-  ])('rejects %s', async (_, bytes, sentence) => {
+  ])('is rejected: %s', async (_, bytes, sentence) => {
     const error = await openNpy('x.npy', new Blob([bytes])).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('reports NaN with its row and byte', async () => {
+  test('is rejected with row and byte if it contains NaN', async () => {
     const array = await openNpy('x.npy', new Blob([npyFile([2, 2], [0, 1, 2, NaN])]));
     await expect(array.readRow(1, new Float32Array(2))).rejects.toThrow('row 1 has NaN at byte 140');
   });
@@ -97,14 +97,14 @@ describe('npz', () => {
     'y.npy': npyFile([2], [1, 0], { type: 'i8' }),
     'notes.txt': new Uint8Array(3),
   };
-  test.each(['stored', 'deflated'] as const)('reads arrays by name, %s', async (method) => {
+  test.each(['stored', 'deflated'] as const)('is read by the names of its arrays, if they are %s', async (method) => {
     const { names, open } = await openNpz('set.npz', new Blob([zipFile(files, { method })]));
     expect(names).toEqual(['x', 'y']);
     expect(await valuesOf(await open('x'))).toEqual([0, 1, 2, 3]);
     expect(await valuesOf(await open('y'))).toEqual([1, 0]);
   });
 
-  test('names file and array in errors', async () => {
+  test('is rejected with the names of file and array', async () => {
     const { open } = await openNpz('set.npz', new Blob([zipFile({ 'x.npy': files['x.npy'].subarray(0, 140) })]));
     await expect(open('x')).rejects.toThrow('set.npz: x.npy ends too early');
   });

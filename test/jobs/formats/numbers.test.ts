@@ -46,7 +46,7 @@ describe('isNumber and numberOf', () => {
     'NaN',
   ])('reject "%s"', (field) => expect(isNumber(field)).toBe(false));
 
-  test('reject a number that overflows, which would spoil its column', () => {
+  test('reject a number that overflows, because infinity cannot be standardized', () => {
     expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumber)).toEqual([true, true, true, false]);
   });
 });

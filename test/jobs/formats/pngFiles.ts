@@ -1,4 +1,4 @@
-/** Tiny PNG files for tests: one colour, 8 x 8. */
+/** Creates tiny PNG files for tests: 8 x 8 pixels of one colour. */
 import { crc32, deflateSync } from 'node:zlib';
 
 const SIDE = 8;
@@ -7,7 +7,7 @@ export function pngFile(red: number, green: number, blue: number): Uint8Array<Ar
   const header = Buffer.alloc(13);
   header.writeUInt32BE(SIDE, 0);
   header.writeUInt32BE(SIDE, 4);
-  // 8 bits of red, green and blue.
+  // 8 bits each of red, green and blue.
   header.set([8, 2], 8);
   const row = [0, ...Array.from({ length: SIDE }, () => [red, green, blue]).flat()];
   const rows = Buffer.from(Array.from({ length: SIDE }, () => row).flat());

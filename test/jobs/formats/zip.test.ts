@@ -13,11 +13,11 @@ const files = {
 
 describe('a zip file', () => {
   test.each([
-    ['stored', { method: 'stored' }],
+    ['not compressed', { method: 'stored' }],
     ['deflated', {}],
-    ['with zip64 fields', { isWide: true }],
-    ['without an encoding flag', { flags: 0 }],
-  ] as const)('%s: reads every entry', async (_, options) => {
+    ['written with zip64 fields', { isWide: true }],
+    ['written without an encoding flag', { flags: 0 }],
+  ] as const)('is read completely if it is %s', async (_, options) => {
     const entries = await openZip('a.zip', new Blob([zipFile(files, options)]));
     expect(entries.map(({ path, size }) => [path, size])).toEqual([
       ['cats/猫.txt', 500],
@@ -28,7 +28,7 @@ describe('a zip file', () => {
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
   });
 
-  test('reads a file with text after its end', async () => {
+  test('may have text after its end', async () => {
     const bytes = zipFile({ a: text('b') });
     const commented = new Uint8Array([...bytes, ...text('made by hand')]);
     const entries = await openZip('a.zip', new Blob([commented]));
@@ -38,14 +38,14 @@ describe('a zip file', () => {
   test.each([
     ['', false],
     [', with zip64 fields', true],
-  ])('reads a self-extracting file%s', async (_, isWide) => {
+  ])('may be self-extracting%s', async (_, isWide) => {
     const bytes = zipFile(files, { isWide });
     const entries = await openZip('a.zip', new Blob([text('#!/bin/sh\nexec unzip "$0"\n'), bytes]));
     const contents = await Promise.all(entries.map(async (entry) => (await entry.blob()).text()));
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
   });
 
-  test('reads 65535 entries without a zip64 directory', async () => {
+  test('may have 65535 entries without a zip64 directory', async () => {
     const one = zipFile({ a: text('') }, { method: 'stored' });
     const [local, entry, end] = [one.subarray(0, 31), one.subarray(31, 78), one.slice(78)];
     const view = new DataView(end.buffer);
@@ -64,12 +64,12 @@ describe('a zip file', () => {
     return bytes;
   };
 
-  test('reads a file whose record has a wrong offset of the directory', async () => {
+  test('is read although the offset of its directory is wrong', async () => {
     const entries = await openZip('a.zip', new Blob([changed(-3, 0xee)]));
     expect(await (await entries[0]!.blob()).text()).toBe('a'.repeat(33));
   });
 
-  test('reads an entry twice', async () => {
+  test('has entries that can be read twice', async () => {
     for (const method of ['stored', 'deflated'] as const) {
       const [entry] = await openZip('a.zip', new Blob([zipFile({ a: text('b') }, { method })]));
       expect([await (await entry!.blob()).text(), await (await entry!.blob()).text()]).toEqual(['b', 'b']);
@@ -78,7 +78,11 @@ describe('a zip file', () => {
 
   test.each([
     ['an empty file', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
-    ['another file', text('hello, world'), 'it starts with 68 65 6c 6c at byte 0, where zip files have 50 4b 03 04'],
+    [
+      'another file',
+      text('hello, world'),
+      'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04',
+    ],
     ['a truncated download', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
     ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of its directory is missing'],
     ['a missing zip64 directory', changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff), 'its zip64 directory is missing'],
@@ -86,10 +90,10 @@ describe('a zip file', () => {
     ['an encrypted entry', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
     ['another compression method', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 uses compression method 12'],
     ['a damaged header', changed(0, 0), 'a.txt at byte 0 is missing'],
-    ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked: it is damaged'],
+    ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked. It is damaged'],
     ['a wrong checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
     ['a wrong unpacked size', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
-  ])('rejects %s', async (_, bytes, sentence) => {
+  ])('is rejected: %s', async (_, bytes, sentence) => {
     const read = async (): Promise<unknown> => {
       const entries = await openZip('a.zip', new Blob([bytes]));
       return entries[0]!.blob();

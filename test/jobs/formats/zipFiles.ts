@@ -1,14 +1,14 @@
-/** Tiny zip files for tests. */
+/** Creates tiny zip files for tests. */
 import { crc32, deflateRawSync } from 'node:zlib';
 
 interface ZipOptions {
   method?: 'stored' | 'deflated';
-  /** Sizes and places in 64 bits, as in archives too large for 32. */
+  /** Whether sizes and offsets have 64 bits, as in archives of more than 4 GB. */
   isWide?: boolean;
   flags?: number;
 }
 
-/** Files by their paths; a path that ends in a slash is a folder. */
+/** Returns a zip file. The keys of `files` are paths. A path that ends in a slash is a folder. */
 export function zipFile(
   files: Readonly<Record<string, Uint8Array>>,
   { method = 'deflated', isWide = false, flags = 1 << 11 }: ZipOptions = {},
@@ -56,7 +56,7 @@ export function zipFile(
   return joined([...parts, entries, ...ends, end, numbers([0, 2])]);
 }
 
-/** Little-endian, each with its length in bytes; -1 has all bits. */
+/** Encodes numbers as little-endian, each with its length in bytes. For -1, all bits are set. */
 function numbers(...fields: [value: number, bytes: 2 | 4 | 8][]): Uint8Array {
   const view = new DataView(new ArrayBuffer(fields.reduce((sum, [, bytes]) => sum + bytes, 0)));
   let at = 0;

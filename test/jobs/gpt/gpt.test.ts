@@ -48,7 +48,7 @@ async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Ar
   return values;
 }
 
-/** A network with clearly different tokens and positions, and its weights. */
+/** Returns a network whose logits clearly depend on tokens and positions, and its weights. */
 function loudNetwork(): { network: Network; weights: Float32Array } {
   const network = new Network(SIZE, 3);
   for (const variable of network.variables.slice(0, 2)) tf.tidy(() => variable.assign(variable.mul(40)));
@@ -56,8 +56,8 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
   return { network, weights };
 }
 
-describe('tokens', () => {
-  test('characters are restored, including those of two code units', () => {
+describe('tokenizers', () => {
+  test('restore characters, including those of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
     const characters = new Characters(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
@@ -66,15 +66,15 @@ describe('tokens', () => {
     expect(characters.decode(characters.encode('Bücher'))).toBe('Ber');
   });
 
-  test('more characters than a model supports are rejected', () => {
+  test('reject more characters than a model supports', () => {
     const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
-    expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
+    expect(() => new Characters(text)).toThrow(/5000 different characters.*Choose byte pairs/);
   });
 
-  test('byte pairs are the most frequent pairs, in order, and restore any text', async () => {
+  test('learn the most frequent byte pairs, in order, and restore any text', async () => {
     const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
     expect(pairs.size).toBe(259);
-    // "ab", then "abab", then " abab", which is as frequent with its space as without.
+    // Learned are "ab", then "abab", then " abab". " abab" is as frequent as "abab".
     expect([...pairs.encode('ab')]).toEqual([256]);
     for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '', '\uFEFFab\uFEFF']) {
       expect(pairs.decode(pairs.encode(text))).toBe(text);
@@ -82,11 +82,11 @@ describe('tokens', () => {
     expect(pairs.encode('abab abab').length).toBeLessThan(5);
   });
 
-  test('byte pairs end when no pair occurs twice', async () => {
+  test('learn no more byte pairs when no pair occurs twice', async () => {
     expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
   });
 
-  test('are the same for a text in pieces, wherever it is cut', async () => {
+  test('give the same tokens for a text in pieces, wherever it is cut', async () => {
     const character = fc.oneof(
       fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
       fc.string({ unit: 'grapheme', minLength: 1 }),
@@ -112,10 +112,10 @@ describe('tokens', () => {
 
 describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
-    'knows what a table with one added to each count knows',
+    'has probabilities from counts, with 1 added to each count',
     async (...pieces) => {
-      // With 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never
-      // "c" after "b": 1 / 4.
+      // There are 3 characters. "b" follows "a" twice: (2 + 1) / (2 + 3). "a" follows "b" once: 2 /
+      // 4. "c" never follows "a": 1 / 5.
       const expected = -(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3;
       expect(await bigramLoss(piecewise(pieces), 'abac', 3)).toBeCloseTo(expected, 12);
     },
@@ -123,7 +123,7 @@ describe('the bigram model', () => {
 });
 
 describe('the text', () => {
-  test('is the same in every run, and long enough, if it is built in', () => {
+  test('is long enough and the same in every run, if it is the built-in text', () => {
     const text = writeFables();
     expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
     expect(writeFables()).toBe(text);
@@ -132,14 +132,14 @@ describe('the text', () => {
   });
 
   const source = { job: 'gpt', data: { kind: 'files' } } as const;
-  test('consists of its files in the order of their names', async () => {
+  test('consists of all files, sorted by name', async () => {
     const files = [file('b.txt', 'two'), file('a.txt', 'one')];
     expect(await read(await loadText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
   });
 
-  test('is rejected with the invalid byte if it is not UTF-8', async () => {
+  test('is rejected with the position of the invalid byte if it is not UTF-8', async () => {
     const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
-    // For pieces of any size.
+    // The error must be the same for pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
       const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
       await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
@@ -150,13 +150,13 @@ describe('the text', () => {
 
   test('is required', async () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
-      /No text among the files/,
+      /There is no text among the files/,
     );
     const drawn = loadText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
-  test('is cut into windows with their next tokens; its end is held out', async () => {
+  test('is cut into windows with the next tokens, and its end is held out', async () => {
     const text = plainText('abcdefghij'.repeat(20));
     const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
     const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
@@ -175,8 +175,9 @@ describe('the text', () => {
     await expect(making).rejects.toThrow(/has 9 characters.*samples of 64 tokens/);
   });
 
-  test.each(['characters', 'byte-pairs'] as const)('is never cut within a character, as %s', async (tokens) => {
-    // Characters of two code units, of which an odd number would be held out.
+  test.each(['characters', 'byte-pairs'] as const)('is never cut within a character (tokens: %s)', async (tokens) => {
+    // Each character has two code units. Without a correction, an odd number of code units would be
+    // held out.
     const text = '🦊🐻🦁🐯🐷'.repeat(31);
     const model = { tokens, vocabulary: 257, context: 1 } as const;
     const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
@@ -225,7 +226,7 @@ describe('the network', () => {
     expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
   });
 
-  test('starts with the loss of uniform predictions, the logarithm of the vocabulary', async () => {
+  test('starts with the loss of uniform predictions, which is the logarithm of the vocabulary size', async () => {
     const logits = await logitsOf(network, tokensOf(4, SIZE));
     const { vocabulary } = SIZE;
     for (let row = 0; row < logits.length; row += vocabulary) {
@@ -253,7 +254,7 @@ describe('the network', () => {
     }
   });
 
-  test('has gradients that equal finite differences', async () => {
+  test('has gradients that are equal to finite differences', async () => {
     const tokens = tf.tensor2d(tokensOf(3, SIZE), [3, SIZE.context], 'int32');
     const weights = tf.randomNormal([3 * SIZE.context, SIZE.vocabulary], 0, 1, 'float32', 5);
     const { network: loud } = loudNetwork();
@@ -278,7 +279,7 @@ describe('the network', () => {
     loud.dispose();
   });
 
-  test('has the same weights on every machine, and others with another seed', () => {
+  test('has the same initial weights on every machine, and different weights for a different seed', () => {
     const [own, same, other] = [network, new Network(SIZE, 7), new Network(SIZE, 8)].map((one) =>
       one.variables.flatMap((variable) => [...variable.dataSync()]),
     );
@@ -286,7 +287,7 @@ describe('the network', () => {
     expect(other).not.toEqual(own);
   });
 
-  test('drops masked activations, and nothing without masks', async () => {
+  test('drops masked activations, and drops nothing without masks', async () => {
     const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
     const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
     const without = await logitsOf(network, tokensOf(2, SIZE));
@@ -304,12 +305,12 @@ describe('the network', () => {
 });
 
 describe('sampling', () => {
-  test('chooses the most likely token at temperature 0, also beyond the context', async () => {
+  test('chooses the most likely token at temperature 0, also when the text is longer than the context', async () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
     const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
-    // Tokens in the window when the next one is sampled: a full window drops its first half.
+    // The tokens in the window when the next token is sampled. A full window drops its first half.
     let view = [3, 1];
     while (written.length < 12) {
       const padded = new Int32Array(context);
@@ -325,7 +326,7 @@ describe('sampling', () => {
     network.dispose();
   });
 
-  test('repeats with the same seed, and varies more at higher temperatures', () => {
+  test('gives the same text for the same seed, and varies more at higher temperatures', () => {
     const { network, weights } = loudNetwork();
     const write = (temperature: number, seed: number): number[] => {
       const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });

@@ -13,8 +13,8 @@ const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 
 /**
- * A fake decoder: a picture's byte is its brightness, and 13 is damaged. Tests in real tabs use the
- * browser's decoder.
+ * A fake decoder: the only byte of a picture is its brightness, and 13 means a damaged picture.
+ * Tests in real tabs use the browser's decoder.
  */
 const decode: DecodePicture = async (name, blob, { side, channels }) => {
   const [value] = new Uint8Array(await blob.arrayBuffer());
@@ -52,10 +52,10 @@ const pets: Files = Object.fromEntries(
   upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
 );
 
-/** A folder with this number of pictures. */
+/** Returns the files of a folder with this number of pictures. */
 const inFolder = (folder: string, pictures: number): Files =>
   Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
-/** A zip file whose directory states this size for an entry. */
+/** Returns a zip file whose directory states the given size for an entry. */
 function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
   const name = Buffer.from(zip.buffer).lastIndexOf(path);
   new DataView(zip.buffer).setUint32(name - 46 + 24, size, true);
@@ -66,9 +66,9 @@ const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs',
 
 describe('pictures in folders', () => {
   test.each([
-    ['plain', pets],
-    ['zipped', { 'pets.zip': zipFile(pets) }],
-  ])('%s are of the class that their folder names', async (_, files) => {
+    ['in plain files', pets],
+    ['in a zip file', { 'pets.zip': zipFile(pets) }],
+  ])('%s have the name of their folder as class', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
     expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
     expect(held.size).toBe(2);
@@ -89,7 +89,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('have the digest of their zip file; another picture or size changes it', async () => {
+  test('have the same digest as a zip file of them, and another digest if a picture or the size changes', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('are split by folders called train and test; other files are counted', async () => {
+  test('are split by folders called train and test, and other files are counted', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,
@@ -109,19 +109,19 @@ describe('pictures in folders', () => {
     expect(preview.ignored).toBe(1);
   });
 
-  test("without labels, as in Kaggle's test folders, are left out and counted", async () => {
+  test('are left out and counted if they have no labels, as in test folders from Kaggle', async () => {
     for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
       const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
       expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
       expect(held.size).toBe(2);
       expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
     }
-    // A folder "train" is not required.
+    // This is also the case without a folder "train".
     const { preview } = await load({ ...pets, ...inFolder('test', 6) });
     expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
   });
 
-  test('beside a folder of training pictures have no class, whatever folder is above', async () => {
+  test('have no class if they are outside the folders of classes, at any depth', async () => {
     for (const root of ['', 'data/']) {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
@@ -140,7 +140,7 @@ describe('pictures in folders', () => {
     ['training_set', 'test_set'],
     ['test-project/Training', 'test-project/Testing'],
     ['data/train', 'data/valid'],
-  ])('folders %s and %s say what is held out', async (training, testing) => {
+  ])('are for training in the folder %s, and held out in the folder %s', async (training, testing) => {
     const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
     const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
     expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
@@ -156,25 +156,25 @@ describe('pictures in folders', () => {
 
   test.each<[string, Files, string]>([
     [
-      'a held-out folder that is no class',
+      'a held-out folder whose name is not a class',
       { ...inTrain, ...inFolder('test/unknown', 6) },
-      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+      'The folder: test/unknown/0.png is held out, but no training picture is in a folder "unknown". The classes are cats, dogs. ' +
         'Add such pictures to train, or remove the folder.',
     ],
     [
-      'a held-out class in other letters',
+      'a held-out class with other upper and lower case',
       { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
-      'test/Cats/0.png is held out, but no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+      'test/Cats/0.png is held out, but no training picture is in a folder "Cats". The classes are cats, dogs. Rename the folder to "cats"',
     ],
     [
-      'labels in the names of files',
+      'labels in file names instead of folders',
       { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
-      'the class of train/cat.0.jpg is unknown, as the folder "train" only names the split',
+      'the class of train/cat.0.jpg is unknown, because the folder "train" only names the split',
     ],
     [
-      'a picture beside the folders of classes',
+      'a picture next to the folders of classes',
       { ...pets, 'pets/preview.png': picture(1) },
-      'the class of pets/preview.png is unclear, as pets and its inner folder pets/dogs both have pictures.',
+      'the class of pets/preview.png is unclear, because pets and its inner folder pets/dogs both contain pictures.',
     ],
     [
       'a zip bomb',
@@ -195,7 +195,7 @@ describe('pictures in folders', () => {
     [
       'two zip files',
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
-      'p.zip, q.zip: choose a single npz or zip file',
+      'p.zip, q.zip. Choose a single npz or zip file',
     ],
   ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
@@ -211,7 +211,7 @@ describe('arrays', () => {
     { type: 'i8' },
   );
 
-  test('of bytes are images of 0 to 1, and labels become class indices', async () => {
+  test('with bytes become images with pixels from 0 to 1, and their labels become class indices', async () => {
     const {
       train,
       test: held,
@@ -227,7 +227,7 @@ describe('arrays', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
-  test('of large images have a preview', async () => {
+  test('with large images have a preview', async () => {
     const pixels = 224 * 224 * 3;
     const large = npyFile(
       [10, 224, 224, 3],
@@ -238,7 +238,7 @@ describe('arrays', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('of features are standardized by feature over the training rows', async () => {
+  test('with features are standardized, each feature over the training rows', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -257,10 +257,10 @@ describe('arrays', () => {
     expect((await all(loaded.train))[0]!.first).toBeCloseTo(-4.5 / deviation, 5);
     expect(await all(loaded.test)).toMatchObject([{ label: 1 }, { first: expect.closeTo(4.5 / deviation, 5) }]);
     expect(loaded.preview.pictures).toEqual([]);
-    await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
+    await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('Choose mlp');
   });
 
-  test('of floats may have different precisions', async () => {
+  test('with floats may have different precisions', async () => {
     const arrays = {
       'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
       'y_train.npy': y,
@@ -275,7 +275,7 @@ describe('arrays', () => {
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
-    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, but x and y'],
+    ['other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
     [
       'lengths',
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
@@ -291,13 +291,13 @@ describe('arrays', () => {
     [
       'one class',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
-      'there are 1 different labels',
+      'the number of different labels is 1',
     ],
     ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
     [
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
-      'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+      'set.npz: x.npy ends too early: an array of shape (10, 4, 4) and type u1',
     ],
     [
       'a missing number in a held-out row',
@@ -311,7 +311,7 @@ describe('arrays', () => {
       `x.npy: row ${heldRow} has NaN at byte `,
     ],
     [
-      'an infinite number in a row to test on',
+      'an infinite number in a held-out row',
       npz({
         'x_train.npy': npyFile([10, 2], upTo(20)),
         'y_train.npy': y,
@@ -321,9 +321,9 @@ describe('arrays', () => {
       'x_test.npy: row 1 has Infinity at byte ',
     ],
     [
-      'bytes to train and others to test on',
+      'bytes for training and floats for evaluation',
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
-      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1: save both with the same type, because their scales may differ.',
+      'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1. Save both with the same type, because their scales may differ.',
     ],
     [
       'an unknown class',
@@ -341,7 +341,7 @@ describe('IDX files', () => {
   test.each([
     ['plain', pair],
     ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
-  ])('a %s pair of any size', async (_, files) => {
+  ])('may be one %s pair with images of any size', async (_, files) => {
     const { train, test: held } = await load(files);
     expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
     const samples = [...(await all(train)), ...(await all(held))];
@@ -349,7 +349,7 @@ describe('IDX files', () => {
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
   });
 
-  test('hold out the pair called t10k', async () => {
+  test('may be two pairs, of which t10k is held out', async () => {
     const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
     const loaded = await load({ ...pair, ...held });
     expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
@@ -358,20 +358,20 @@ describe('IDX files', () => {
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5): one IDX file of images and one of labels'],
+    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
     [
       'cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
-      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, but the file ends at byte 99',
+      'ends too early: 20 x 6 x 5 elements of type u1 start at byte 16 and must end at byte 616, but the file ends at byte 99',
     ],
     ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
     [
       'damaged gzip',
       { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
-      'cannot be unpacked: its gzip data is damaged or ends too early, after',
+      'cannot be unpacked. Its gzip data is damaged or ends too early, after',
     ],
     ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
-    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
+    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],
   ])('are rejected: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });

@@ -35,7 +35,7 @@ function load(url: string, base = baseUrl, signal?: AbortSignal) {
 }
 
 describe('picked files', () => {
-  test('train on one pair and test on the other', async () => {
+  test('are two pairs, one for training and one for evaluation', async () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });
@@ -46,29 +46,36 @@ describe('picked files', () => {
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
   });
 
-  test.each(['train', 't10k'])('train on four fifths of a single pair (%s) and test on the rest', async (split) => {
-    const { train, test: held } = await fromFiles(pair(split, 15));
-    expect([train.size, held.size]).toEqual([12, 3]);
-    expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
-    expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
-  });
+  test.each(['train', 't10k'])(
+    'are split if there is only one pair (%s): four fifths for training, the rest for evaluation',
+    async (split) => {
+      const { train, test: held } = await fromFiles(pair(split, 15));
+      expect([train.size, held.size]).toEqual([12, 3]);
+      expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
+      expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
+    },
+  );
 
-  test('leave the rest of the arrays unchanged, and check their arguments', async () => {
+  test('do not change the rest of the arrays when they are read, and invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);
     await train.read([7], inputs, labels);
     expect([...labels]).toEqual([7, -1, -1]);
     expect(inputs.indexOf(-1)).toBe(784);
-    expect(() => train.read([8], inputs, labels)).toThrow('samples 0 .. 7');
+    expect(() => train.read([8], inputs, labels)).toThrow('The samples of this dataset are 0 .. 7');
     expect(() => train.read([0, 1, 2, 3], inputs, labels)).toThrow(UsageError);
   });
 
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['nothing', {}, 'looked for train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images'],
-    ['other files', { 'cat.jpg': new Uint8Array(3) }, 'found cat.jpg'],
+    [
+      'nothing',
+      {},
+      'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images',
+    ],
+    ['other files', { 'cat.jpg': new Uint8Array(3) }, 'Found: cat.jpg'],
     ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
     ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
     ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'has 3 images, but train-labels-idx1-ubyte has 4'],
@@ -77,7 +84,7 @@ describe('picked files', () => {
     [
       'swapped files',
       { [images]: labelsFile(50), [labels]: labelsFile(50) },
-      'it holds 50 of u1, but images are bytes in 3',
+      'it has shape 50 and type u1, but images are bytes in 3',
     ],
     ['no samples', pair('train', 0), 'has no images'],
     ['one sample', pair('train', 1), 'too few'],
@@ -93,7 +100,10 @@ describe('a folder on a server', () => {
   const close: (() => void)[] = [];
   afterEach(() => close.splice(0).forEach((fn) => fn()));
 
-  /** Serves `files` under /data/ and counts requests; other addresses get `missing`. */
+  /**
+   * Serves `files` under /data/ and counts requests. For other addresses, the server answers with
+   * `missing`.
+   */
   async function serve(files: Record<string, Uint8Array | string>, missing: 404 | 403 | 500 | 'page' = 404) {
     const asked: string[] = [];
     const server = createServer((request, response) => {
@@ -112,7 +122,7 @@ describe('a folder on a server', () => {
     return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 
-  test('with an index: requests existing files only, and supports relative addresses', async () => {
+  test('receives requests only for existing files if it has an index, and may have a relative address', async () => {
     const files = {
       ...pair('t10k', 10, '.gz'),
       'index.json': '["t10k-images-idx3-ubyte.gz","t10k-labels-idx1-ubyte.gz"]',
@@ -124,7 +134,7 @@ describe('a folder on a server', () => {
   });
 
   test.each([404, 403, 'page'] as const)(
-    'without an index: tries the usual names (missing files: %s)',
+    'receives requests for the usual names if it has no index (answer for missing files: %s)',
     async (missing) => {
       const { origin } = await serve({ ...pair('train', 6), ...pair('t10k', 4, '.gz') }, missing);
       const { train, test: held } = await load(`${origin}/data/`);
@@ -132,16 +142,18 @@ describe('a folder on a server', () => {
     },
   );
 
-  test('rejects an empty folder, an invalid index and a missing listed file', async () => {
+  test('is rejected if it is empty, its index is invalid, or a listed file is missing', async () => {
     const { origin } = await serve({});
-    await expect(load(`${origin}/data/`)).rejects.toThrow(`No MNIST files in ${origin}/data/: looked for train-images`);
+    await expect(load(`${origin}/data/`)).rejects.toThrow(
+      `There are no MNIST files in ${origin}/data/. Provide at least one pair: train-images`,
+    );
     const wrong = await serve({ 'index.json': '{"files":[]}' });
     await expect(load(`${wrong.origin}/data`)).rejects.toThrow('index.json is not a JSON list');
     const broken = await serve({ 'index.json': '["train-images-idx3-ubyte"]' });
     await expect(load(`${broken.origin}/data`)).rejects.toThrow('is listed in index.json but does not exist');
   });
 
-  test('reports a server that fails or cannot be reached', async () => {
+  test('causes an error if its server fails or cannot be reached', async () => {
     const { origin } = await serve({}, 500);
     await expect(load(`${origin}/data`)).rejects.toThrow('the server answered 500');
     close.splice(0).forEach((fn) => fn());
@@ -150,13 +162,13 @@ describe('a folder on a server', () => {
     expect((error as DataError).message).toMatch(/^http:.*index\.json could not be fetched .*CORS/);
   });
 
-  test('rejects an address that is not http', async () => {
+  test('must have an http address', async () => {
     await expect(load('http://[')).rejects.toThrow('is not a URL');
     await expect(load('file:///etc/')).rejects.toThrow('is not a web address');
     await expect(load('data:text/plain,x')).rejects.toThrow(DataError);
   });
 
-  test("rejects an aborted load with the signal's reason", async () => {
+  test('is not loaded after an abort, and the reason of the signal is thrown', async () => {
     const controller = new AbortController();
     const server = createServer(() => controller.abort(new Error('left the room')));
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -177,7 +189,7 @@ test('rejects data of a kind that the job does not support', async () => {
   );
 });
 
-/** Folder of MNIST's test images. */
+/** Folder with MNIST's test images (`t10k-*`). */
 const folder = process.env['MNIST_DIR'];
 
 test.skipIf(folder === undefined)('reads the real test images of the folder MNIST_DIR', async () => {

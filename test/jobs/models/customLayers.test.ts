@@ -14,7 +14,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A model with every supported layer. */
+/** Returns a model that has a layer of every supported class. */
 function everyLayer(): tf.Sequential {
   return tf.sequential({
     layers: [
@@ -56,7 +56,7 @@ function jobWith(model: unknown, fields: Record<string, unknown> = {}): JobSpec 
   return parseJob({ model, ...fields });
 }
 
-/** A digest of a new model's weights. */
+/** Returns a digest of the initial weights of a new model. */
 function startOf(seed: number): string {
   const model = buildModel(jobWith(everyLayer().toJSON(null, false), { seed }), SHAPE);
   const values = model.variables.map((variable) => variable.dataSync().slice() as Float32Array<ArrayBuffer>);
@@ -64,7 +64,7 @@ function startOf(seed: number): string {
   return hashState(values);
 }
 
-/** A job of rows of six numbers. */
+/** Returns a job whose samples are rows of six numbers. */
 function rowJob(units: number, last: object = {}): JobSpec {
   const layers = [{ class_name: 'Dense', config: { units, input_shape: [6], ...last } }];
   return jobWith({ class_name: 'Sequential', config: { layers } }, { job: 'table', data: { kind: 'files' } });
@@ -77,7 +77,7 @@ test("each layer has the shape and weights of TensorFlow.js's layer", () => {
   );
 });
 
-test('parsing a parsed topology changes nothing', () => {
+test('a parsed topology stays the same when it is parsed again', () => {
   const once = topologyOf(everyLayer());
   expect(JSON.stringify(v.parse(Topology, structuredClone(once)))).toBe(JSON.stringify(once));
 });
@@ -96,12 +96,12 @@ test('every weight of every layer has a gradient', () => {
   model.dispose();
 });
 
-test("initial weights depend on the seed only, not on the file's initializers", () => {
+test("initial weights only depend on the seed, but not on the initializers in the model's file", () => {
   expect(startOf(1)).toBe(startOf(1));
   expect(startOf(1)).not.toBe(startOf(2));
 });
 
-test("a final softmax is in the model's file, but not applied to the logits", async () => {
+test("a softmax at the end is kept in the model's file, but is not applied to the logits", async () => {
   for (const layers of [
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10, activation: 'softmax' })],
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
@@ -117,14 +117,14 @@ test("a final softmax is in the model's file, but not applied to the logits", as
   }
 });
 
-test('accepts rows of numbers, as tables have', () => {
+test('a custom model may have rows of numbers as samples, as in tables', () => {
   const model = buildModel(rowJob(2), { inputShape: [1, 1, 6], classes: 2 });
   expect(model.logits(tf.ones([4, 1, 1, 6])).shape).toEqual([4, 2]);
   expect(model.names).toEqual(['dense1/kernel', 'dense1/bias']);
   model.dispose();
 });
 
-test('rejects a model that does not fit the data, naming both shapes', () => {
+test('a custom model that does not fit the data is rejected, with both shapes', () => {
   expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
     'model.config.layers[0].config.batch_input_shape: the model needs samples of [6], but the samples are [1, 1, 5], or [5] in one row.',
   );

@@ -1,6 +1,6 @@
 /**
- * A job of layers that no named model has: pooling, depthwise convolution, branches, normalization,
- * dropout, activations, a softmax. Small.
+ * A small job whose custom model has layers that no built-in model has: pooling, depthwise
+ * convolution, branches, normalization, dropout, activations and a softmax.
  */
 const layer = (className: string, name: string, from: readonly string[], config: Record<string, unknown> = {}) => ({
   class_name: className,

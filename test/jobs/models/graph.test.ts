@@ -1,5 +1,5 @@
 /**
- * Models of layers that branch: as TensorFlow.js, Keras 2 and Keras 3 describe them, on
+ * Tests of models with branches, in the formats of TensorFlow.js, Keras 2 and Keras 3. They run on
  * TensorFlow.js's CPU backend.
  */
 import { readFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ beforeAll(async () => {
 const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '..', 'weights', name));
 const topologyOf = (model: unknown): Topology => v.parse(Topology, model);
 
-/** Two branches that are added, concatenated and multiplied. */
+/** Returns a model with two branches that are added, concatenated and multiplied. */
 function branching(): tf.LayersModel {
   const input = tf.input({ shape: [28, 28, 1] });
   const pooled = tf.layers.averagePooling2d({ poolSize: 4 }).apply(input) as tf.SymbolicTensor;
@@ -42,13 +42,13 @@ function branching(): tf.LayersModel {
 
 const jobOf = (model: unknown): JobSpec => parseJob({ model });
 
-/** Weights by name. */
+/** Copies weights by name. */
 function copyWeights(from: tf.LayersModel, to: JobModel): void {
   const values = new Map(from.weights.map((weight) => [weight.originalName, weight.read()]));
   for (const [i, variable] of to.variables.entries()) variable.assign(values.get(to.names[i]!)!);
 }
 
-test("a TensorFlow.js graph has TensorFlow.js's outputs and shapes", () => {
+test('a graph from TensorFlow.js has the same outputs and shapes as in TensorFlow.js', () => {
   const theirs = branching();
   const job = jobOf(theirs.toJSON(null, false));
   const ours = buildModel(job, SHAPE);
@@ -68,7 +68,7 @@ test("a TensorFlow.js graph has TensorFlow.js's outputs and shapes", () => {
   ours.dispose();
 });
 
-test('a parsed graph survives a job file unchanged', () => {
+test('a graph is the same after a job was written and parsed', () => {
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
@@ -81,8 +81,8 @@ test('a parsed graph survives a job file unchanged', () => {
   }
 });
 
-test("a Keras 3 graph with Keras's weights has Keras's outputs", async () => {
-  // Outputs of Keras 3.15.1 on JAX.
+test('a graph from Keras 3 has the same outputs as in Keras', async () => {
+  // These outputs were computed by Keras 3.15.1 on JAX.
   const expected = [
     [0.087437, 0.131223, 0.100559, 0.105826, 0.10997, 0.097123, 0.091027, 0.07207, 0.107664, 0.097102],
     [0.087334, 0.131083, 0.100704, 0.105828, 0.109949, 0.09702, 0.091155, 0.071995, 0.107776, 0.097156],
@@ -146,12 +146,12 @@ const call = (...names: string[]): unknown[] => [names.map((name) => [name, 0, 0
 describe('rejects a topology with the path of the problem:', () => {
   test.each<[string, (config: Described['config']) => void, string]>([
     [
-      'a layer that is not there',
+      'a source that does not exist',
       ({ layers }) => (layers[4]!.inbound_nodes = call('conv', 'gone')),
       'layers[4].inbound_nodes: there is no layer "gone".',
     ],
     [
-      'one that comes later',
+      'a source that comes later in the list',
       ({ layers }) => (layers[4]!.inbound_nodes = call('conv', 'flat')),
       'layers[4].inbound_nodes: "flat" comes later: put it before this layer.',
     ],
@@ -166,7 +166,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[2].inbound_nodes: layers that are called several times',
     ],
     [
-      'the second call of one',
+      'the second call of a layer',
       ({ layers }) => (layers[2]!.inbound_nodes = [[['small', 1, 0, {}]]]),
       'layers[2].inbound_nodes: layers that are called several times',
     ],
@@ -176,12 +176,12 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[2].inbound_nodes: arguments of calls are not supported',
     ],
     [
-      'what is no call',
+      'an entry that is not a call',
       ({ layers }) => (layers[2]!.inbound_nodes = ['small']),
       'layers[2].inbound_nodes: it must list the layers',
     ],
     [
-      'a loose end',
+      'an output that no layer reads',
       ({ layers }) => (layers[13]!.inbound_nodes = call('hidden', 'hidden')),
       'layers[12]: no layer reads its output: remove it.',
     ],
@@ -195,7 +195,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'input_layers: a model must have exactly one input.',
     ],
     [
-      'another input',
+      'an input that is not the first layer',
       (config) => (config.input_layers = [['small', 0, 0]]),
       'input_layers: the input must be the first layer, "pixels".',
     ],
@@ -209,7 +209,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'output_layers: a model must have exactly one output.',
     ],
     [
-      'an output on the way',
+      'an output that is not the last layer',
       (config) => (config.output_layers = ['gated', 0, 0]),
       'output_layers: the output must be the last layer, "answer".',
     ],
@@ -224,22 +224,22 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[4]: the inputs must have the same shape, but they are [7, 7, 4] and [7, 7, 4] and [7, 7, 1].',
     ],
     [
-      'what does not lie side by side',
+      'shapes that cannot be concatenated',
       ({ layers }) => (layers[8]!.inbound_nodes = call('pooled', 'normalized', 'sum')),
       'layers[8]: concatenated inputs may only differ in the last dimension',
     ],
     [
-      'several for one',
+      'several inputs of a layer that has one',
       ({ layers }) => (layers[6]!.inbound_nodes = call('padded', 'sum')),
       'layers[6]: the layer has one input, but gets 2',
     ],
     [
-      'one for several',
+      'one input of a layer that needs several',
       ({ layers }) => (layers[4]!.inbound_nodes = call('depthwise')),
       'layers[4]: the layer needs two or more inputs, but gets one.',
     ],
     [
-      'a softmax on the way',
+      'a softmax before the last layer',
       ({ layers }) => (layers[12]!.config['activation'] = 'softmax'),
       'layers[12]: only the last layer may be a softmax',
     ],
@@ -249,7 +249,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[0].config: the first layer must state the shape of a sample',
     ],
     [
-      'code',
+      'a layer that contains code',
       ({ layers }) => (layers[5]!.class_name = 'Lambda'),
       'layers[5].class_name: "Lambda" is not a supported layer: a job is data',
     ],

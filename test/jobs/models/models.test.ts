@@ -28,7 +28,7 @@ function batchOf(rows: number, seed = 1): Batch {
   };
 }
 
-/** Loss and flat gradients, one array per variable. */
+/** Returns the loss and the gradients, one flat array per variable. */
 function gradientsOf(model: JobModel, batch: Batch) {
   return tf.tidy(() => {
     const inputs = tf.tensor(batch.inputs.flat(), [batch.inputs.length, 28, 28, 1]);
@@ -41,7 +41,7 @@ function gradientsOf(model: JobModel, batch: Batch) {
   });
 }
 
-/** A new model's values, one array per variable. */
+/** Returns the initial values of a new model, one array per variable. */
 function startOf(name: 'mlp' | 'cnn', seed: number) {
   const model = buildModel({ model: name, hidden: 64, seed }, SHAPE);
   const values = model.variables.map((variable) => variable.dataSync().slice() as Float32Array<ArrayBuffer>);
@@ -49,7 +49,7 @@ function startOf(name: 'mlp' | 'cnn', seed: number) {
   return values;
 }
 
-/** lossSum and its gradient with respect to the logits. */
+/** Returns `lossSum` and its gradient with respect to the logits. */
 function lossOf(logits: number[][], labels: number[], weights: number[]) {
   return tf.tidy(() => {
     const { value, grad } = tf.valueAndGrad((x: tf.Tensor2D) =>
@@ -79,7 +79,7 @@ describe.each([
     bits: '5e92ae69e0287a38',
   },
 ])('$model', ({ model: name, names, shapes, bits }) => {
-  test('has its variables in forward order, with fixed names', () => {
+  test('has its variables in the order of the forward pass, with fixed names', () => {
     for (let time = 0; time < 2; time++) {
       const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
       expect(model.names).toEqual(names);
@@ -89,7 +89,7 @@ describe.each([
     }
   });
 
-  test('has the same initial bits on every machine, and others with another seed', async () => {
+  test('has the same initial weights on every machine, and different weights for a different seed', async () => {
     expect(hashState(startOf(name, 1))).toBe(bits);
     expect(hashState(startOf(name, 2))).not.toBe(bits);
     const [kernel, bias] = startOf(name, 1);
@@ -116,7 +116,7 @@ describe.each([
     model.dispose();
   });
 
-  test('has equal sums for four shares and for the whole batch', () => {
+  test('has the same loss and gradients for a whole batch and for the sum of its four parts', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
@@ -139,7 +139,7 @@ describe.each([
     model.dispose();
   });
 
-  test('leaves no tensors behind', () => {
+  test('frees all tensors', () => {
     const before = tf.memory().numTensors;
     const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     expect(tf.memory().numTensors - before).toBe(names.length);
@@ -150,7 +150,7 @@ describe.each([
   });
 });
 
-test('the hidden width is configurable; an unknown model is rejected', () => {
+test('the hidden width can be set, and an unknown model is rejected', () => {
   const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
@@ -158,7 +158,7 @@ test('the hidden width is configurable; an unknown model is rejected', () => {
 });
 
 describe('lossSum', () => {
-  test('is the weighted sum of cross-entropies, and its gradient weight * (softmax - target)', () => {
+  test('is the weighted sum of cross-entropies, and has the gradient weight * (softmax - target)', () => {
     const logits = [
       [1, 2, 0.5],
       [-1, 0, 3],
@@ -185,13 +185,13 @@ describe('lossSum', () => {
 });
 
 describe('countCorrect', () => {
-  test('counts rows whose largest logit is at the label; of equal logits the first counts; NaN is wrong', () => {
+  test('counts rows whose label has the largest logit: the first of equal logits is the largest, and a NaN is wrong', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, NaN, 1);
     expect(countCorrect(logits, [0, 1, 0, 2, 2], 3)).toBe(3);
     expect(countCorrect(logits, [0, 2, 1, 0, 1], 3)).toBe(1);
   });
 
-  test('skips rows of weight 0 and ignores rows beyond the labels', () => {
+  test('skips rows of weight 0, and ignores rows without a label', () => {
     const logits = [0, 1, 0, 1, 0, 1];
     expect(countCorrect(logits, [1, 1], 2, [1, 0, 1])).toBe(1);
     expect(countCorrect(logits, [1, 1, 1], 2)).toBe(3);
@@ -201,7 +201,7 @@ describe('countCorrect', () => {
 });
 
 describe('countConfusion', () => {
-  test('counts predictions by label; of equal logits the first counts; skips rows of weight 0 or with NaN', () => {
+  test('counts predictions by label: the first of equal logits is the largest, rows of weight 0 or with NaN are skipped', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
     const labels = [0, 2, 2, 2, 2, 1];
     expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);
@@ -210,7 +210,7 @@ describe('countConfusion', () => {
   });
 });
 
-test('the lesson states the size of the smallest built-in model', () => {
+test('the lesson states the true size of the smallest built-in model', () => {
   const sizes = (['mlp', 'cnn'] as const).map((model) => {
     const built = buildModel({ model, hidden: 64, seed: 1 }, SHAPE);
     return built.variables.reduce((sum, { size }) => sum + size, 0);

@@ -33,7 +33,7 @@ NA,blue,c,,rose
 `;
 
 describe('a table', () => {
-  test('detects the kinds of its columns', async () => {
+  test('has columns whose kinds are detected', async () => {
     expect((await open(flowers)).preview).toMatchObject({
       rows: 4,
       columns: [
@@ -58,8 +58,8 @@ describe('a table', () => {
     });
   });
 
-  test('encodes words as inputs and missing numbers as zero with a marker; leaves out rows without a target', async () => {
-    // Every held-out row equals a training row.
+  test('has an input for each word and for missing numbers, and leaves out rows without a target', async () => {
+    // Every held-out row is equal to a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
     const { train, test: held } = await table.load();
@@ -69,11 +69,11 @@ describe('a table', () => {
     const rows = samples.flatMap(({ inputs, labels }) =>
       inputs.map((row, i) => [...row.slice(1), labels[i]].join(' ')),
     );
-    // Size missing; blue; red; kinds.
+    // Inputs: whether the size is missing, "blue", "red". Then the label.
     expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
-  test('standardizes numbers over the training rows; the seed determines the split', async () => {
+  test('has numbers that are standardized over the training rows, and a split that depends on the seed', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     await fc.assert(
       fc.asyncProperty(
@@ -100,7 +100,7 @@ describe('a table', () => {
     );
   });
 
-  test('treats a target of many numbers as an amount, and keeps its unit', async () => {
+  test('has an amount as target if the target has many numbers, and keeps its unit', async () => {
     const text = `x,price\n${Array.from({ length: 50 }, (_, i) => `${i},${1000 + 10 * i}`).join('\n')}`;
     const table = await open(text);
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });
@@ -111,7 +111,7 @@ describe('a table', () => {
     expect(train.labelUnit).toBeLessThan(200);
   });
 
-  test('treats a target of few numbers as a class, unless the job sets the task', async () => {
+  test('has a class as target if the target has few numbers, unless the job sets the task', async () => {
     const text = `x,digit\n${Array.from({ length: 50 }, (_, i) => `${i},${i % 5}`).join('\n')}`;
     expect((await open(text)).preview.task).toBe('classification');
     expect((await open(text, { task: 'regression' })).preview.task).toBe('regression');
@@ -120,13 +120,13 @@ describe('a table', () => {
 
   test.each<[string, string, Partial<TableJob>, string]>([
     [
-      'a target that is not there',
+      'a target column that does not exist',
       'x,y\n1,2\n3,4',
       { target: 'z' },
       'a.csv, line 1: there is no column "z". Choose one of x, y.',
     ],
     [
-      'a number with a slip',
+      'a number with a typing error',
       `x,y\n${'1,2\n'.repeat(40)}1o,3\n`,
       {},
       'a.csv, line 42: "1o" in column "x" is not a number, but 40',
@@ -135,22 +135,22 @@ describe('a table', () => {
     ['nothing to predict', 'x,y\n1,\n2,', {}, 'column "y" is empty'],
     ['too many classes', `x,y\n${words(200)}`, { target: 'x' }, 'column "x" has more than 100 different values'],
     ['one class', 'x,y\n1,a\n2,a', {}, 'column "y" has the same value in every row'],
-    ['one row', 'x,y\n1,a', {}, '1 row is too few for training and testing'],
+    ['one row', 'x,y\n1,a', {}, '1 row is too few for training and evaluation'],
     [
       'too few rows with a target',
       'x,y\n1,1.5\n2,',
       { task: 'regression' },
-      '1 row is too few for training and testing',
+      '1 row is too few for training and evaluation',
     ],
     ['nothing to predict from', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
     [
-      'a loss of classes for amounts',
+      'a loss for classes, but the target is an amount',
       'x,y\n1,2\n3,4',
       { task: 'regression', loss: 'cross-entropy' },
       'a.csv, column "y": the job has loss: cross-entropy is for classes, but this job predicts an amount: choose mean-squared-error',
     ],
     [
-      'a metric of amounts for classes',
+      'a metric for amounts, but the target is a class',
       'x,y\n1,a\n3,b',
       { metrics: ['accuracy', 'r2'] },
       'a.csv, column "y": the job has metrics[1]: r2 is for amounts, but this job predicts classes: choose accuracy or top-3.',
@@ -159,7 +159,7 @@ describe('a table', () => {
     const table = await open(text, job);
     expect(table.problem()?.message).toContain(sentence);
     await expect(table.load()).rejects.toThrow(sentence);
-    // The preview is available in spite of the problem.
+    // There is a preview although there is a problem.
     expect(table.preview.columns).toHaveLength(2);
   });
 });

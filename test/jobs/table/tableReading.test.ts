@@ -1,6 +1,4 @@
-/**
- * Tables as found in practice: missing values, notations of numbers, headers.
- */
+/** Tests of tables as they occur in practice: missing values, notations of numbers, headers. */
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../../src/jobs/index.ts';
@@ -13,11 +11,11 @@ const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, see
 const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
   Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
 
-/** A header and rows. */
+/** Returns a table with a header and rows. */
 const table = (header: string, rows: number, row: (i: number) => string): string =>
   `${header}\n${Array.from({ length: rows }, (_, i) => row(i)).join('\n')}\n`;
 
-/** A column of numbers, and a target with these classes in turn. */
+/** Returns a table with a column of numbers and a target that repeats these classes. */
 const classes = (...names: string[]): string =>
   table('size,class', 20 * names.length, (i) => `${i % 13},${names[i % names.length]}`);
 
@@ -45,7 +43,7 @@ describe('a missing value', () => {
     ['DE', 'NA', 'FR'],
     ['?', 'known'],
     ['null', 'NaN', 'n/a', 'x'],
-  ])('is empty in a target of words: %s, %s are classes', async (...names) => {
+  ])('is only an empty field in a target of words: %s and %s are classes', async (...names) => {
     const text = classes(...names);
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
@@ -57,7 +55,7 @@ describe('a missing value', () => {
     expect(train.size + held.size).toBe(20 * names.length);
   });
 
-  test('is an empty field in a feature of words; markers are words there', async () => {
+  test('is only an empty field in a feature column of words, where markers are words', async () => {
     const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
     expect(await sizes(text)).toEqual([90, 4]);
@@ -67,11 +65,11 @@ describe('a missing value', () => {
     const words = ['', 'NA', 'n/a', 'NaN', 'null', 'None', '?', '-', '#N/A', '<NA>', '.', '--'];
     const text = table('size,class', 60, (i) => `${i < 12 ? words[i] : i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'number', missing: 12, distinct: 48 });
-    // The number, and its marker of missing values.
+    // The two inputs: the number, and whether it is missing.
     expect(await sizes(text)).toEqual([60, 2]);
   });
 
-  test('leaves out its row if it is in a numeric target', async () => {
+  test('removes its row if it is in a numeric target', async () => {
     const text = table('size,class', 60, (i) => `${i},${i % 3 === 0 ? '?' : i % 2}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '0', count: 20 },
@@ -80,13 +78,13 @@ describe('a missing value', () => {
     expect(await sizes(text)).toEqual([40, 1]);
   });
 
-  test('makes a feature that has only markers useless', async () => {
+  test('makes a column useless if the column has only markers', async () => {
     const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('is agreed on in federated tables: one has only the class "-", and a feature of "?"', async () => {
+  test('has the same meaning in all federated tables, even if one has only the class "-" and a column of "?"', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
@@ -109,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('makes a federated table divergent that has words in a column of numbers, by name', async () => {
+  test('is only a word in a column with other words: if other federated tables have numbers there, the table is divergent', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -118,19 +116,19 @@ describe('a missing value', () => {
     const shards = await shardsOf(texts);
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: 'its column "b" contains words, but the others\' contains numbers' },
+      { rank: 2, why: 'its column "b" contains words, but for the other ranks it contains numbers' },
     ]);
   });
 });
 
-/** The number in each column; every column repeats a single number. */
+/** Returns the number in each column. Every column repeats a single number. */
 async function meansOf(text: string): Promise<number[]> {
   const { columns } = (await open(text)).facts();
   return columns.map(({ moments }) => moments.mean);
 }
 
 describe('numbers', () => {
-  test.each([40, 400])('have decimal commas in a file with semicolons (%i rows)', async (rows) => {
+  test.each([40, 400])('may have decimal commas in a file with semicolons (%i rows)', async (rows) => {
     const text = table('menge;preis;umsatz', rows, (i) => `${i % 7};${i % 5},25;${i},5`);
     expect((await open(text)).preview).toMatchObject({
       task: 'regression',
@@ -147,42 +145,42 @@ describe('numbers', () => {
     ['1.234,56', ';', 1234.56],
     ['-1.234.567', '\t', -1234567],
     ['2,5', '\t', 2.5],
-    // Spreadsheets write this if a comma is both the decimal mark and the separator.
+    // Spreadsheets write a quoted number if the comma is both the decimal mark and the separator.
     ['"2,5"', ',', 2.5],
     ['"1,234"', ',', 1234],
     ['"1,234,567.5"', ',', 1234567.5],
     ['"1,234.5"', ',', 1234.5],
-  ])('have marks between thousands: %s between "%s"', async (number, separator, mean) => {
+  ])('may have thousands separators: %s in a file with the separator "%s"', async (number, separator, mean) => {
     const text = table(`a${separator}b`, 30, (i) => `${number}${separator}${i}`);
     expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
   });
 
-  test('have the decimal mark of the other columns if their own is ambiguous', async () => {
+  test('have the decimal mark of the other columns if theirs is ambiguous', async () => {
     const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
     expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
     const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
     expect(point.slice(0, 3)).toEqual([1.234, 1234, 2.5]);
-    // Without other columns, the decimal mark is a point.
+    // If there are no other columns, the decimal mark is a point.
     expect((await meansOf(table('a;y', 30, (i) => `1.234;${i}`)))[0]).toBe(1.234);
   });
 
   test.each([
     [
-      'one that nothing in the file tells the decimal mark of',
+      'a number with an unclear decimal mark',
       table('a;b', 30, (i) => `${i < 9 ? i : `1,${100 + i}`};${i % 2}`),
-      'a.csv, line 11: "1,109" in column "a" may be 1109 or 1.109: nothing in the file shows which. ' +
+      'a.csv, line 11: "1,109" in column "a" may be 1109 or 1.109, because nothing in the file shows the decimal mark. ' +
         'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
-      'one in a file with both decimal marks',
+      'a number with an unclear decimal mark in a file with both decimal marks',
       table('a;b;c;y', 30, (i) => `2,5;2.5;${i < 9 ? i : '1.234'};${i % 2}`),
-      'a.csv, line 11: "1.234" in column "c" may be 1.234 or 1234: the other columns have both decimal marks. ' +
+      'a.csv, line 11: "1.234" in column "c" may be 1.234 or 1234, because some other columns have decimal points and some have decimal commas. ' +
         'Write all numbers with a decimal point and without thousands separators.',
     ],
     [
-      'another decimal mark than the others',
+      'a decimal mark that differs from that of most numbers',
       table('a;y', 60, (i) => `${i === 50 ? '3.5' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Use the same mark in all of them.',
+      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers of the column. Use the same decimal mark in all of them.',
     ],
     [
       'equally many numbers with both decimal marks',
@@ -190,26 +188,26 @@ describe('numbers', () => {
       'has another decimal mark than the 30 other numbers',
     ],
     [
-      'signs beside them',
+      'currency signs before numbers',
       table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
-      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, like 58 others. Remove the signs.',
+      'a.csv, line 3: "$1,000" in column "a" has a currency or percent sign, like 58 other values of the column. Remove the signs.',
     ],
     [
-      'shares of a hundred',
+      'percent signs after numbers',
       table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
-      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, like 59 others. Remove the signs.',
+      'a.csv, line 2: "0.5 %" in column "a" has a currency or percent sign, like 59 other values of the column. Remove the signs.',
     ],
     [
-      'a word among them',
+      'a word among numbers',
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "5o" in column "a" is not a number, but 59 others are. Correct it, or leave it empty.',
+      'a.csv, line 52: "5o" in column "a" is not a number, but 59 other values of the column are numbers. Correct the value, or leave it empty.',
     ],
   ])('are rejected: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
     await expect((await open(text)).load()).rejects.toThrow(sentence);
   });
 
-  test('are the same classes in any notation', async () => {
+  test('are the same class in any notation', async () => {
     const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '1', count: 23 },
@@ -234,7 +232,7 @@ describe('numbers', () => {
     expect(few.classNames).toEqual(['1', '2']);
   });
 
-  test('have one decimal mark in all federated tables; integers fit any', async () => {
+  test('must have the same decimal mark in all federated tables, unless they are integers', async () => {
     const [comma, alike, whole, point] = await shardsOf([
       table('a;y', 20, (i) => `${i},5;${i % 2}`),
       table('a;y', 20, (i) => `${i},25;${i % 2}`),
@@ -251,9 +249,10 @@ describe('numbers', () => {
     expect(divergent).toEqual([]);
     expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
     expect(agreedBy(comma, alike, point).divergent).toEqual([
-      { rank: 2, why: 'its column "a" has decimal points, but the others\' has decimal commas' },
+      { rank: 2, why: 'its column "a" has decimal points, but for the other ranks it has decimal commas' },
     ]);
-    // A tab that joins later reads its own integers as written.
+    // The other tabs have only integers. A tab that joins later reads its numbers with its own
+    // decimal mark.
     const { facts: wholes } = agreedBy(whole, whole);
     expect(agreeOn([comma!.facts], wholes, federated).divergent).toEqual([]);
     const { train } = await comma!.load(wholes);
@@ -271,37 +270,37 @@ describe('a header', () => {
   test('is reported as missing if the job names a column', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
-      'a.csv, line 1: there is no column "class". Line 1 is data, not column names: ' +
-        'add a line of names above it, or choose one of column 1, column 2, column 3.',
+      'a.csv, line 1: there is no column "class". Line 1 contains data instead of column names. ' +
+        'Add a line of names above it, or choose one of column 1, column 2, column 3.',
     );
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
     expect(opened.preview).toMatchObject({ rows: 21, target: 'column 3', classes: [{ count: 7 }, { count: 14 }] });
   });
 
-  test('with spaces as separators is reported as a single column', async () => {
+  test('is reported as a single column if it has spaces as separators', async () => {
     const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
     expect((await open(text)).problem()?.message).toBe(
       'a.csv, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.',
     );
   });
 
-  test('makes federated tables divergent if one has it and another does not', async () => {
+  test('must be in all federated tables or in none, otherwise some tables are divergent', async () => {
     const shards = await shardsOf(
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
     const all = shards.map((shard) => shard.facts);
     expect(agreeOn(all, null, federated).divergent).toEqual([
-      { rank: 2, why: "its columns are column 1, column 2, but the others' are size, kind" },
+      { rank: 2, why: 'its columns are column 1, column 2, but those of the other ranks are size, kind' },
     ]);
   });
 });
 
 describe('held-out rows', () => {
-  /** The rows that the seed holds out. */
+  /** The rows that are held out because of the seed. */
   const heldOut = trainTestSplit(20, JOB.seed).test;
 
-  test('add no category and no marker input: values that only they have are zero', async () => {
+  test('do not add inputs for categories or missing values: values that occur only in them are encoded as zeros', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
     const opened = await open(text);
     const { train, test: held } = await opened.load();
@@ -317,17 +316,17 @@ describe('held-out rows', () => {
     expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
   });
 
-  test('may have classes of their own, which are evaluated too', async () => {
+  test('may have classes that no training row has, and are evaluated with these classes', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? 'late' : 'uv'[i % 2]}`);
     expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
   });
 
-  test('without a target add no category', async () => {
+  test('do not add categories if they have no target', async () => {
     const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('do not make a constant training target valid', async () => {
+  test('are ignored when the target of a regression is checked for different values', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
@@ -336,7 +335,7 @@ describe('held-out rows', () => {
 });
 
 describe('a preview', () => {
-  test("shows which rows are left out, by the target's text", async () => {
+  test('shows how many rows are left out for each text in the target column', async () => {
     const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
     const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
     expect(numbers.preview.unlabelled).toEqual([
@@ -363,7 +362,7 @@ describe('a preview', () => {
 });
 
 describe('well-known files', () => {
-  test('UCI crx: no header, "?" as the marker, classes "+" and "-"', async () => {
+  test('are read: UCI crx, without a header, with the marker "?" and the classes "+" and "-"', async () => {
     const text = `${Array.from({ length: 60 }, (_, i) =>
       [
         ['b', 'a', '?'][i % 3],
@@ -395,11 +394,12 @@ describe('well-known files', () => {
         { name: '-', count: 30 },
       ],
     });
-    // 3 words; a number with its marker; 2 words; 2 words; a number; a number with its marker.
+    // The inputs: 3 words, a number with its marker, 2 words, 2 words, a number, a number with its
+    // marker.
     expect(await sizes(text)).toEqual([60, 12]);
   });
 
-  test('Kaggle Titanic: quoted names with commas, names and tickets left out, missing ages', async () => {
+  test('are read: Kaggle Titanic, with quoted names with commas, unused names and tickets, and missing ages', async () => {
     const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
       [
         i + 1,
@@ -424,7 +424,7 @@ describe('well-known files', () => {
       ['Cabin', 'category', 142],
       ['Embarked', 'category', 0],
     ]);
-    // A number; 2 words; a number with its marker; 1 word; 3 words.
+    // The inputs: a number, 2 words, a number with its marker, 1 word, 3 words.
     expect(await sizes(text, { target: 'Survived' })).toEqual([150, 9]);
   });
 
@@ -432,14 +432,14 @@ describe('well-known files', () => {
     [
       'a title',
       'Prices of 2024\n',
-      'fields, but line 1 has 1. If line 1 is neither a header nor data, remove it; otherwise',
+      'fields, but line 1 has 1. If line 1 is neither a header nor data, remove it. Otherwise',
     ],
     [
-      'a separator, as Excel has it',
+      'a line with the separator, as written for Excel',
       'sep=;\n',
       'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
     ],
-  ])('reports %s above the header', async (_, first, sentence) => {
+  ])('are rejected with advice if the header has %s above it', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);
     await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');

@@ -1,6 +1,6 @@
 /**
- * Files of weights. The fixtures beside this file were written by safetensors 0.8.0 for Python and
- * by Keras 3.15.1.
+ * Tests of files of weights. The fixtures in this folder were written by safetensors 0.8.0 for
+ * Python and by Keras 3.15.1.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -36,7 +36,7 @@ const tensor = (name: string, shape: number[], values: number[]): NamedTensor =>
   values: Float32Array.from(values),
 });
 
-/** The tensors of the file that Python wrote. */
+/** The tensors in the file that Python wrote. */
 const SMALL = [
   tensor('dense1/kernel', [2, 3], [1.5, -2, 0.25, 3, 4, -0.5]),
   tensor('dense1/bias', [2], [7, -8]),
@@ -44,7 +44,7 @@ const SMALL = [
   tensor('empty', [0, 3], []),
 ];
 
-/** The topology of a Sequential of dense layers with these names. */
+/** Returns the topology of a Sequential model with dense layers of these names. */
 const dense = (...names: string[]): Topology => ({
   class_name: 'Sequential',
   config: { layers: names.map((name) => ({ class_name: 'Dense', config: { name } })) },
@@ -69,7 +69,7 @@ function outputsOf(model: { logits(inputs: tf.Tensor): tf.Tensor }): number[] {
   return tf.tidy(() => Array.from(model.logits(tf.tensor(inputs, [2, 28, 28, 1])).dataSync()));
 }
 
-/** A safetensors file. */
+/** Returns a safetensors file. */
 const safetensors = (header: unknown, data = new Uint8Array(8)): Uint8Array<ArrayBuffer> => {
   const text = new TextEncoder().encode(typeof header === 'string' ? header : JSON.stringify(header));
   const length = new Uint8Array(new BigUint64Array([BigInt(text.length)]).buffer);
@@ -81,7 +81,7 @@ const F32 = (begin: number, end: number, shape: number[]) => ({
   data_offsets: [begin, end],
 });
 
-/** Sorted by name: a file may have another order than the model. */
+/** Sorts tensors by name, because their order in a file may differ from that in the model. */
 const sorted = (tensors: readonly NamedTensor[]): NamedTensor[] =>
   [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 
@@ -92,7 +92,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test.each(MODELS)('restores an %s with the same outputs bit for bit', async (name) => {
+  test.each(MODELS)('restores an %s whose outputs are the same, bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -107,9 +107,10 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     again.dispose();
   });
 
-  test('rejects a file that is cut off at any byte', async () => {
+  test('rejects a file that is cut off, at whatever byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
-    // Every length of short files; HDF5 files have thousands of bytes, most of them zeros.
+    // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
+    // are zeros.
     const step = bytes.length > 2000 ? 53 : 1;
     for (let end = 0; end < bytes.length; end += step) await refusalOf(bytes.slice(0, end));
     await refusalOf(bytes.slice(0, -1));
@@ -121,26 +122,28 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
     expect(at).toBeGreaterThan(0);
     bytes[at + 2]! ^= 1;
-    expect(await refusalOf(bytes)).toContain('a file is damaged: its weights are not those that were saved');
+    expect(await refusalOf(bytes)).toContain('a file is damaged. Its weights are not those that were saved');
   });
 
   test('names the tensor that does not fit the model', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
-    expect(() => fitWeights(file, others)).toThrow(/^mine lacks "conv1\/kernel".* it contains .*: choose the model/);
+    expect(() => fitWeights(file, others)).toThrow(
+      /^mine does not contain "conv1\/kernel".* The file contains .*\. Choose the model/,
+    );
     const shapes = shapesOf(model).map((shape) => (shape.length === 1 ? shape : [...shape].reverse()));
     expect(() => fitWeights(file, { ...model, shapes })).toThrow(
-      /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model it has \[5, 784\]/,
+      /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model its shape is \[5, 784\]/,
     );
     const less = { names: model.names.slice(0, 3), shapes: shapesOf(model), topology: model.topology };
-    expect(() => fitWeights(file, less)).toThrow(/mine has ".+", which this model does not have/);
+    expect(() => fitWeights(file, less)).toThrow(/mine contains ".+", but this model has no such variable/);
     model.dispose();
     others.dispose();
   });
 });
 
-// HDF5 files contain the time of writing.
+// Keras is left out, because HDF5 files contain the time of writing.
 test.each(['safetensors', 'tfjs'] as const)('%s writes the same bytes for the same weights', async (format) => {
   const model = build('cnn', 1);
   const write = () => encodeWeights(format, tensorsOf(model), model.topology, {});
@@ -153,13 +156,13 @@ describe('safetensors', () => {
     expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
   });
 
-  test('reads a file of the Python library', () => {
+  test('reads a file that the Python library wrote', () => {
     const { tensors, about } = readSafetensors('python.safetensors', fixture('python.safetensors'));
     expect(sorted(tensors)).toEqual(sorted(SMALL));
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('restores any tensors', () => {
+  test('restores arbitrary tensors', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(
@@ -178,7 +181,7 @@ describe('safetensors', () => {
 
   test.each([
     [
-      'a header that is longer than any',
+      'a header that is longer than the maximum',
       Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 0, 0x7b]),
       "at byte 0, the header's length of",
     ],
@@ -189,7 +192,7 @@ describe('safetensors', () => {
       'is not a supported file of weights',
     ],
     [
-      'metadata that are no texts',
+      'metadata that is not text',
       safetensors({ __metadata__: { a: 1 } }),
       '__metadata__ contains values that are not texts',
     ],
@@ -202,18 +205,14 @@ describe('safetensors', () => {
     [
       'another type',
       safetensors({ a: { ...F32(0, 8, [4]), dtype: 'F16' } }),
-      'at byte 62, tensor "a" is F16, but only F32 is supported: save it as float32',
+      'at byte 62, tensor "a" is F16, but only F32 is supported (save it as float32)',
     ],
     ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
-    [
-      'tensors over each other',
-      safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }),
-      'tensor "b" overlaps tensor "a"',
-    ],
-    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header belong to no tensor'],
-    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" belong to no tensor'],
+    ['tensors that overlap', safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }), 'tensor "b" overlaps tensor "a"'],
+    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header do not belong to a tensor'],
+    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" do not belong to a tensor'],
     ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
-  ])('rejects %s, with its position', async (_, bytes, sentence) => {
+  ])('rejects %s, and states the position', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
@@ -236,7 +235,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('names the missing file of the zip, and a weight that is cut off or not float32', async () => {
+  test('rejects a zip with a missing file, or a weight that is cut off or not float32, and names it', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -247,8 +246,10 @@ describe('tfjs', () => {
     };
     const w = { name: 'w', shape: [2], dtype: 'float32' };
     expect((await decodeWeights('parts', zip([w]))).tensors).toEqual([tensor('w', [2], [0, 0])]);
-    expect(await refusalOf(zip([{ ...w, shape: [3] }]))).toContain('ends a.bin, b.bin within "w", at byte 8 of 12');
-    expect(await refusalOf(zip([]))).toContain('8 bytes in a.bin, b.bin that belong to no weight');
+    expect(await refusalOf(zip([{ ...w, shape: [3] }]))).toContain(
+      'has only 8 bytes in a.bin, b.bin, but weight "w" ends at byte 12',
+    );
+    expect(await refusalOf(zip([]))).toContain('8 bytes in a.bin, b.bin that do not belong to a weight');
     expect(await refusalOf(zip([{ ...w, dtype: 'int32' }]))).toContain('"w" as int32, but only float32 is supported');
     expect(await refusalOf(zip([{ ...w, quantization: {} }]))).toContain('"w" as quantized');
     expect(await refusalOf(zip('none'))).toContain(
@@ -267,7 +268,7 @@ describe('keras', () => {
     },
   };
 
-  test('reads a file of Keras', async () => {
+  test('reads a file that Keras wrote', async () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
     const file = await decodeWeights('keras.weights.h5', fixture('keras.weights.h5'));
@@ -280,7 +281,7 @@ describe('keras', () => {
 
   test('rejects a model without layers', async () => {
     await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
-      /not made of TensorFlow.js layers: save it as/,
+      /not made of TensorFlow.js layers\. Save it as/,
     );
   });
 });

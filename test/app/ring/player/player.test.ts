@@ -7,7 +7,10 @@ import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
 import { ringStepCount } from '../../../../src/collectives/plans/ringPlan.ts';
 
-/** Two ranks, two ring steps, with flights of 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
+/**
+ * A trace of two ranks and two ring steps. Chunks are on their way from 0.6 to 3.6 ms and from 4.6
+ * to 7.6 ms.
+ */
 const LINE = planPacing(timelineOf(simulatedTrace(2), 2));
 const no = signal(false);
 
@@ -19,7 +22,7 @@ function stageOf(n: number, step = 0): Stage {
   return { n, trace: { ...simulatedTrace(n), step } };
 }
 
-/** Animation frames, run by the test. */
+/** Callbacks of animation frames. The test calls them. */
 let frames: ((now: number) => void)[] = [];
 let now = 0;
 
@@ -46,7 +49,7 @@ afterEach(() => {
 });
 
 describe('stepping', () => {
-  test('goes from the start through the middle of every flight to the end, and back', () => {
+  test('shows the start, every chunk halfway on its way, and the end, and also goes backwards', () => {
     const times = [0];
     let place = 0;
     for (let i = 0; i < 4; i++) {
@@ -58,7 +61,7 @@ describe('stepping', () => {
     expect(nextStop(LINE, 0, -1)).toBe(0);
   });
 
-  test('with less motion, a round is a few still pictures', () => {
+  test('shows a round as a few still pictures if the user wants less motion', () => {
     expect(snap(LINE, 0)).toBe(0);
     expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
     expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
@@ -67,13 +70,13 @@ describe('stepping', () => {
 });
 
 describe('pacing', () => {
-  test('even steps are shown in proportion', () => {
+  test('shows steps of equal duration at their real proportions', () => {
     expect(LINE).toMatchObject({ duration: 4000, stretched: false });
     expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
     expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
   });
 
-  test('a hop too short to be seen is shown longer and marked as stretched', () => {
+  test('shows a hop longer if it is too short to be seen, and marks it as stretched', () => {
     const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
@@ -83,7 +86,7 @@ describe('pacing', () => {
 });
 
 describe('playing', () => {
-  test('starts by itself, moves, and takes the newest trace at the end of a round', () => {
+  test('starts by itself, moves, and shows the latest trace from the next round on', () => {
     const newest = signal<Stage | null>(null);
     const player = createPlayer(newest, options(true));
     expect(player.playing.value).toBe(false);
@@ -98,7 +101,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('stays at a chosen place', () => {
+  test('stays at the position that the user chose', () => {
     const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
     player.seek(0.5);
     advance(1000);
@@ -107,7 +110,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('stops at once when the world changes', () => {
+  test('stops at once when the world size changes', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
@@ -118,7 +121,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('shows the newest trace until somebody uses it, then stays', () => {
+  test('shows the latest trace until somebody uses the player, then keeps the trace', () => {
     const newest = signal<Stage | null>(stageOf(3, 1));
     const player = createPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
@@ -129,7 +132,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('keeps playing in the next run', () => {
+  test('continues in the next run', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = null;
@@ -143,8 +146,8 @@ describe('playing', () => {
   });
 });
 
-describe('a place in the round', () => {
-  test('corresponds to a number of ring steps, both ways', () => {
+describe('a position in the round', () => {
+  test('is converted to a number of ring steps and back', () => {
     expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
     fc.assert(
       fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
@@ -159,7 +162,7 @@ function startOf(n: number, fields: Partial<PlayerOptions> = {}): Player {
 }
 
 describe('showing a ring step', () => {
-  test('plays until the ring step is done, and rests there', () => {
+  test('plays until the ring step is done, then stops', () => {
     const player = startOf(4);
     for (const completed of [1, 2, 6]) {
       player.showStep(completed);
@@ -171,7 +174,7 @@ describe('showing a ring step', () => {
     player.dispose();
   });
 
-  test('jumps backwards, and with less motion', () => {
+  test('jumps if the ring step is earlier or the user wants less motion', () => {
     const player = startOf(4);
     player.seek(1);
     player.showStep(2);
@@ -195,7 +198,7 @@ describe('showing a ring step', () => {
   });
 });
 
-test('a newer version of a round, with more times or other numbers, keeps the position', () => {
+test('the position stays the same when a newer version of the round has more times or other numbers', () => {
   const first = stageOf(3);
   const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
   const player = createPlayer(newest, options(false));
@@ -209,7 +212,7 @@ test('a newer version of a round, with more times or other numbers, keeps the po
   player.dispose();
 });
 
-test('scrub equals play: a place shows the same frame on every way to it', () => {
+test('a position always shows the same frame, whether the user moved the slider there or played up to it', () => {
   const action = fc.oneof(
     fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
     fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
@@ -238,7 +241,7 @@ test('scrub equals play: a place shows the same frame on every way to it', () =>
         const plan = planPacing(timelineOf(stage.trace, n));
         expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
       }
-      // The shown picture stays.
+      // The picture does not change.
       const seen = player.frame.value;
       player.pause();
       expect(player.frame.value).toEqual(seen);
