@@ -99,7 +99,10 @@ export type EngineEvent =
   | { type: 'reading'; bytes: number; total: number }
   /** Progress of distributing the job's files: how many of the `total` bytes each rank has. */
   | { type: 'file-distribution'; generation: number; total: number; bytesPerRank: readonly number[] }
-  /** The room's first run will resume from this tab's checkpoint after `step` steps. */
+  /**
+   * The room's first run will resume from this tab's checkpoint, which was saved after `step`
+   * steps.
+   */
   | { type: 'checkpoint'; step: number }
   /** The room's first run will begin with the weights of this tab's file `file`. */
   | { type: 'weights'; file: string }

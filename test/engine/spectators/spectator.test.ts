@@ -244,7 +244,7 @@ describe('a spectator', () => {
     });
     expect(last((one) => one.follow(room))).toMatchObject({
       type: 'failed',
-      message: expect.stringMatching(/was over/),
+      message: expect.stringMatching(/had already ended/),
     });
     // A server that has just restarted does not know the run yet, so the spectator must not end it.
     const { events, spectator } = watching();
