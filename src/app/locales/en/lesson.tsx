@@ -90,7 +90,7 @@ export const lesson = {
     }),
     training: (): Thought => ({
       title: 'This is how tabs train',
-      text: 'Replace your numbers by a gradient, which has 11 274 numbers for the smallest model here. In every training step, the tabs do what you have just done. This takes a fraction of a second, or one to two seconds if thirty tabs share a Wi-Fi. Then all tabs update their models with the same sums. That is data-parallel training (DDP).',
+      text: 'In training, the numbers are a gradient: 11 274 numbers for the smallest model here. In every training step, the tabs do what you have just done. This takes a fraction of a second, or one to two seconds if thirty tabs share a Wi-Fi. Then all tabs update their models with the same sums. That is data-parallel training (DDP).',
     }),
   },
 
