@@ -231,9 +231,7 @@ export function needAnother(state: RoomState): RoomState {
   return { ...state, highestReported: Math.max(state.highestReported, state.generation + 1) };
 }
 
-/**
- * Ends the run. The room then waits for the next run, and begins it at once if it starts by itself.
- */
+/** Ends the run. If the room starts runs by itself, the next run begins at once. */
 export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   return andThen(over({ ...state, isRestoring: false }, outcome, message), settle);
 }

@@ -220,10 +220,7 @@ export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspec
   send(question);
 }
 
-/**
- * Downloads the flight recording of the engine. If the engine has failed, downloads its latest
- * report.
- */
+/** Downloads the engine's flight recording, or its latest report if the engine has failed. */
 export function downloadRecording(): void {
   saveRecording = true;
   if (engine === null) takeRecording(latest.recording);

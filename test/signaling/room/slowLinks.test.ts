@@ -44,7 +44,7 @@ test('a slow link separates each member from a neighbour only once', () => {
   expect(play.state).toBe(state);
 });
 
-test('a slow link is ignored if its ends cannot be separated, are apart, or are in another generation', () => {
+test('a slow link is ignored if its ends cannot be separated, are not neighbours, or are in another generation', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
