@@ -106,7 +106,8 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // Every rank failed except those that are reported as late; these have not noticed the failure.
+  // If every rank either complains or is reported as late, the late ranks have not noticed the
+  // failure. Then each complaint of type `failed` also accuses them, but not credibly.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;

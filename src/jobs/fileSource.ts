@@ -115,7 +115,7 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  *
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. It is absolute
  *   or relative to `baseUrl`.
- * @param isWanted decides by its name whether a file of the folder is fetched.
+ * @param isWanted decides, by the name of a file in the folder, whether this file is fetched.
  * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed
  *   file is missing.
  */

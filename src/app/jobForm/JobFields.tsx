@@ -1,4 +1,4 @@
-/** Types that the parts of the job form share. */
+/** Types and the number field that the parts of the job form share. */
 import type { JobSpec } from '../../spec/job.ts';
 import { NumberField } from '../components/Fields.tsx';
 

@@ -66,7 +66,9 @@ export function formatAmount(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
 }
 
-/** The value of a metric in the format of this metric: a share, an amount, or `0.931`. */
+/**
+ * Formats the value of a metric: as a share, as an amount, or as a number with three decimals.
+ */
 export function formatMetric(name: MetricName, value: number): string {
   switch (name) {
     case 'accuracy':

@@ -118,8 +118,8 @@ export function isSpectating({ member, lobby }: View): boolean {
 }
 
 /**
- * Returns this tab's rank in a run. Returns `null` if this tab only watches; the run is then shown
- * as the rank in `run` sees it.
+ * Returns this tab's rank in a run, or `null` if this tab only watches. For a spectator, `run.rank`
+ * is the rank whose view of the run is shown.
  */
 export function ownRank(view: View, run: Run): number | null {
   return isSpectating(view) ? null : run.rank;

@@ -79,7 +79,7 @@ function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
     readUint8Array: (offset, length) => {
       if (length > MAX_DIRECTORY_BYTES)
         throw new DataError(
-          `${file.name} has a directory of ${length} bytes, more than the maximum of ${MAX_DIRECTORY_BYTES}. Split it into several zip files.`,
+          `The list of files in ${file.name} has ${length} bytes, more than the maximum of ${MAX_DIRECTORY_BYTES}. Split it into several zip files.`,
         );
       return file.read(offset, offset + length);
     },

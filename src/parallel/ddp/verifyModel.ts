@@ -23,8 +23,8 @@ interface Described {
  * Compares number, shapes and dtypes of all ranks' parameters and buffers, and the options of DDP,
  * with rank 0's.
  *
- * @throws (rejects) on every rank MismatchError, which names the first difference, if a rank
- *   differs; UsageError if the model has no parameters, or a variable is not float32.
+ * @throws (rejects) MismatchError on every rank if a rank differs. The error names the first
+ *   difference. UsageError if the model has no parameters, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,

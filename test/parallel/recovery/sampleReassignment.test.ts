@@ -48,7 +48,7 @@ describe('an assignment', () => {
     expect(partsOf(deals)).toEqual([[0], [2], [3]]);
   });
 
-  test('keeps the gradient of the lowest of several ranks that retain the same sample', () => {
+  test('if several ranks retain the same sample, keeps only the gradient of the lowest rank', () => {
     const deals = assignAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
     expect(deals.map(({ retains }) => retains)).toEqual([true, false, true]);
     expect(partsOf(deals)).toEqual([[4, 7], [5, 8], [6]]);

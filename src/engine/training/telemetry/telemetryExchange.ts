@@ -30,8 +30,8 @@ export interface OwnTelemetry {
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
   /**
-   * Mean times of the chunks in all-gather phases since the previous exchange. Every rank has the
-   * same number of such chunks. `null` if there are none.
+   * Mean of the moments at which chunks of all-gather phases were sent and received since the
+   * previous exchange. Every rank has the same number of such chunks. `null` if there are none.
    */
   chunks: { sentAt: number; receivedAt: number } | null;
   /** A collective that all ranks have completed. It is used to compare clocks. */
