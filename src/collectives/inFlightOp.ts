@@ -144,7 +144,7 @@ export class InFlightOp {
     else if (header.kind === FrameKind.DATA) this.data.receive(header, frame, from);
   }
 
-  /** Announces that this rank has called the op, and the ranks known to have called it. */
+  /** Informs other ranks which ranks are known to have called the op, this rank included. */
   announceCalls(): void {
     // In an all-to-all this waits until all other ranks are known to send the sizes that this rank
     // expects.

@@ -57,8 +57,9 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 /**
  * Finds the rate at which the loss falls steepest before its minimum: the middle of the decade
  * whose least-squares line falls most, or of a longer range if noise hides the fall. A line
- * separates a fall from noise better than differences between neighbours do. The middle of the line
- * is half a decade away from the explosion.
+ * separates a fall from noise better than differences between neighbours do. The range
+ * ends at the minimum or before it, so the found rate is at least half a decade below the rates at
+ * which the loss explodes.
  *
  * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.

@@ -78,7 +78,7 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });
 
-  test('is delayed by a late rank only as long as that rank is late', () => {
+  test('takes longer by exactly the time that a rank is late', () => {
     const network = switched(4, { latencyMs: 1 });
     const { ms } = run(plans.ringAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
     expect(ms).toBe(56);

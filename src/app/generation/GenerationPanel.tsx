@@ -1,6 +1,6 @@
 /**
  * The panel for generated text: samples of the model during training, its loss on held-out text,
- * and a prompt to continue.
+ * and a field for a prompt that the model continues.
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';

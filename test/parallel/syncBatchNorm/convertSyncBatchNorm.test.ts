@@ -14,7 +14,7 @@ const syncLayersIn = (model: tf.LayersModel): number =>
   model.layers.filter((layer) => layer instanceof SyncBatchNormalization).length;
 
 describe('convertSyncBatchNorm', () => {
-  test('replaces every BatchNormalization, keeps names and weights, and does not change the model', () => {
+  test('returns a model with every BatchNormalization replaced and equal names and weights, and leaves the given model unchanged', () => {
     const model = build('four dimensions');
     for (const weight of model.weights) weight.write(tf.randomUniform(weight.shape as number[], 0.5, 1.5));
     const { inputs } = samples(model, 3);

@@ -91,8 +91,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
   /**
-   * The only value that moves. It is equal to `position`, but it is below 0 or above 1 while the
-   * picture stands still before or after the round.
+   * * The only value that playing changes. `position` is computed from it and limited to 0 .. 1.
+   * Below 0 and above 1 the picture stands still, before and after the round.
    */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
