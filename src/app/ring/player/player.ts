@@ -91,7 +91,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
   /**
-   * * The only value that playing changes. `position` is computed from it and limited to 0 .. 1.
+   * The only value that playing changes. `position` is computed from it and limited to 0 .. 1.
    * Below 0 and above 1 the picture stands still, before and after the round.
    */
   const place = signal(0);
