@@ -42,7 +42,9 @@ test('the browser uses a GPU if the machine has one, and computes WebGPU in soft
 });
 
 test('a browser for WebAssembly hides the GPU from pages, and rejects flags that enable a GPU', async () => {
-  await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('remove --gpu software');
+  await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow(
+    'Remove --gpu software, or choose --backend webgpu',
+  );
   const server = await startSignaling();
   const wasm = await launchBrowser({ backend: 'wasm' });
   const page = await wasm.newPage();
