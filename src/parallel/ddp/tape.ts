@@ -41,8 +41,8 @@ export function disposeTape(tape: Tape): void {
 
 /**
  * Back-propagates through the tape. For each of `xs` it returns the sum over `outputs` of the
- * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on it. The
- * tape cannot be used again.
+ * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on that
+ * tensor. The tape cannot be used again.
  *
  * @param outputs tensors computed on the tape, each with its gradient of the same shape.
  * @param xs tensors that the tape started from, variables included.
