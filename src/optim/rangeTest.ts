@@ -16,16 +16,16 @@ const EXPLOSION = 4;
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
 const DECADE = 1 / 8;
-/** Share of the steps, at the start, in which the smoothed loss settles. */
+/** Share of the steps that the smoothed loss needs at the start to settle. */
 const SETTLING = DECADE;
-/** Share of the steps, at the start, whose rates are too low to have an effect. */
+/** Share of the steps at the start whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
 /** Lengths of the fitted line in decades; the first with a clear fall is used. */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
- * minimum share of the loss. With losses of pure noise, 97 of 100 tests find no clear fall. With a
- * multiple of 5, tests whose noisy losses do fall would find none, either.
+ * minimum share of the loss. With 4, 97 of 100 tests whose losses are pure noise find no clear
+ * fall. With 5, tests whose losses fall but are noisy would not find the fall, either.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;

@@ -7,7 +7,7 @@ import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 
-/** Medians of steps with fp32. */
+/** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
 /**
@@ -15,7 +15,8 @@ export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'expos
  */
 const ENOUGH = 0.2;
 /**
- * A codec with more rounding is chosen only if a step then takes less than this share of its time.
+ * If no codec makes the share `ENOUGH`, a codec with more rounding is chosen only if a step with it
+ * takes less than this share of the time.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */
@@ -40,7 +41,8 @@ const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersg
 export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
-  // If communication took less time than its hops usually take, hops are faster in this group.
+  // Latency is at most half of the measured time: if communication took less than twice the usual
+  // latency of its hops, hops are faster in this group.
   const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
   const wireMs = communicateMs - latencyMs;
   const hiddenMs = communicateMs - exposedMs;

@@ -97,7 +97,7 @@ export class GradientTransport {
       startPowerSgdIter: plainSteps,
       useErrorFeedback: this.#options.errorFeedback,
     });
-    // PowerSGD is chosen for slow links, so it should wait for as few hops as possible.
+    // `auto` chooses PowerSGD for slow links. With one bucket, a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#autoCodec !== null);
   }
 

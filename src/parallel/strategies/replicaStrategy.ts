@@ -28,7 +28,8 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
 
   /**
    * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
-   * 0's. Every rank must call it once per group. It overwrites what single ranks have changed.
+   * 0's model, which overwrites the models of the other ranks. Every rank must call it once per
+   * group.
    *
    * @throws (rejects) MismatchError if models differ; errors of collectives.
    */

@@ -72,14 +72,13 @@ class StagedPass {
   /** Moments of all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
   /**
-   * Gradients of values and variables, as far as they are summed, by tensor id. They are in the
-   * order of their last addition.
+   * For each tensor id of a value or variable, the sum of the gradients found so far. The entries
+   * are in the order of their last addition.
    */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
   /**
-   * The scaled loss. It is null on a rank without samples, and when the result has become its
-   * owner.
+   * The scaled loss. It is null on a rank without samples, and after the result has taken it over.
    */
   #loss: Scalar | null = null;
 
