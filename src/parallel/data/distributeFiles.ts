@@ -50,7 +50,10 @@ const TAG = 2000;
 const AHEAD = 24;
 /** Interval of progress reports between ranks, in milliseconds. */
 const PROGRESS_MS = 500;
-/** Longest time without progress on any rank; equal to the deadline of a collective. */
+/**
+ * The distribution fails if no rank makes progress for this long. Equal to the deadline of a
+ * collective.
+ */
 const STALLED_MS = 60_000;
 /**
  * This rank gives up when it has received a slice damaged from one rank this many times. The plan

@@ -36,7 +36,7 @@ export interface PassOptions {
 }
 
 /**
- * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without
+ * Differentiates the loss summed over samples, or the mean loss if `wanted` is `mean`. Without
  * samples nothing is computed, but a pass through a model still takes part in the collectives of
  * its SyncBatchNormalization layers.
  *

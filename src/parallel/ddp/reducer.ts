@@ -51,7 +51,7 @@ interface Pending {
   samples: number;
 }
 
-/** Communication of the buckets; times in milliseconds. */
+/** Communication of the buckets; `issuedAt` and `lastReadAt` are times of the clock. */
 interface Transfer {
   traces: (OpTrace | null)[];
   issuedAt: number;

@@ -2,7 +2,7 @@
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Gradients } from './flatten.ts';
 
-/** Result of a reduction; times in milliseconds, see `StepTimes`. */
+/** Result of a reduction. Its times are durations in milliseconds; see `StepTimes`. */
 export interface Reduction {
   /** The loss, averaged as the gradient is. */
   loss: number;

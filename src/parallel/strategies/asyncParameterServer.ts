@@ -2,9 +2,9 @@
  * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it is computed, and
  * continues with the parameters that it receives. Rank 0 applies each push separately. A rank waits
  * for slower ranks only when it is more than `staleness` steps ahead of the slowest rank, and every
- * `syncEvery` steps, when all ranks synchronize. Compared with `parameter-server`, a rank sends as
- * many bytes per step. There are n updates per step instead of one, and each gradient is computed
- * from parameters that are some updates old.
+ * `syncEvery` steps, when all ranks synchronize. With this strategy a rank sends as many bytes per
+ * step as with `parameter-server`. There are n updates per step instead of one, and each gradient
+ * is computed from parameters that are some updates old.
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
  * (NeurIPS 2013).

@@ -1,6 +1,7 @@
 /**
  * Chooses a codec from measured steps: the one with the least rounding that keeps communication a
- * small part of a step. A pure function of numbers that all ranks have, so all choose the same.
+ * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
+ * ranks compute the choice from the same numbers, so all choose the same codec.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -10,20 +11,18 @@ import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
-/**
- * Share of a step that communication may take. It is not worth rounding to make the share smaller.
- */
+/** Share of a step that communication may take. A smaller share is not worth more rounding. */
 const ENOUGH = 0.2;
 /**
- * If no codec makes the share `ENOUGH`, a codec with more rounding is chosen only if a step with it
- * takes less than this share of the time.
+ * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if a
+ * step then takes less than this share of the time with less rounding.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */
 const TOO_MUCH = 0.5;
 /** Number of steps between two exchanges of local SGD (its default). DiLoCo has more. */
 const LOCAL_SGD_STEPS = 8;
-/** Factor by which measured steps may be wrong, in either direction. */
+/** Factor by which the measured communication time may be too high or too low. */
 const DOUBT = 2;
 /**
  * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD

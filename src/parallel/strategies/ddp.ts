@@ -191,7 +191,8 @@ export class Ddp implements Strategy {
   /**
    * Replaces this rank's state by a copy of another state. Kept gradients are dropped.
    *
-   * @throws MismatchError if it belongs to another model or optimizer; nothing is changed then.
+   * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
+   *   changed then.
    */
   load({ order, parameters, optimizer, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;

@@ -27,7 +27,7 @@ export interface LocalGradient {
   /** Mean over this rank's samples; 0 without any. */
   loss: number;
   samples: number;
-  /** Milliseconds until gradients were read. */
+  /** Milliseconds from the start of the pass until the gradients were read. */
   compute: number;
 }
 

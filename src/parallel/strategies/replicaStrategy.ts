@@ -6,7 +6,10 @@ import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
-  /** Milliseconds in which the rank communicated and computed nothing. */
+  /**
+   * Duration of the exchange in milliseconds. It includes computation that is part of the exchange,
+   * such as a server's update.
+   */
   communicate: number;
 }
 

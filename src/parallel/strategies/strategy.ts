@@ -19,7 +19,7 @@ export interface StepReport {
    * reduced. The list is empty if the strategy uses no ring.
    */
   traces: readonly (OpTrace | null)[];
-  /** Milliseconds, see `StepTimes`. */
+  /** These times are durations in milliseconds; see `StepTimes`. */
   compute: number;
   readback: number;
   communicate: number;

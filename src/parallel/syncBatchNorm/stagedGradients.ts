@@ -321,7 +321,8 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
 }
 
 /**
- * Takes the gradients of `variables` out of `all`, which has the order in which they became ready.
+ * Removes the gradients of `variables` from `all` and returns them. The entries of `all` are in the
+ * order in which the gradients became ready.
  */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
   const used = variables.map(({ id }) => all.has(id));
