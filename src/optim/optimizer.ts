@@ -3,9 +3,9 @@
  * every machine.
  *
  * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
- * arithmetic is exact. Rules of this folder: `+ - * /` and `Math.sqrt` in float64, rounded once
- * when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ
- * between engines (powers are running products).
+ * arithmetic has the same bits everywhere. Rules of this folder: `+ - * /` and `Math.sqrt` in
+ * float64, rounded once when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`,
+ * whose last bits differ between engines (powers are running products).
  */
 import { MismatchError, UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';

@@ -8,24 +8,27 @@ import type { RateTest } from '../protocol/runResult.ts';
 import { rangeRate } from './schedule.ts';
 
 /**
- * The loss has exploded if it is this multiple of the lowest smoothed loss, as in fastai and
- * Lightning.
+ * The loss has exploded if the smoothed loss is more than this multiple of its lowest value, as in
+ * fastai and Lightning.
  */
 const EXPLOSION = 4;
-/** Share of the steps over which a loss is smoothed: eight tenths of a decade of rates. */
+/**
+ * Losses are smoothed over this share of the steps, in which rates rise by eight tenths of a
+ * decade.
+ */
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
 const DECADE = 1 / 8;
-/** Share of the steps, at the start, in which the smoothed loss settles. */
+/** Share of the steps that the smoothed loss needs at the start to settle. */
 const SETTLING = DECADE;
-/** Share of the steps, at the start, whose rates are too low to have an effect. */
+/** Share of the steps at the start whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
 /** Lengths of the fitted line in decades; the first with a clear fall is used. */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
- * minimum share of the loss. With losses of pure noise, 97 of 100 tests find no clear fall. With a
- * multiple of 5, tests whose noisy losses do fall would find none, either.
+ * minimum share of the loss. With 4, 97 of 100 tests whose losses are pure noise find no clear
+ * fall. With 5, tests whose losses fall but are noisy would not find the fall, either.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;
@@ -50,7 +53,7 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
   const settled = smooth(losses, steps).slice(Math.floor(SETTLING * steps));
   if (settled.length === 0) return false;
   const lowest = Math.min(...settled);
-  // Custom losses may be below zero.
+  // Custom losses may be below zero, so the absolute value is used.
   return settled.at(-1)! > lowest + (EXPLOSION - 1) * Math.abs(lowest);
 }
 
@@ -97,7 +100,8 @@ function smooth(losses: readonly number[], steps: number): number[] {
 
 /**
  * Returns the standard deviation of the noise in the losses. It is estimated from the median
- * difference between neighbours, because few neighbours are part of a fall.
+ * difference between two losses in a row: the median hardly depends on the few differences that are
+ * part of a fall.
  */
 function noiseOf(losses: readonly number[]): number {
   const differences = losses

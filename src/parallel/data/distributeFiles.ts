@@ -43,19 +43,22 @@ interface DistributeFilesOptions {
 /** Message tag of slices. No other message at the beginning of a generation uses this tag. */
 const TAG = 2000;
 /**
- * Most slices in transit to or from a rank at the same time. The second frame of a message waits
- * for the receiver's READY frame, which queues behind the data on the link. With only 8 slices,
- * links were sometimes idle, and a file took 10 % longer.
+ * Largest number of slices that are in transit from one rank to another at the same time. The
+ * second frame of a message waits for the receiver's READY frame, which queues behind the data on
+ * the link. With only 8 slices, links were sometimes idle, and a file took 10 % longer.
  */
 const AHEAD = 24;
 /** Interval of progress reports between ranks, in milliseconds. */
 const PROGRESS_MS = 500;
-/** Longest time without progress on any rank; equal to the deadline of a collective. */
+/**
+ * The distribution fails if no rank makes progress for this long. Equal to the deadline of a
+ * collective.
+ */
 const STALLED_MS = 60_000;
 /**
- * Number of damaged transfers of a slice from one rank at which this rank gives up. The plan
- * chooses the rank with the fewest damaged transfers, so by then every rank with the slice has had
- * as many attempts.
+ * This rank gives up when it has received a slice damaged from one rank this many times. The plan
+ * always chooses the rank that has sent the slice damaged least often. So by then every other rank
+ * with the slice has also sent it damaged, at least `MAX_TRIES - 1` times.
  */
 const MAX_TRIES = 3;
 /** Deadline of one slice's message: none, because progress reports detect a stall. */
@@ -66,8 +69,8 @@ const WATCHED = Infinity;
  *
  * @returns the slices that no rank has; the result is equal on all ranks. It is empty if every rank
  *   has all slices now.
- * @throws (rejects) PeergradError if a slice is damaged again and again, TimeoutError without
- *   progress, errors of collectives. After an error, received slices remain in `slices`.
+ * @throws (rejects) PeergradError if a slice arrives damaged again and again; TimeoutError if there
+ *   is no progress; errors of collectives. After an error, received slices remain in `slices`.
  */
 export async function distributeFiles(
   group: ProcessGroup,
@@ -197,8 +200,9 @@ async function sendAll(
   for (const { slice, to } of lane) {
     if (sends.length === AHEAD) await sends.shift();
     await arrived.get(slice)?.promise;
-    // The receiver expects a message even if the slice cannot be read any more. It detects that the
-    // zeros are not the slice, and another rank sends the slice in the next round.
+    // The receiver expects a message. If the slice cannot be read any more, this rank sends zeros.
+    // The receiver detects that they are not the slice, and receives it from another rank in the
+    // next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     sends.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }

@@ -43,8 +43,8 @@ export class DistributedSampler implements Iterable<number> {
   #epoch = 0;
 
   /**
-   * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or another number is not a whole
-   *   number in its range.
+   * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or if `datasetSize` is not a whole
+   *   number from 0 on.
    */
   constructor(datasetSize: number, options: DistributedSamplerOptions) {
     const { numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;

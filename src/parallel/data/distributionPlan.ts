@@ -11,7 +11,7 @@ import { modulo } from '../../collectives/plans/ringPlan.ts';
 
 /** The slices of a rank when a round begins, sent to all ranks. */
 export interface SliceReport {
-  /** One byte per slice: whether the rank has it. */
+  /** One byte for each slice: 1 if the rank has the slice, otherwise 0. */
   readonly has: Uint8Array;
   /** Slices that arrived damaged on this rank: from which rank, and how often. */
   readonly damaged: readonly { slice: number; from: number; times: number }[];
@@ -22,8 +22,8 @@ export interface SliceTransfer {
   readonly from: number;
   readonly to: number;
   /**
-   * Number of transfers on the way of the slice, up to and including this one. Transfers with a
-   * lower number run first, so that no transfer waits for a later one.
+   * Number of transfers, including this one, from the rank that already has the slice to rank `to`.
+   * Transfers with a lower number run first, so that no transfer waits for a later one.
    */
   readonly hops: number;
 }

@@ -85,9 +85,9 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // A step takes as many parts as fit into each rank's batch. It is never empty: after parts
-    // without samples the next part always fits, and the last part of an epoch has a sample of each
-    // rank.
+    // A step takes the first part and then as many parts as fit into each rank's batch. Some parts
+    // have no samples. A step always has samples: if all its parts so far have none, the next part
+    // fits, and the last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;

@@ -2,7 +2,7 @@
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 
-/** Keeps the scale finite if the gradient is zero. PyTorch's value. */
+/** Keeps the scale finite if the gradient is zero. PyTorch uses the same value. */
 const EPSILON = 1e-6;
 
 /**

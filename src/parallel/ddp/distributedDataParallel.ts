@@ -214,10 +214,10 @@ export class DistributedDataParallel {
    *   loss of its outputs; the model then runs in training mode. Without samples no function is
    *   called. A model that was passed as an object still runs the collectives of its
    *   SyncBatchNormalization layers.
-   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, if the pass
-   *   uses other parameters than the first one; MismatchError if samples do not add up to
-   *   `totalSamples`, which ends the group; EarlyTerminationError, see {@link join}; errors of the
-   *   hook and of {@link ProcessGroup.allReduce}.
+   * @throws (rejects) DeviceError; with `staticGraph`, MismatchError on every rank if the pass uses
+   *   other parameters than the first pass; MismatchError, which ends the group, if samples do not
+   *   add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of the hook and of
+   *   {@link ProcessGroup.allReduce}.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -227,7 +227,7 @@ export class DistributedDataParallel {
     const sentBefore = this.group.bytesSent;
     const status = await this.#exchangeStatus(true);
     const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
-    // In the first pass the order of the parameters is not known yet.
+    // Buckets can be read early only when the order of the parameters is known.
     const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
     const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
     // A rank without samples contributes zeros.

@@ -24,7 +24,8 @@ export class ErrorFeedback {
   }
 
   /**
-   * Adds the committed residual of the elements from `start` on to `values`.
+   * Adds the committed residual to `values`, whose first element is element `start` of the
+   * residual.
    *
    * @returns the array to which the codec writes the next residual of these elements.
    */

@@ -143,7 +143,8 @@ export interface Reading {
   /**
    * Writes the values to `into`, in order and without gaps.
    *
-   * @param add whether to add the values to those in `into` instead of replacing those.
+   * @param add whether to add the values to the old values of `into`. By default they replace the
+   *   old values.
    * @returns the values that do not fit into `into`. They belong to the tensors at the end.
    * @throws (rejects) DeviceError if the GPU device is lost.
    */
@@ -289,7 +290,8 @@ export function writeVariables(
 ): void {
   const backend = webgpuBackend();
   if (backend) {
-    // Commands that are recorded but not submitted yet must still read the old values.
+    // Commands that are recorded but not submitted yet must still read the old values, so they are
+    // submitted before the values change.
     openEncoder(backend);
     backend.submitQueue();
   }
@@ -299,7 +301,7 @@ export function writeVariables(
     // Only a buffer that no other tensor shares may be overwritten in place.
     if (backend && data?.resource && backend.refCount(variable.dataId) === 1) {
       backend.queue.writeBuffer(data.resource as GPUBuffer, 0, flat, offset, size);
-      // A cached copy on the CPU would be read instead of the buffer.
+      // Otherwise a copy of the old values that is cached on the CPU would be read, not the buffer.
       (data as { values: unknown }).values = null;
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

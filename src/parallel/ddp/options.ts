@@ -14,8 +14,8 @@ export interface DistributedDataParallelOptions {
    */
   average?: 'samples' | 'ranks';
   /**
-   * Whether rank 0's buffers (batch normalization's averages) are broadcast with every reduction.
-   * Default true.
+   * Whether rank 0's buffers (such as batch normalization's averages) are broadcast with every
+   * reduction. Default true.
    */
   broadcastBuffers?: boolean;
   /**

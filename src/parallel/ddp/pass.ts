@@ -36,7 +36,7 @@ export interface PassOptions {
 }
 
 /**
- * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without
+ * Differentiates the loss summed over samples, or the mean loss if `wanted` is `mean`. Without
  * samples nothing is computed, but a pass through a model still takes part in the collectives of
  * its SyncBatchNormalization layers.
  *
@@ -83,9 +83,9 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
  * must call it, because a model with such layers issues the same collectives on all ranks. Only
  * such a model may be run without samples.
  *
- * The result is this rank's part of the gradient. The sum of all ranks' parts is the gradient of
- * the sum of all ranks' `scale` times loss. With a loss that is a mean, `scale` is this rank's
- * number of samples.
+ * The result is this rank's part of the gradient. The sum of the parts of all ranks is the gradient
+ * of one value: each rank's `scale` times its loss, summed over all ranks. With a loss that is a
+ * mean, `scale` is this rank's number of samples.
  *
  * `onfinal` is called as in {@link gradientsOf}, but never if the model runs in stages.
  *

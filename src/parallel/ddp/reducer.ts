@@ -51,7 +51,7 @@ interface Pending {
   samples: number;
 }
 
-/** Communication of the buckets; times in milliseconds. */
+/** Communication of the buckets; `issuedAt` and `lastReadAt` are times of the clock. */
 interface Transfer {
   traces: (OpTrace | null)[];
   issuedAt: number;
@@ -253,7 +253,7 @@ export class Reducer {
     let computedAt: number;
     let transfer: Transfer;
     try {
-      // This collective is issued first, so that it runs while the GPU computes.
+      // The collective of `divisorOf` is issued first, so that it runs while the GPU computes.
       const divisor = hook || this.#isEncoded ? divisorOf(this.#group, samples, weighting) : null;
       divisor?.catch(() => {});
       transfer = hook ? await this.#runHook(hook, buckets, divisor!) : await this.#allReduceBuckets(buckets, divisor);

@@ -2,7 +2,7 @@
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Gradients } from './flatten.ts';
 
-/** Result of a reduction; times in milliseconds, see `StepTimes`. */
+/** Result of a reduction. Its times are durations in milliseconds; see `StepTimes`. */
 export interface Reduction {
   /** The loss, averaged as the gradient is. */
   loss: number;
@@ -21,7 +21,10 @@ export interface Reduction {
   exposed: number;
 }
 
-/** A reduction without the fields that need its start, which the reducer does not know. */
+/**
+ * A reduction as the reducer returns it. The reducer does not know when the pass started, so the
+ * two fields that are counted from that start are missing.
+ */
 export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
   /** Time when the first bucket was read, in milliseconds of the clock. */
   computedAt: number;

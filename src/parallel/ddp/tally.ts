@@ -1,7 +1,10 @@
 /** The tally: a few numbers that ranks sum in the same message as the gradient. */
 
 export interface TallyValues {
-  /** Sum of the loss over this rank's samples, or its mean; see `average`. */
+  /**
+   * Sum of the loss over this rank's samples; with DDP's option `average: 'ranks'`, sum of the mean
+   * losses of its passes.
+   */
   loss: number;
   samples: number;
   /** For each parameter, whether this rank used it. */
@@ -41,8 +44,8 @@ export class Tally {
   }
 
   /**
-   * Whether any rank used a parameter. Call it when the tally is summed. It is true if usage is not
-   * tracked.
+   * Whether any rank used a parameter; true if usage is not tracked. Call it after the tally is
+   * summed over the ranks.
    */
   isUsed(parameter: number): boolean {
     return !this.#tracksUsage || this.values[USES + parameter] !== 0;

@@ -41,8 +41,8 @@ export function disposeTape(tape: Tape): void {
 
 /**
  * Back-propagates through the tape. For each of `xs` it returns the sum over `outputs` of the
- * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on it. The
- * tape cannot be used again.
+ * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on that
+ * tensor. The tape cannot be used again.
  *
  * @param outputs tensors computed on the tape, each with its gradient of the same shape.
  * @param xs tensors that the tape started from, variables included.
@@ -70,7 +70,8 @@ export function differentiateTape(
       true,
     );
     value.dispose();
-    // The engine leaves a hole if no output depends on x, contrary to its type.
+    // If no output depends on a tensor of `xs`, the engine returns undefined for it, contrary to
+    // the type of `grads`.
     return (grads as (tf.Tensor | undefined)[]).map((gradient) => gradient ?? null);
   } finally {
     disposeTape(tape);
@@ -103,7 +104,7 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     if (uses.length !== 1 || !use) continue;
     const { node, input } = use;
     const { gradient, inputs } = node;
-    // The op has no gradient; the engine reports that.
+    // If the op has no gradient, the engine throws an error later.
     if (!gradient) continue;
     // The engine visits the inputs in the order of the keys, so this input must be the first key.
     node.inputs = { [input]: inputs[input]!, ...inputs };

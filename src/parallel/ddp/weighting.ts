@@ -9,7 +9,10 @@ export interface Weighting {
   totalSamples?: number;
 }
 
-/** Relative tolerance. The tally is float32, and numbers of samples may be fractions. */
+/**
+ * Relative tolerance between two totals. It is needed because the tally is float32, and numbers of
+ * samples may be fractions.
+ */
 const TOTAL_TOLERANCE = 1e-5;
 
 /**

@@ -33,8 +33,8 @@ export interface Progress {
    */
   evaluateEvery: number;
   /**
-   * Milliseconds that the steps have taken by rank 0's clock, as of the last step; 0 in runs
-   * without a time limit.
+   * Training time up to the latest step, in milliseconds of rank 0's clock; 0 in runs without a
+   * time limit.
    */
   trainedMs: number;
   /**

@@ -38,10 +38,11 @@ export interface StateTransfer<Head, Gradient, State> {
  * state, in slices from all ranks that have it. Every rank must call it.
  *
  * @param states states of all ranks, by rank.
- * @param progress this rank's progress; it becomes that of the elected state.
- * @returns the states of all ranks when they entered, and whether each was the elected state.
- * @throws (rejects) MismatchError on ranks whose state differs after the transfer, PeergradError on
- *   the others, with `context.divergent`; errors of collectives.
+ * @param progress this rank's progress; it is overwritten with the progress of the elected state.
+ * @returns the states of all ranks when they entered, and for each whether it was the elected
+ *   state.
+ * @throws (rejects) if states differ after the transfer: MismatchError on the divergent ranks,
+ *   PeergradError on the others, both with `context.divergent`; errors of collectives.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,

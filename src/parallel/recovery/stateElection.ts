@@ -52,10 +52,10 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 }
 
 /**
- * Elects the state with the most steps. If several states have as many steps, it elects the one
- * whose last step was applied in the latest generation: while a rank was away, the other ranks may
- * have repeated that step. If several states are left, it elects the state that most ranks have.
- * Fresh ranks have no vote. If all ranks are fresh, it elects rank 0's state.
+ * Elects the state with the most steps. If several states have this number of steps, it elects the
+ * one whose last step was applied in the latest generation: while a rank was away, the other ranks
+ * may have repeated that step. If several states are left, it elects the state that most ranks
+ * have. Fresh ranks have no vote. If all ranks are fresh, it elects rank 0's state.
  */
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];

@@ -1,10 +1,10 @@
 /**
  * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it is computed, and
  * continues with the parameters that it receives. Rank 0 applies each push separately. A rank waits
- * for slower ones only at a limit: it is at most `staleness` steps ahead of the slowest, and every
- * `syncEvery` steps all ranks synchronize. It sends as many bytes as the synchronous server. It
- * makes n updates per step instead of one, and each gradient comes from parameters that are some
- * updates old.
+ * for slower ranks only when it is more than `staleness` steps ahead of the slowest rank, and every
+ * `syncEvery` steps, when all ranks synchronize. With this strategy a rank sends as many bytes per
+ * step as with `parameter-server`. There are n updates per step instead of one, and each gradient
+ * is computed from parameters that are some updates old.
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
  * (NeurIPS 2013).
@@ -24,7 +24,9 @@ const PULL = 2;
 const HALT = -1;
 
 interface AsyncOptions {
-  /** Most steps that a rank may be ahead of the slowest rank. */
+  /**
+   * Largest number of steps by which a rank that begins a step may be ahead of the slowest rank.
+   */
   staleness: number;
   /** Number of steps between two synchronizations of all ranks. */
   syncEvery: number;

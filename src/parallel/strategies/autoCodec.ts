@@ -15,8 +15,8 @@ import type { StepReport } from './strategy.ts';
  */
 const FIRST = 1;
 /**
- * Largest number of timed steps. Their median tolerates one outlier. With fp32 each step may take
- * seconds.
+ * Largest number of timed steps. The median of three tolerates one outlier. More steps would take
+ * too long, because a step with fp32 may take seconds.
  */
 const TIMED = 3;
 

@@ -1,28 +1,28 @@
 /**
  * Chooses a codec from measured steps: the one with the least rounding that keeps communication a
- * small part of a step. A pure function of numbers that all ranks have, so all choose the same.
+ * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
+ * ranks compute the choice from the same numbers, so all choose the same codec.
  */
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 
-/** Medians of steps with fp32. */
+/** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
-/**
- * Share of a step that communication may take. It is not worth rounding to make the share smaller.
- */
+/** Share of a step that communication may take. A smaller share is not worth more rounding. */
 const ENOUGH = 0.2;
 /**
- * A codec with more rounding is chosen only if a step then takes less than this share of its time.
+ * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if a
+ * step then takes less than this share of the time with less rounding.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */
 const TOO_MUCH = 0.5;
 /** Number of steps between two exchanges of local SGD (its default). DiLoCo has more. */
 const LOCAL_SGD_STEPS = 8;
-/** Factor by which measured steps may be wrong, in either direction. */
+/** Factor by which the measured communication time may be too high or too low. */
 const DOUBT = 2;
 /**
  * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
@@ -40,7 +40,8 @@ const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersg
 export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
-  // If communication took less time than its hops usually take, hops are faster in this group.
+  // Latency is at most half of the measured time: if communication took less than twice the usual
+  // latency of its hops, hops are faster in this group.
   const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
   const wireMs = communicateMs - latencyMs;
   const hiddenMs = communicateMs - exposedMs;

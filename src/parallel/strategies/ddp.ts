@@ -1,5 +1,6 @@
 /**
- * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
+ * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops (K and
+ * n: see `strategy.ts`).
  *
  * It is elastic: a step that fails with its group changes only the gradients that the rank keeps,
  * and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs the
@@ -123,8 +124,8 @@ export class Ddp implements Strategy {
 
   /**
    * Restores the model's buffers after a step that was not applied. If the buffers had changed,
-   * kept gradients are dropped: they must be computed again, because that changes the buffers
-   * again.
+   * kept gradients are dropped: their samples must be computed again, because only that changes the
+   * buffers again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
@@ -190,7 +191,8 @@ export class Ddp implements Strategy {
   /**
    * Replaces this rank's state by a copy of another state. Kept gradients are dropped.
    *
-   * @throws MismatchError if it belongs to another model or optimizer; nothing is changed then.
+   * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
+   *   changed then.
    */
   load({ order, parameters, optimizer, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;
@@ -216,11 +218,11 @@ export class Ddp implements Strategy {
    * describes. Every rank must call it. Even after an interruption, each rank has one whole state
    * and the progress that belongs to it.
    *
-   * @param progress this rank's progress; it becomes that of the elected state.
+   * @param progress this rank's progress; it is overwritten with the progress of the elected state.
    * @param note data for the other ranks.
    * @returns the states of all ranks when they entered.
-   * @throws (rejects) if models differ, MismatchError on the ranks that differ from most ranks, and
-   *   PeergradError on the others, with `context.divergent`; MismatchError if states differ after
+   * @throws (rejects) if models differ: MismatchError on the ranks that differ from most ranks,
+   *   PeergradError on the others, both with `context.divergent`; the same if states differ after
    *   the recovery; errors of collectives.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {

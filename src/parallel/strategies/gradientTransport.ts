@@ -11,7 +11,9 @@ import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
 
-/** Rank of PowerSGD's matrices: the lowest rank that has the accuracy of fp32 in the paper. */
+/**
+ * Rank of PowerSGD's matrices: the lowest rank with which the paper reaches the accuracy of fp32.
+ */
 const POWER_SGD_RANK = 2;
 /**
  * Rank of PowerSGD's matrices for `auto`, which must not slow down learning. Measured with an mlp
@@ -97,7 +99,7 @@ export class GradientTransport {
       startPowerSgdIter: plainSteps,
       useErrorFeedback: this.#options.errorFeedback,
     });
-    // PowerSGD is chosen for slow links, so it should wait for as few hops as possible.
+    // `auto` chooses PowerSGD for slow links. With one bucket, a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#autoCodec !== null);
   }
 

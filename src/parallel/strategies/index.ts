@@ -16,11 +16,11 @@ export type { StepReport } from './strategy.ts';
 /** `data-parallel` is a parameter server whose ranks are in one page. */
 export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
 
-/** Steps between two exchanges. */
+/** Number of steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
 /**
- * The paper's 500 suit runs of 100 000 steps; a lesson's run has a few hundred. For measurements
- * see docs/STRATEGIES.md.
+ * Number of steps between two exchanges. The paper's 500 suit runs of 100 000 steps; a lesson's run
+ * has a few hundred steps. For measurements see docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
 /**

@@ -1,7 +1,7 @@
 /**
  * `local-sgd`: every rank trains alone, and every H steps all ranks average their parameters,
  * weighted by samples. It sends 2K(n-1)/(nH) bytes per rank and step, which are the bytes of ddp
- * divided by H. Each rank has its own optimizer state.
+ * divided by H (K and n: see `strategy.ts`). Each rank has its own optimizer state.
  *
  * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); this is torch's post-local
  * SGD without the warm-up.
@@ -12,7 +12,7 @@ import type { StrategyOptions } from './strategy.ts';
 
 export class LocalSgd extends LocalSteps {
   static async create(options: StrategyOptions & { syncEvery: number }): Promise<LocalSgd> {
-    // Rounding parameters at every exchange would undo small changes.
+    // Parameters are exchanged in fp32: rounding them at every exchange would undo small changes.
     return new LocalSgd(await Replica.create(options), { ...options, codec: 'fp32', errorFeedback: false });
   }
 

@@ -17,7 +17,7 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   readonly reportsAllRanks = false;
   readonly #optimizer: Optimizer;
   readonly #feedback: ErrorFeedback | null;
-  /** Steps since the last exchange, and this rank's samples in them. */
+  /** Number of steps since the last exchange, and number of this rank's samples in these steps. */
   #steps = 0;
   #samples = 0;
 

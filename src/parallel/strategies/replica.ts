@@ -27,7 +27,7 @@ export interface LocalGradient {
   /** Mean over this rank's samples; 0 without any. */
   loss: number;
   samples: number;
-  /** Milliseconds until gradients were read. */
+  /** Milliseconds from the start of the pass until the gradients were read. */
   compute: number;
 }
 
@@ -120,8 +120,8 @@ export class Replica {
   }
 
   /**
-   * Divides a gradient of sums by the samples, in place; returns the mean loss. Without samples
-   * both are zero.
+   * Divides the gradient in `sums` by the number of samples, in place. Returns the mean loss and
+   * the number of samples; without samples both are 0.
    */
   static average(sums: Float32Array): { loss: number; samples: number } {
     const size = sums.length - EXTRA_ELEMENTS;

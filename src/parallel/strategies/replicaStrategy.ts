@@ -6,7 +6,10 @@ import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
-  /** Milliseconds in which the rank communicated and computed nothing. */
+  /**
+   * Duration of the exchange in milliseconds. It includes computation that is part of the exchange,
+   * such as a server's update.
+   */
   communicate: number;
 }
 
@@ -28,7 +31,8 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
 
   /**
    * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
-   * 0's. Every rank must call it once per group. It overwrites what single ranks have changed.
+   * 0's model, which overwrites the models of the other ranks. Every rank must call it once per
+   * group.
    *
    * @throws (rejects) MismatchError if models differ; errors of collectives.
    */

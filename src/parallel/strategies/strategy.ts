@@ -19,7 +19,7 @@ export interface StepReport {
    * reduced. The list is empty if the strategy uses no ring.
    */
   traces: readonly (OpTrace | null)[];
-  /** Milliseconds, see `StepTimes`. */
+  /** These times are durations in milliseconds; see `StepTimes`. */
   compute: number;
   readback: number;
   communicate: number;
@@ -33,7 +33,7 @@ export interface StepReport {
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
-  /** The model, see {@link DistributedDataParallel.create}. */
+  /** The model; see {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
   /**
    * Group of one rank in which the strategy is created and warmed up; it is attached to others
@@ -58,12 +58,12 @@ export interface Strategy {
   readonly elastic: Strategy | null;
   /** Number of parameters. */
   readonly size: number;
-  /** Bytes of one exchange, in total and by bucket. */
+  /** Number of bytes of one exchange: in total, and of each bucket. */
   readonly gradientBytes: number;
   readonly bucketBytes: readonly number[];
   /** Whether a step's loss and samples are those of all ranks; otherwise they are this rank's. */
   readonly reportsAllRanks: boolean;
-  /** Whether all ranks hold the same parameters now; the same on all ranks. */
+  /** Whether all ranks have equal parameters now. The answer is the same on all ranks. */
   readonly isSynchronized: boolean;
   /**
    * One optimizer step on this rank's samples. Every rank must take the same number of steps.

@@ -72,14 +72,13 @@ class StagedPass {
   /** Moments of all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
   /**
-   * Gradients of values and variables, as far as they are summed, by tensor id. They are in the
-   * order of their last addition.
+   * For each tensor id of a value or variable, the sum of the gradients found so far. The entries
+   * are in the order of their last addition.
    */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
   /**
-   * The scaled loss. It is null on a rank without samples, and when the result has become its
-   * owner.
+   * The scaled loss. It is null on a rank without samples, and after the result has taken it over.
    */
   #loss: Scalar | null = null;
 
@@ -322,7 +321,8 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
 }
 
 /**
- * Takes the gradients of `variables` out of `all`, which has the order in which they became ready.
+ * Removes the gradients of `variables` from `all` and returns them. The entries of `all` are in the
+ * order in which the gradients became ready.
  */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
   const used = variables.map(({ id }) => all.has(id));

@@ -8,7 +8,10 @@ import { UsageError } from '../../util/errors.ts';
 import type { Model } from '../ddp/flatten.ts';
 import { SyncBatchNormalization } from './syncBatchNorm.ts';
 
-/** One application of a layer. Inputs and outputs are numbers of values in the graph. */
+/**
+ * One call of a layer. Each value of the graph has a number; inputs and outputs are lists of these
+ * numbers.
+ */
 export interface LayerCall {
   layer: tf.layers.Layer;
   inputs: number[];
@@ -56,8 +59,8 @@ export function hasSyncLayers({ layers }: Model): boolean {
 }
 
 /**
- * @throws UsageError if a SyncBatchNormalization is inside a layer other than a model (such as
- *   TimeDistributed), which cannot be divided.
+ * @throws UsageError if a SyncBatchNormalization layer is inside a layer that cannot be divided:
+ *   any layer except a model, such as TimeDistributed.
  */
 export function cutIntoStages(model: Model): StagedModel {
   const dtypes: tf.DataType[] = [];

@@ -15,9 +15,9 @@ interface BatchNormalizationLayer extends tf.layers.Layer {
   readonly axis: number;
   readonly momentum: number;
   readonly epsilon: number;
-  /** It is undefined with `scale: false`. */
+  /** Undefined if the layer has `scale: false`. */
   readonly gamma?: tf.LayerVariable;
-  /** It is undefined with `center: false`. */
+  /** Undefined if the layer has `center: false`. */
   readonly beta?: tf.LayerVariable;
   readonly movingMean: tf.LayerVariable;
   readonly movingVariance: tf.LayerVariable;
@@ -51,7 +51,7 @@ export class SyncBatchNormalization extends BatchNormalization {
     return Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== this.#axisOf(rank));
   }
 
-  /** Reshapes one value per channel, [channels], to broadcast over `x`. */
+  /** Reshapes `perChannel`, of shape [channels], so that it can be broadcast over `x`. */
   alongAxis(x: tf.Tensor, perChannel: tf.Tensor): tf.Tensor {
     const axis = this.#axisOf(x.rank);
     return perChannel.reshape(x.shape.map((size, i) => (i === axis ? size : 1)));
