@@ -103,8 +103,8 @@ export class ObjectCollectives {
   }
 
   /**
-   * Decodes the values of all ranks. This rank's own value was not encoded and is returned
-   * unchanged.
+   * Decodes the values of the other ranks. For this rank, returns `own` itself, not a decoded
+   * copy.
    */
   #decodeAll<T>(parts: readonly Uint8Array[], own: T): T[] {
     return parts.map((bytes, rank) => (rank === this.#group.rank ? own : (decodeObject(bytes) as T)));
