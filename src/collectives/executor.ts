@@ -327,9 +327,9 @@ export class Executor {
 
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
-    // If the context of an error names this rank, this rank accuses the missing ranks to the server.
-    // What only another rank claims must not cause this. So the context names the rank in the
-    // message, or the sender if the message names no rank or this rank.
+    // If the context of an error names this rank, this rank accuses the missing ranks to the
+    // server. What only another rank claims must not cause this. So the context names the rank in
+    // the message, or the sender if the message names no rank or this rank.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
     // After an inquiry, this rank has reports itself and accuses the ranks that are missing there.

@@ -87,9 +87,9 @@ export class ObjectCollectives {
   }
 
   /**
-   * Issues the two collectives of an object, sizes and bytes, and reserves the number of the second
-   * at once. If a rank fails between the two, it fails the group, because other ranks would wait
-   * for it.
+   * Issues the second collective of an object, for the bytes, once the first has received the
+   * sizes. The number of the second is reserved at once. A rank that fails between the two fails
+   * the group, because other ranks would wait for it.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();
