@@ -111,7 +111,7 @@ export class ObjectCollectives {
   }
 }
 
-/** @throws ProtocolError if another rank announces an object that is too large. */
+/** @throws ProtocolError if an object of this or another rank is too large. */
 function checkObjectSize(size: number): void {
   if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
   throw new ProtocolError(
