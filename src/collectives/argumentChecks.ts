@@ -78,8 +78,8 @@ export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: st
 }
 
 /**
- * Checks the list that a rank passes to a scatter from global rank `src`: one item per rank on
- * `src`, and `null` on other ranks. Returns the list.
+ * Checks and returns the list that a rank passes to a scatter. Global rank `src` must pass one item
+ * per rank. Every other rank must pass `null`.
  */
 export function checkScattered<T>(
   { self, ranks }: Caller,
@@ -99,8 +99,8 @@ export function checkScattered<T>(
 }
 
 /**
- * Checks that each part has the length and dtype of `tensor`, because every rank receives its part
- * into such a tensor.
+ * Checks that each part of a scatter has the length and dtype of the source's own `tensor`. Every
+ * rank receives its part into a tensor with this length and dtype.
  */
 export function checkParts(
   parts: readonly TypedArray[],

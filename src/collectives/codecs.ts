@@ -59,8 +59,8 @@ const LARGEST_HALF_EXPONENT = 14;
 /**
  * Sends half the bytes: values become IEEE binary16, with 11 bits of mantissa. All values of a
  * segment are scaled by one power of two, whose exponent is sent first, as an int16. So the
- * segment's largest value neither overflows nor loses bits at any magnitude. Values that are 2^28
- * times smaller become subnormal halves.
+ * segment's largest value neither overflows nor becomes subnormal, at any magnitude. Values that
+ * are more than 2^29 times smaller become subnormal halves.
  *
  * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values of 65520 or
  * more become infinite. The same applies to a segment whose largest value would be rounded to
@@ -145,9 +145,10 @@ export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
 const INT8_MAX = 127;
 /**
- * Number of mantissa bits that are always zero in a scale. A scale has 17 other bits and an int8
- * has 7, so their product is exact in float32. So the largest value of a block is decoded to
- * exactly 127 times the scale, and encoding this value again results in the same scale.
+ * Number of mantissa bits that are always zero in a scale. A scale then has 17 significant bits.
+ * The magnitude of an int8 has 7, so the product of both is exact in float32. Therefore the largest
+ * value of a block is decoded to exactly 127 times the scale. Encoding this decoded value again
+ * results in the same scale.
  */
 const DROPPED_SCALE_BITS = 7;
 const DROPPED_SCALE_MASK = (1 << DROPPED_SCALE_BITS) - 1;

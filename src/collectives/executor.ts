@@ -170,8 +170,8 @@ export class Executor {
     });
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
-    // An op with a reserved number is launched at once, even if many ops are in flight. Other ranks
-    // may wait for this op before they issue the others.
+    // An op with a reserved number is launched at once, even if many ops are in flight. Later calls
+    // may be in flight here already, but other ranks may need this op before they make these calls.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
     this.#diagnostics.called(seq);
@@ -327,12 +327,13 @@ export class Executor {
 
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
-    // This rank accuses its peers to the server only for errors whose context names this rank. A
-    // received error must not do that, so its context names the sender instead.
+    // If the context of an error names this rank, this rank accuses the missing ranks to the
+    // server. What only another rank claims must not cause this. So the context names the rank in
+    // the message, or the sender if the message names no rank or this rank.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
-    // After an inquiry, this rank knows the missing ranks from the reports. It does not use those
-    // in the message, because the sender could blame any rank.
+    // After an inquiry, this rank has reports itself and accuses the ranks that are missing there.
+    // It ignores the missing ranks in the message, because the sender could blame any rank.
     const reports = AbortError === TimeoutError && seq !== undefined ? this.#diagnostics.reportsOf(seq) : null;
     const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
     this.fail(new AbortError(message, { ...this.#context, ...where, op, seq }), { notify: false });

@@ -12,7 +12,7 @@ interface World {
 /**
  * Resolves once all ranks of the world have passed the same members of a new group.
  *
- * @throws (rejects) MismatchError if they differ, which ends the world.
+ * @throws (rejects) MismatchError if two ranks passed different members. The error ends the world.
  */
 export async function agreeOnMembers(
   world: World,

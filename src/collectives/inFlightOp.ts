@@ -144,10 +144,10 @@ export class InFlightOp {
     else if (header.kind === FrameKind.DATA) this.data.receive(header, frame, from);
   }
 
-  /** Informs other ranks which ranks are known to have called the op, this rank included. */
+  /** Tells other ranks which ranks, including this one, are known to have called the op. */
   announceCalls(): void {
-    // In an all-to-all this waits until all other ranks are known to send the sizes that this rank
-    // expects.
+    // In an all-to-all, this rank sends its CALL frames once the first data of every other rank has
+    // shown that the other rank sends as much as this rank expects.
     if (!this.data.isAgreed) return;
     for (const { to, step } of this.#agreement.takeCalls()) this.#announce(FrameKind.CALL, to, step);
   }
@@ -190,8 +190,8 @@ export class InFlightOp {
 
 /**
  * Whether an op combines whole tensors of several ranks one after the other. A rank may then send
- * more than its eager bytes only when its turn comes. Otherwise tensors that wait would fill the
- * memory.
+ * more than its eager bytes only when its turn comes. Otherwise tensors that wait for their turn
+ * would fill the receiver's memory.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

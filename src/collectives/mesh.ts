@@ -211,7 +211,7 @@ export class Mesh {
   }
 
   #attach(peer: number, link: Link): void {
-    // Queued frames are handled before the close, because one of them may explain it.
+    // Queued frames are handled before the close, because a frame may say why the link was closed.
     link.onframe = (frame) => {
       try {
         this.#receive(frame, peer);

@@ -39,8 +39,9 @@ export interface AllReduceOptions extends ReduceOptions {
   /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * Codec for float32 values on the ring, the same on every rank; `fp32` by default. Small tensors
-   * and large worlds do not use the ring, and then values are not encoded.
+   * Codec for float32 values on the ring, the same on every rank; `fp32` by default. In worlds of
+   * more than eight ranks, another algorithm may be faster than the ring. Then values are not
+   * encoded.
    */
   codec?: CodecName;
   /**

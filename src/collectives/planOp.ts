@@ -31,7 +31,7 @@ interface PlanOpOptions {
   target: TypedArray;
   /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
-  /** Receives the residual of sums that this rank encodes; as long as the target. */
+  /** An array of the target's length that receives the residual of values this rank encodes. */
   residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
@@ -39,7 +39,7 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /** Called when the op cannot continue after `emit`. `start` and `receive` throw errors. */
+  /** Called if `emit` rejects or the next send fails. `start` and `receive` throw their errors. */
   onfailure: (error: unknown) => void;
   /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
@@ -51,10 +51,10 @@ interface PlanOpOptions {
 /** Progress of a move. */
 interface Progress {
   readonly move: Move;
-  /** Moves that must be done with an element before this move, and moves that wait for this one. */
+  /** `before`: earlier moves that this move waits for. `after`: moves that wait for this move. */
   readonly before: Progress[];
   readonly after: Progress[];
-  /** Receives that must be done before this one's turn, and receives that wait for this one. */
+  /** `writers`: receives before this receive's turn. `followers`: receives that wait for it. */
   readonly writers: Progress[];
   readonly followers: Progress[];
   /** Number of elements that are done, counted from `move.start`. */
@@ -254,7 +254,7 @@ export class PlanOp {
     const residual = this.#residualIn(start, end);
     codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // The residuals of other ranks are relative to the sum, so this one must be, too.
+    // This residual belongs to the average. Other ranks' residuals belong to sums, so it is scaled.
     if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 

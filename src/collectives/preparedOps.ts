@@ -252,8 +252,8 @@ function inPlaceOp<T extends TypedArray>(
 }
 
 /**
- * Returns the descriptor of an op in which the root, or every rank, sends to each other rank
- * directly.
+ * Returns the common fields of descriptors of gather, scatter and all-to-all. In these ops, every
+ * part goes directly from its sender to its receiver.
  */
 function direct(op: OpCode, dtype: Dtype, root: number) {
   return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: Algorithm.DIRECT, root };

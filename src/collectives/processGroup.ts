@@ -322,8 +322,8 @@ export class ProcessGroup {
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
    * the deadline of this group.
    * @throws (rejects) UsageError if `ranks` is empty, or contains an unknown rank or the same rank
-   * twice, or if the generation already has 65 536 groups. MismatchError if ranks passed different
-   * members.
+   * twice, or if the generation already has 65 536 groups. MismatchError if two ranks passed
+   * different members.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {

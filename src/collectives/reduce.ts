@@ -12,8 +12,8 @@ import type { Dtype, TypedArray } from './dtypes.ts';
 export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
 
 /**
- * The type of both arrays in a kernel. Both arrays can have another type, but always the same one.
- * TypeScript cannot express this.
+ * Stands for the type of both arrays of a kernel. At run time they can be any number arrays, but
+ * both have the same type. TypeScript cannot express this.
  */
 type Numbers = Float32Array;
 type BigInts = BigInt64Array;
@@ -43,7 +43,7 @@ const numberKernels: Partial<Record<ReduceOp, (values: Numbers, own: Numbers, at
   },
 };
 
-/** A product of two 32-bit integers needs more bits than a double has. */
+/** Uses Math.imul, because `*` returns a double, which has too few bits for the exact product. */
 const integerProduct: Reducer = (values, own, at) => {
   for (let i = 0; i < values.length; i++) values[i] = Math.imul(values[i] as number, own[at + i] as number);
 };

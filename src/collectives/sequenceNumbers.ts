@@ -28,7 +28,7 @@ export class SequenceNumbers {
     };
   }
 
-  /** Returns the number of the op that is being issued. */
+  /** Assigns a number to the op that is being issued: its reserved number, or the next one. */
   take(): { seq: number; isReserved: boolean } {
     const isReserved = this.#current !== null;
     const seq = this.#current ?? this.#next++;

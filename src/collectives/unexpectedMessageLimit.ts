@@ -14,7 +14,7 @@ const MIB = 1024 * 1024;
 export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
 /**
  * Limits for the messages of one sender (`pointToPoint.ts`), in bytes: the data that a sender may
- * send ahead and about ten thousand headers.
+ * send ahead, and more than twenty thousand headers.
  */
 export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
 /**

@@ -1,6 +1,6 @@
 /**
  * A simulated cluster, to try the dashboard with many ranks. Its machines have different speeds and
- * its links different rates. The ring plan between them is the real one (`simulate.ts`). The
+ * its links have different rates. `simulate.ts` runs the same ring plan as real ranks. The
  * functions are pure, and the same seed always results in the same cluster.
  */
 import { ringAllReduce } from '../collectives/plans/plans.ts';

@@ -23,7 +23,7 @@ export interface Schedule {
   readonly lane: Int32Array;
   /** The receive at the other end of each send. */
   readonly partner: Int32Array;
-  /** Moves that each move waits for, and moves that wait for it. */
+  /** List i of `before`: moves that move i waits for. List i of `after`: moves that wait for it. */
   readonly before: Lists;
   readonly after: Lists;
   readonly lanes: Lanes;
@@ -49,8 +49,8 @@ export interface Lanes extends Lists {
 /**
  * Creates the schedule.
  *
- * @throws Error if the plan is wrong, because a send has no receive of the same step and length, or
- * a receive has no send.
+ * @throws Error if a send has no receive with the same step and length, or a receive has no send.
+ * Then the plan is wrong.
  */
 export function scheduleOf(planner: Planner, n: number): Schedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };

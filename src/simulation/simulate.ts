@@ -29,8 +29,9 @@ export interface Path {
    */
   readonly second: number | null;
   /**
-   * Time from the end of a frame on the first line to its receipt, and the additional time per
-   * byte. The time grows with the frame, because a frame is forwarded as a whole.
+   * Time from the moment when a frame has left the first line to its receipt: `latencyMs`, and
+   * `latencyMsPerByte` for each byte of the frame. The bytes matter, because a frame is forwarded
+   * only as a whole.
    */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
@@ -73,7 +74,7 @@ const EVENT_BITS = 2;
 /**
  * Simulates the schedule.
  *
- * @throws Error if the plan is wrong, because ranks wait for each other.
+ * @throws Error if ranks wait for each other, so that they never end. Then the plan is wrong.
  */
 export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
@@ -83,8 +84,8 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
   /**
-   * Number of elements of each move that are done. For a receive, also the number of elements that
-   * have begun to arrive, and of those that have arrived.
+   * Numbers of elements, by move. `done`: elements that the move is done with. For receives only,
+   * `coming`: elements that have begun to arrive, and `arrived`: elements that have arrived.
    */
   const done = new Int32Array(moves);
   const coming = new Int32Array(moves);

@@ -1,6 +1,6 @@
 /**
- * Builds a rank's timeline of a step from the rank's measurements. To be sent to other ranks, a
- * timeline is packed into a few dozen float64 numbers. The functions are pure.
+ * Builds a lane, which is a rank's timeline of a step, from the rank's measurements. Lanes are
+ * packed into a few dozen float64 numbers each to send them to other ranks. The functions are pure.
  */
 import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
@@ -20,14 +20,14 @@ interface MeasuredStep {
 }
 
 /**
- * Maximum number of segments of a step that are sent to other ranks. Usually this is enough for all
- * segments of four ranks and one bucket.
+ * Maximum number of segments per step that a rank sends to other ranks. In a world of four ranks
+ * with one bucket, this is usually enough for all segments.
  */
 export const SENT_SEGMENTS = 24;
 
 /**
- * Decides which kind is shown while several collectives of a rank overlap: the one that is last in
- * this list. Activities of the rank itself come last.
+ * While several collectives of a rank overlap, the kind that comes last in this list is shown. So
+ * what the rank itself does is shown rather than its waits.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
@@ -161,8 +161,8 @@ export const LANE_NUMBERS = 3 + SENT_SEGMENTS;
 /** Resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * Largest start or length of a packed segment: 22 bits, which are 42 s. Together with three bits
- * for the kind, a float64 holds both numbers exactly.
+ * Largest start or length of a packed segment in ticks: 22 bits, which are 42 s. A float64 exactly
+ * holds a start, a length and three bits for the kind.
  */
 const MOST_TICKS = 2 ** 22 - 1;
 const KINDS = 8;

@@ -20,7 +20,8 @@ const SLOW_LINK_RATIO = 2;
 /** A slow link must cost at least this share of a step. */
 const LINK_COST = 0.15;
 /**
- * Differences up to this number of milliseconds are noise, because browsers round clocks to 0.1 ms.
+ * Differences up to this number of milliseconds are treated as noise. Browsers round clocks to
+ * 0.1 ms.
  */
 const NOISE_MS = 1;
 

@@ -14,8 +14,8 @@ import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /**
- * The link refills the channel's buffer when it has drained to this number of bytes. It is far
- * enough above zero that the connection never idles.
+ * When the channel's buffer has drained to this number of bytes, the link refills the buffer. The
+ * number is far enough above zero that the connection never idles.
  */
 const CHANNEL_LOW_BYTES = 256 * 1024;
 /**

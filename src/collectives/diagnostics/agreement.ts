@@ -1,8 +1,9 @@
 /**
  * Agreement is the protocol by which a rank learns that all others have called the same op. A CALL
- * frame states that its sender, and a number of ranks behind its sender, have called the op. CALL
- * frames travel round the ring in both directions. If the op's data takes log2(n) steps over links
- * to distant ranks, CALL frames take the same steps.
+ * frame states that its sender, and a number of ranks behind its sender, have called the op.
+ * Usually CALL frames travel round the ring in both directions. For the algorithms `tree` and
+ * `doubling`, CALL frames also go to distant ranks and need only log2(n) steps. All-reduces and
+ * barriers need no CALL frames, because their result depends on data of all ranks.
  */
 import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
@@ -68,15 +69,15 @@ interface Side {
   /** Number of ranks on this side that are known to have called the op. */
   called: number;
   /**
-   * Number of ranks that CALL frames have announced to the neighbour on the other side: this rank,
-   * then ranks on this side.
+   * Number of ranks that this rank's CALL frames have announced to the neighbour on the other side.
+   * The first announced rank is this rank. The others are the nearest ranks on this side.
    */
   announced: number;
 }
 
 /**
- * Returns CALL frames for the neighbour on side `other`. They announce the ranks on `side` that
- * have called the op, as many as that neighbour needs.
+ * Returns CALL frames for the neighbour on side `other`. They announce this rank and the ranks on
+ * `side` that have called the op, but no more ranks than that neighbour needs.
  */
 function callsFor(side: Side, other: Side): { to: number; step: number }[] {
   const calls = [];

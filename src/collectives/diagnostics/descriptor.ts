@@ -76,15 +76,16 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
-  // Only for these two ops can the caller choose the algorithm.
+  // The caller can choose the algorithm of these two ops only.
   const isChosen = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
 }
 
 /**
- * Returns a digest of sizes for `tag`. Without it, lists of sizes with the same sum would look
- * equal to other ranks. Two different lists have the same digest with a probability of 1 in 65 536.
+ * Returns a digest of sizes for `tag`. Without the digest, two lists of sizes with the same sum
+ * would look equal to other ranks. Two different lists have the same digest with a probability of
+ * 1 in 65 536.
  */
 export function digestOf(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);

@@ -1,6 +1,6 @@
 /**
- * Diagnoses a collective from the flight recorders of all ranks: which rank has not called it, or
- * what it called instead. The functions are pure.
+ * Diagnoses a failed collective from the reports of all ranks: which ranks have not called the
+ * collective, and what the other ranks have called. The functions are pure.
  */
 import * as v from 'valibot';
 

@@ -2,12 +2,12 @@
  * The flood relay sends JSON messages to all ranks. A rank forwards a message the first time it
  * receives it, over all its other links, so that a frozen rank blocks no other rank.
  *
- * Messages are not signed. A rank drops messages that it recognizes as forged: messages whose
- * sender is not a member of the group, and messages of a ring neighbour that a rank outside the
- * group forwards. Other forgeries can do little harm, because there are limits for the bytes that
- * wait for a link, the ids that are remembered, and the hops of a message. Ids are random.
- * Otherwise a rank could guess an id and send it first, and the genuine message would be dropped as
- * a duplicate.
+ * Messages are not signed. A rank drops a message as forged if its sender is not a member of the
+ * group. It also does so if the sender is a ring neighbour of this rank, and a rank outside the
+ * group has forwarded the message. Other forgeries can do little harm, because there are limits for
+ * the bytes that wait for a link, the ids that are remembered, and the hops of a message.
+ * Ids are random. Otherwise a rank could guess the id of a message and use this id first. Then the
+ * genuine message would be dropped as a duplicate.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
@@ -22,7 +22,10 @@ const FloodMessage = v.strictObject({
 });
 type FloodMessage = v.InferOutput<typeof FloodMessage>;
 
-/** Ids remembered for each link, so that one link's messages do not evict those of others. */
+/**
+ * Maximum number of remembered ids per link. The ids are counted for each link, so that many
+ * messages over one link do not evict the ids of messages over other links.
+ */
 const MAX_REMEMBERED = 4096;
 /**
  * Maximum number of bytes from one rank that wait for one link, in addition to the link's own
@@ -76,8 +79,8 @@ export class FloodRelay {
   receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
     const message = v.parse(FloodMessage, decodeJsonFrame(frame));
     if (!this.#isGenuine(message, from) || this.#isDuplicate(message, from)) return null;
-    // A shortest path has at most worldSize - 1 hops. A message with more hops is not forwarded,
-    // even if ranks no longer remember its id.
+    // A message needs at most worldSize - 1 hops to reach every rank, so it is not forwarded after
+    // that. This stops a message even if ranks no longer remember its id.
     const hops = step + 1;
     if (hops < this.#env.worldSize - 1) this.#forward(message, hops, from);
     return message;
@@ -88,8 +91,8 @@ export class FloodRelay {
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
     // Members may forward messages of a neighbour, because a slow or dead link must not silence the
-    // neighbour. A member that forges such a message can do no more harm than with its own
-    // messages: it can also end the group in its own name.
+    // neighbour. A member could forge such a message to end the group. But a member can end the
+    // group in its own name, too, so the forgery does no additional harm.
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 

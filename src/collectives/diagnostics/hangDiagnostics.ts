@@ -47,8 +47,9 @@ export class HangDiagnostics {
   readonly #reports = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
   /**
-   * Questions that were asked while a question for a deadline was open. They wait, because the
-   * group fails with the first question that concludes.
+   * Questions that came while a question for a deadline was open. If the open question concludes,
+   * the group fails and these questions are dropped. If its collective ends in time, one of these
+   * questions is asked next.
    */
   #waiting: Question[] = [];
 
@@ -160,9 +161,10 @@ export class HangDiagnostics {
 }
 
 /**
- * Returns the question to ask first. A mismatch comes before a deadline, because it always ends the
- * group. Of two deadlines, the one of the later collective comes first, because ranks call that
- * collective after the other one.
+ * Returns the question to ask first. A mismatch comes before a deadline, because a mismatch always
+ * ends the group. If both questions are of one kind, the later collective comes first: a rank that
+ * has not called the earlier collective has not called the later one either, so the reports on the
+ * later collective show all missing ranks.
  */
 function moreUrgent(first: Question | null, second: Question): Question {
   if (first === null || (first.isForDeadline && !second.isForDeadline)) return second;

@@ -13,9 +13,9 @@ export interface MonitoredBarrierOptions {
 }
 
 /**
- * Time after the deadline that other ranks wait for rank 0's report on missing ranks; at most half
- * of the barrier's deadline. If a rank arrives before rank 0, its wait starts again when rank 0
- * arrives.
+ * Time that ranks other than rank 0 wait after their deadline, so that rank 0's error, which names
+ * the missing ranks, can reach them. It is at most half of the barrier's deadline. A rank that
+ * arrives before rank 0 starts its whole wait again when rank 0 arrives.
  */
 const GRACE_MS = 1000;
 /**
@@ -51,7 +51,8 @@ export class MonitoredBarrier {
   /**
    * Resolves once all ranks have arrived.
    *
-   * @throws (rejects) TimeoutError on every rank, which ends the group.
+   * @throws (rejects) TimeoutError on every rank if a rank does not arrive by the deadline. The
+   * error ends the group. UsageError if this rank already waits in `MAX_UNDER_WAY` barriers.
    */
   async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
     const { rank, ranks, clock, send, fail, failure, context } = this.#env;

@@ -7,8 +7,8 @@ import { parse, stringify } from 'devalue';
 import { ProtocolError, UsageError, messageOf } from '../../util/errors.ts';
 
 /**
- * @throws UsageError that names the part which is not data, such as a function or an object of a
- *   class.
+ * @throws UsageError if a part of the value is not data, such as a function or an object of a
+ *   class. The error names this part.
  */
 export function encodeObject(value: unknown): Uint8Array {
   try {

@@ -87,9 +87,9 @@ export class ObjectCollectives {
   }
 
   /**
-   * Issues the two collectives of an object, sizes and bytes, and reserves the number of the second
-   * at once. If a rank fails between the two, it fails the group, because other ranks would wait
-   * for it.
+   * Issues the second collective of an object, for the bytes, once the first has received the
+   * sizes. The number of the second is reserved at once. A rank that fails between the two fails
+   * the group, because other ranks would wait for it.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();
@@ -103,15 +103,15 @@ export class ObjectCollectives {
   }
 
   /**
-   * Decodes the values of all ranks. This rank's own value was not encoded and is returned
-   * unchanged.
+   * Decodes the values of the other ranks. For this rank, returns `own` itself, not a decoded
+   * copy.
    */
   #decodeAll<T>(parts: readonly Uint8Array[], own: T): T[] {
     return parts.map((bytes, rank) => (rank === this.#group.rank ? own : (decodeObject(bytes) as T)));
   }
 }
 
-/** @throws ProtocolError if another rank announces an object that is too large. */
+/** @throws ProtocolError if an object of this or another rank is too large. */
 function checkObjectSize(size: number): void {
   if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
   throw new ProtocolError(

@@ -24,8 +24,8 @@ export interface Costs {
   /** Time per byte to combine received values with the rank's own values. */
   readonly combineMsPerByte: number;
   /**
-   * If all ranks are on one machine, the time that its cores need for each frame, and for each
-   * byte, that any rank sends. Otherwise 0.
+   * If all ranks are on one machine: the time that the machine's cores need per frame sent, and the
+   * additional time per byte sent, whichever rank sends. Otherwise both are 0.
    */
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;

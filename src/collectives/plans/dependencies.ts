@@ -19,8 +19,8 @@ const NONE: Needs = { before: [], writers: [] };
 
 /**
  * Returns the dependencies of each move of `plan`. A move depends on an earlier move if both touch
- * the same elements and at least one of them writes. The running time grows with the number of
- * moves and parts, not with the number of pairs of moves.
+ * the same elements and at least one of them writes. The function does not compare all pairs of
+ * moves, so that it is fast for long plans.
  *
  * @param inPlace whether sends and receives use the same array.
  */

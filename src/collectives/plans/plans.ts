@@ -19,7 +19,7 @@ export interface Move {
   readonly end: number;
   /**
    * What a receiver does with the data: overwrite its own values, combine with them, or combine as
-   * the last rank of the sum. In the ring, a send has the same value as its receive.
+   * the last rank of the sum. In the ring, a send has the value of the receive at its other end.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
@@ -300,7 +300,7 @@ export function chainBroadcast(rank: number, n: number, root: number, count: num
 }
 
 /**
- * Reduction along the ring to `root`, starting at its right neighbour: every rank but the root
+ * Reduction along the ring to `root`. The root's right neighbour starts. Every rank but the root
  * sends the tensor once.
  */
 export function chainReduce(rank: number, n: number, root: number, count: number): Plan {
@@ -313,8 +313,8 @@ export function chainReduce(rank: number, n: number, root: number, count: number
 }
 
 /**
- * Returns a rank's parent and children in a binomial tree. Ranks are numbered from `root`. Without
- * its lowest set bit, a rank's number is that of its parent.
+ * Returns a rank's parent and children in a binomial tree, where ranks are numbered from `root`. To
+ * get the number of a rank's parent, clear the lowest set bit of the rank's number.
  */
 function treeLinks(rank: number, n: number, root: number): { parent: number | null; children: number[] } {
   const place = modulo(rank - root, n);
