@@ -105,7 +105,7 @@ function show(plot: uPlot, stretch: Range | null): void {
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // Emits no event, because all charts have this place already.
+  // `false`: uPlot does not call `onhover`, because this place does not come from the pointer.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 
@@ -153,7 +153,8 @@ function optionsFor(
       },
       {
         ...axis,
-        // This size fits `100 %`. It is equal in all charts, so that their x axes align.
+        // The labels have room for `100 %`. The room is equal in all charts, so that their x axes
+        // align.
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,

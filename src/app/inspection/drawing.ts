@@ -27,8 +27,8 @@ const RADIUS = 1.2;
  */
 const LEAST_EXTENT = 0.1;
 /**
- * The largest number of points in a drawing. They are minutes of drawing, and are painted in a
- * millisecond.
+ * The largest number of points in a drawing. This is enough for minutes of drawing, and so many
+ * points are painted in about a millisecond.
  */
 export const MAX_POINTS = 4096;
 

@@ -13,7 +13,8 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // For another column, another loss and other metrics may be right.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
-  // A name that is not a column can still be selected, and its error is shown.
+  // The name in the job may not be a column of the table. The select still offers and shows it,
+  // next to the error.
   const target = job.target ?? columns.at(-1) ?? '';
   return (
     <>

@@ -72,7 +72,10 @@ interface Picture {
   sayMs: (ms: number) => string;
 }
 
-/** Narrower segments are not drawn, pixels. Thousands of them would look grey. */
+/**
+ * The least width of a segment that is drawn, pixels. Thousands of narrower segments would only
+ * look grey.
+ */
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
@@ -169,8 +172,8 @@ function drawAxis(
     starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
-  // Times start at the first step that begins in the window. If no step begins there, they start at
-  // the step that fills the window.
+  // The zero of the axis is the start of the first step that begins in the window. If no step
+  // begins there, it is the start of the step that fills the window.
   const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
   const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;

@@ -82,8 +82,8 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // A chunk holds either the numbers of a single rank, or a partial sum that starts at the rank
-    // after its owner.
+    // A copy of a chunk holds either the numbers of a single rank, or a partial sum. The partial
+    // sum of chunk `i` starts with the numbers of rank `i + 1`.
     for (let i = 1; i <= n; i++) {
       meet({ first: i - 1, count: 1 }, chunk);
       meet({ first: (chunk + 1) % n, count: i }, chunk);

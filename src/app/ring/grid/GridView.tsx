@@ -89,14 +89,14 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
-/** The canvas with its overlay. `cursor` is the cell that the keys are on. */
+/** The canvas with its overlay. The user picks a cell with the pointer or the arrow keys. */
 function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
   usePainted(canvas, player, { n, width, height });
-  /** Cell that the keys are on. */
+  /** The cell selected with the arrow keys or the pointer. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
   const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
   const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
@@ -140,13 +140,13 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={(event) => {
-        // A finger that is lifted leaves too, but the tapped cell stays picked.
+        // Lifting a finger also causes this event, but then the tapped cell stays picked.
         if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
       {lit !== null && <Lights n={n} lit={lit} />}
-      {/* There may be 4096 cells. A screen reader needs only the cell that the keys are on. */}
+      {/* There may be 4096 cells. A screen reader needs only the selected cell. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
           <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
