@@ -116,7 +116,10 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
   }
 }
 
-/** Fills a segment by its kind: solid, half or only outlined. Waiting is hatched. */
+/**
+ * Fills a segment by its kind: at its full height or a part of it, in the colour of the rank or in
+ * ink. Waiting is hatched.
+ */
 function fill(
   context: CanvasRenderingContext2D,
   kind: SegmentKind,

@@ -1,6 +1,6 @@
 /**
- * Handles the pointer and the keys on the ring. An edge under the pointer or the keys picks the
- * chunk that travels on it.
+ * Handles the pointer and the keys on the ring. They select an edge, and the chunk that travels on
+ * this edge is picked.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';

@@ -25,7 +25,7 @@ interface ElementValues {
   sums: number[];
 }
 
-/** Returns the terms and sums of a copy of `chunk` with `parts`. */
+/** Returns the terms and sums of a copy of `chunk` whose sum includes the ranks `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);

@@ -27,8 +27,8 @@ const OWN = 'own';
 /** Prefix of custom layers, which are deflated. */
 const PACKED = 'layers:';
 /**
- * The largest number of characters. Mail programs and chats cut addresses of more than two thousand
- * characters.
+ * The largest number of characters of packed layers in a link. Mail programs and chats cut
+ * addresses of more than two thousand characters.
  */
 const MAX_PACKED_LENGTH = 1500;
 

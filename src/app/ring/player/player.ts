@@ -81,9 +81,10 @@ export interface PlayerOptions {
 }
 
 /**
- * @param newest the newest trace. A playing player begins it at the end of the current round. If it
- * is a newer version of the current round (same step, bucket and world size), it replaces that
- * round at once. If it has another world size, it begins at once.
+ * @param newest the newest trace. A playing player begins it at the end of the current round. A
+ * player that is paused and that nobody has used shows its start. If it is a newer version of the
+ * current round (same step, bucket and world size), or has another world size, it replaces the
+ * current round at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
