@@ -24,8 +24,9 @@ interface Props {
 }
 
 /**
- * Shows both curves with a common axis, range and crosshair. For a learning-rate range test, it
- * shows the loss by learning rate instead.
+ * Shows the curve of the loss and the curve of a metric on held-out samples, with a common x axis,
+ * range and crosshair. For a learning-rate range test, it shows the loss over the learning rate
+ * instead.
  */
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;

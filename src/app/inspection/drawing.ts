@@ -6,7 +6,7 @@
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
-/** The path of the pen as x, y, x, y and so on, in sides of the pad. y points down. */
+/** The path of the pen as x, y, x, y and so on. The pad has the side 1, and y points down. */
 export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 

@@ -76,8 +76,9 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 /**
- * Returns the sources of data for the job. Only the language model has built-in data. MNIST is the
- * same for everybody. Workers of one tab have no other tab to get files from.
+ * Returns the sources of data that the job can use. Only the language model has built-in data.
+ * MNIST is the same for everybody, so tabs do not have their own data. Workers of one tab have no
+ * other tab to get files from.
  */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const sources: Record<DataSourceName, string> = messages.value.job.sources;

@@ -21,8 +21,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /**
-   * The number of job files and checkpoints opened so far. The form is created again for each file,
-   * which discards values that are only half typed.
+   * The number of job files opened so far. The form is created again for each file, which discards
+   * values that are only half typed.
    */
   const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);

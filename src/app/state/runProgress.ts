@@ -33,7 +33,7 @@ export interface RunProgress {
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * When the engine's clock of the run was at 0, as a time of the run on the page, milliseconds. It
+   * The time of the run on the page, in milliseconds, when the engine's clock of the run was 0. It
    * is 0 at first. It grows when the GPU is lost, because the engine's clock then starts again.
    */
   since: number;

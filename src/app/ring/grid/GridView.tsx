@@ -184,7 +184,8 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
 }
 
 /**
- * Paints the canvas on every change. Between two ring steps, only one cell of each rank changes.
+ * Paints the canvas on every change. During a ring step, only the cell of each rank that receives a
+ * chunk changes.
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
@@ -208,7 +209,7 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // Before the first trace of this world, the frame belongs to another world.
+      // Until the first trace of this world size arrives, the frame is from another world size.
       const frame = now === null || now.cells.length !== n ? null : now;
       const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];
