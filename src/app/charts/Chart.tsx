@@ -203,7 +203,10 @@ function optionsFor(
   };
 }
 
-/** Draws a faint line at each mark, with its label if there is room. */
+/**
+ * Draws a faint line at each mark, with its label if there is room. A mark without a label is a
+ * notch.
+ */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;
@@ -253,7 +256,7 @@ const WHOLE = [1, 2, 5]
   .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
   .sort((a, b) => a - b);
 
-/** Returns a range from zero to slightly above the highest value, outliers included. */
+/** Returns a range that includes zero and all values, with a small margin at the top. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
   if (min === null || max === null) return [0, 1];
   return [Math.min(0, min), max > 0 ? max * 1.05 : 1];
