@@ -133,7 +133,9 @@ function isOfFiles(job: unknown): boolean {
   return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
-/** Returns a boolean. Any other text is returned as it is, and is not valid. */
+/**
+ * Returns the boolean for `true` or `false`. Any other text is returned as it is, and is not valid.
+ */
 function switchOf(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }
