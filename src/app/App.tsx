@@ -26,8 +26,8 @@ export function App() {
     return () => removeEventListener('keydown', onkey);
   }, []);
   const job = view.value.lobby?.job.job ?? null;
-  // A tab in a room needs the code of the run's page soon, and the server may be away by then. So
-  // it is loaded now.
+  // A tab in a room will soon need the code of the run's page. That code is loaded now, because the
+  // server may be unreachable later.
   useEffect(() => {
     if (job === 'lesson') RoomLesson.fetch();
     else if (job !== null) Run.fetch();

@@ -31,7 +31,7 @@ import './styles/lesson.css';
 import './styles/lessonBars.css';
 
 export async function start(): Promise<void> {
-  // So the first frame is already in the chosen language.
+  // The page waits for its texts here, so that the first frame is already in the chosen language.
   await startLanguage(route.peek().query.get('lang'));
   effect(() => {
     const { query } = route.value;

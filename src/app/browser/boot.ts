@@ -1,6 +1,6 @@
 /**
- * The entry point: loads the page. If a part of the page fails to load, it shows an error instead
- * of a blank page. The error texts are in this file, because `locales/` may be the missing part.
+ * The entry point: loads the page, or shows an error if a part of the page fails to load. The error
+ * texts are in this file, because `locales/` may be the part that fails.
  */
 const MISSING = {
   en: ['A part of this page did not load. Check the connection, then ', 'reload it', '.'],

@@ -1,6 +1,6 @@
 /**
- * Host keys of rooms that this browser opened. With the key, a tab that was closed and opened again
- * becomes a host of its room again.
+ * Stores the host keys of rooms that this browser opened. If the tab of a host was closed, a new
+ * tab uses the key to become a host of the room again.
  */
 import * as v from 'valibot';
 import { remembered } from './remembered.ts';

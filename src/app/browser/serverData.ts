@@ -8,8 +8,8 @@ const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
 /**
- * Sends one request. A server without data lists no files. A server of another kind may answer 404
- * or send its start page.
+ * Requests the list of data files and sets `serverHasData`. A server without data sends an empty
+ * list. A server of another kind may answer 404 or send its start page, which also means no data.
  */
 export async function askForServerData(): Promise<void> {
   try {

@@ -1,4 +1,7 @@
-/** The theme, the size of letters, and the width of the page in letters. */
+/**
+ * The settings of the appearance (theme, size of letters), and the width of the page relative to
+ * the letters.
+ */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
 import { remembered } from './remembered.ts';
@@ -27,8 +30,8 @@ const NARROW = 720;
 const MIDDLE = 1200;
 
 /**
- * The width of the page as a class. Scripts read this signal, and style sheets read the same value
- * as an attribute. Large letters make a page narrower.
+ * The width of the page, in three classes. Scripts read this signal, and style sheets read the same
+ * value as an attribute. A page with large letters is treated as narrower.
  */
 export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
   const width = windowWidth.value / zoom.value;
@@ -48,8 +51,8 @@ export function toggleProjector(): void {
 }
 
 /**
- * Applies the theme and the size of letters in a link. A setting that the link does not have is
- * unchanged.
+ * Applies the theme and the size of letters that a link sets. A setting that is missing in the link
+ * does not change.
  */
 export function lookAs(query: URLSearchParams): void {
   const asked = query.get('theme');

@@ -105,7 +105,7 @@ function show(plot: uPlot, stretch: Range | null): void {
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // Emits no event, because all charts have this place already.
+  // `false`: uPlot does not call `onhover`, because this place does not come from the pointer.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 
@@ -153,7 +153,8 @@ function optionsFor(
       },
       {
         ...axis,
-        // This size fits `100 %`. It is equal in all charts, so that their x axes align.
+        // The labels have room for `100 %`. The room is equal in all charts, so that their x axes
+        // align.
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,
@@ -202,7 +203,10 @@ function optionsFor(
   };
 }
 
-/** Draws a faint line at each mark, with its label if there is room. */
+/**
+ * Draws a faint line at each mark, with its label if there is room. A mark without a label is a
+ * notch.
+ */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;
@@ -252,7 +256,7 @@ const WHOLE = [1, 2, 5]
   .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
   .sort((a, b) => a - b);
 
-/** Returns a range from zero to slightly above the highest value, outliers included. */
+/** Returns a range that includes zero and all values, with a small margin at the top. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
   if (min === null || max === null) return [0, 1];
   return [Math.min(0, min), max > 0 ? max * 1.05 : 1];

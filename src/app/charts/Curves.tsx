@@ -24,8 +24,9 @@ interface Props {
 }
 
 /**
- * Shows both curves with a common axis, range and crosshair. For a learning-rate range test, it
- * shows the loss by learning rate instead.
+ * Shows the curve of the loss and the curve of a metric on held-out samples, with a common x axis,
+ * range and crosshair. For a learning-rate range test, it shows the loss over the learning rate
+ * instead.
  */
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;
@@ -89,7 +90,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
-    // Before the first step, axes need a range too.
+    // Before the first step there are no points, but the axes still need a range.
     if (points.length === 0) return { x: [0, 1], raw: [null, null], line: [null, null] };
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
@@ -190,7 +191,8 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         </span>
       </figcaption>
       <Chart
-        // A chart cannot change its range, so each metric has a chart of its own.
+        // The y range of a chart cannot change after its creation. So each metric has its own key,
+        // and a new chart is created for it.
         key={name}
         {...chartProps(axis, shown, pointed, losses.points)}
         data={data}

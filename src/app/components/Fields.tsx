@@ -1,6 +1,6 @@
 /**
- * Inputs with labels. They report a value when it is settled (event `change`). Numbers are also
- * checked while they are typed.
+ * Inputs with labels. An input reports its value when the user has finished a change (event
+ * `change`). Numbers are also checked while they are typed.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -55,8 +55,8 @@ export function NumberField<Value extends number | null>({
   value: Value;
   empty?: string;
   /**
-   * Returns the error of the number, or `null`. Stores the number only if it is settled, not while
-   * it is typed.
+   * Returns the error of the number, or `null` if the number is valid. The number is stored only if
+   * `isSettled` is true, not while it is typed.
    */
   onpick: (value: Value, isSettled: boolean) => string | null;
 }) {

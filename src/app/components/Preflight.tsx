@@ -23,7 +23,7 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
     return () => {
       gone = true;
     };
-    // The effect runs again for another language, as the results are texts.
+    // The results are texts, so the checks run again when the language (`checks`) changes.
   }, [gpu, reach, checks]);
   useEffect(() => {
     blocked.value = reach.value.kind === 'bad';

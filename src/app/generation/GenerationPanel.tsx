@@ -22,9 +22,9 @@ const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
 /**
- * Its state belongs to one run, because another run has another model.
+ * The state of this panel belongs to one run, because another run has another model.
  *
- * @param asks whether this tab has a model that it can ask.
+ * @param asks whether this tab has a model that can continue a prompt.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   // This state is outside of the panel, because the panel is created again when a phone is turned.

@@ -3,7 +3,7 @@ import { formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Subtitle } from './Subtitle.tsx';
 
-/** @param probabilities the probability of each digit; `null` if there is no question. */
+/** @param probabilities the probability of each digit; `null` if there is nothing to classify. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
   const labels = messages.value.inspection;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));

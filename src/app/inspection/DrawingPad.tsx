@@ -20,13 +20,13 @@ interface Props {
 }
 
 /**
- * The width of the pen, in sides of the pad. If keys move the pen, the mark at its position has
- * this width too.
+ * The width of the pen, as a share of the side of the pad. If keys move the pen, the mark at its
+ * position has this width too.
  */
 const PEN = 1 / 14;
 /**
- * The way of the pen at one press of an arrow key, in sides of the pad. It is small enough to draw
- * a 3, and fast enough if the key is held down.
+ * How far one press of an arrow key moves the pen, as a share of the side of the pad. The distance
+ * is small enough to draw a 3, and large enough to be fast if the key is held down.
  */
 const KEY_STEP = 1 / 24;
 

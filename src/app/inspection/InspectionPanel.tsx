@@ -20,7 +20,7 @@ import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
-/** Its state belongs to one run, because another run has another model. */
+/** The state of this panel belongs to one run, because another run has another model. */
 export function InspectionPanel({ run }: { run: Run }) {
   // This state is outside of the panel, because the panel is created again when a phone is turned.
   const drawing = useSignal<Drawing>([]);

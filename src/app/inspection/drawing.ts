@@ -6,7 +6,7 @@
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
-/** The path of the pen as x, y, x, y and so on, in sides of the pad. y points down. */
+/** The path of the pen as x, y, x, y and so on. The pad has the side 1, and y points down. */
 export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 
@@ -27,8 +27,8 @@ const RADIUS = 1.2;
  */
 const LEAST_EXTENT = 0.1;
 /**
- * The largest number of points in a drawing. They are minutes of drawing, and are painted in a
- * millisecond.
+ * The largest number of points in a drawing. This is enough for minutes of drawing, and so many
+ * points are painted in about a millisecond.
  */
 export const MAX_POINTS = 4096;
 

@@ -13,7 +13,8 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // For another column, another loss and other metrics may be right.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
-  // A name that is not a column can still be selected, and its error is shown.
+  // The name in the job may not be a column of the table. The select still offers and shows it,
+  // next to the error.
   const target = job.target ?? columns.at(-1) ?? '';
   return (
     <>
@@ -75,8 +76,9 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 /**
- * Returns the sources of data for the job. Only the language model has built-in data. MNIST is the
- * same for everybody. Workers of one tab have no other tab to get files from.
+ * Returns the sources of data that the job can use. Only the language model has built-in data.
+ * MNIST is the same for everybody, so tabs do not have their own data. Workers of one tab have no
+ * other tab to get files from.
  */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const sources: Record<DataSourceName, string> = messages.value.job.sources;

@@ -18,7 +18,8 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // A file that is longer is rejected, so the rest of it need not be read.
+      // A file that is longer than the limit is rejected, so only one character more than the limit
+      // is read.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

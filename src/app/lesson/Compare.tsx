@@ -1,6 +1,6 @@
 /**
- * Compares the bytes on the busiest link of both methods, by their formulas and for any number of
- * tabs. It also shows the bytes that were measured.
+ * Compares the bytes on the busiest link of the ring with those of the parameter server, for any
+ * number of tabs. These bytes follow from formulas; the measured bytes are shown too.
  */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
@@ -10,8 +10,8 @@ import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 /**
- * Returns the bytes on the busiest link in a round of `n` ranks with `k` float32 each. They are
- * 2K(N-1)/N numbers on the ring, and 2K(N-1) numbers with a parameter server.
+ * Returns the bytes on the busiest link in a round of `n` ranks, if each rank has `k` float32
+ * numbers. The link carries 2k(n-1)/n numbers on the ring, and 2k(n-1) with a parameter server.
  */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;

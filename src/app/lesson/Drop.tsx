@@ -1,6 +1,6 @@
 /**
- * Explains how to remove a rank. In a lesson alone, a click removes it. In a room, somebody removes
- * or closes a tab.
+ * Explains how to remove a rank. In a lesson for one person, a click removes the rank. In a room,
+ * the host removes a tab, or somebody closes it.
  */
 import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';

@@ -32,7 +32,8 @@ interface Props {
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
   const { round } = controls.state;
-  // A key may be pressed before an effect has run, so keys read the latest properties here.
+  // A key may be pressed before an effect has run. So the key handler reads the latest properties
+  // from here.
   const shown = useRef({ page, onpage });
   shown.current = { page, onpage };
   useEffect(() => {

@@ -153,8 +153,8 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
 }
 
 /**
- * Returns the columns of the table. On the ring, each column is a chunk. With a parameter server,
- * all numbers travel together.
+ * Returns the columns of the table. On the ring, each column is a chunk. With a parameter server
+ * there are no chunks, so each column is one number.
  */
 function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
   const { grid } = messages.value.lesson;

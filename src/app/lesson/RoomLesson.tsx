@@ -25,8 +25,8 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const isOn = isUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
-    // If the class turns the page, readers who were ahead return to the page of the class. The
-    // leader does not follow `led`, which is its own page, received late.
+    // When the leader turns the page, all readers move to that page, even those who were ahead. The
+    // leader ignores `led`: it is the leader's own page, and arrives late.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

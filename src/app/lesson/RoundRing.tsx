@@ -1,6 +1,4 @@
-/**
- * Shows the ring of a round. Chunks move from the step that was shown before to the latest step.
- */
+/** Shows the ring of a round. When a step is taken, the ring animates its chunks. */
 import { useEffect, useMemo } from 'preact/hooks';
 import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';

@@ -1,11 +1,8 @@
-/**
- * The pages of the lesson. Each page highlights the part of the screen that it explains, and shows
- * other parts.
- */
+/** The pages of the lesson. Each page highlights the part of the screen that its text explains. */
 
 /**
- * The pages in order. Their texts are in `locales/`. `lights` is the highlighted part. `shows` are
- * the parts that only some pages show.
+ * The pages in order. Their texts are in `locales/`. `lights` is the highlighted part. `shows`
+ * lists the visible parts, except those that every page shows (`ALWAYS`).
  */
 export const LESSON_PAGES = [
   { name: 'numbers', lights: 'own', shows: [] },

@@ -7,7 +7,7 @@ import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } fro
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
-/** Limits and default of the number of ranks in a lesson alone. */
+/** Limits and default of the number of ranks in a lesson for one person. */
 export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
 
 /** Duration of a simulated message, milliseconds. The ring animates a message for as long. */
@@ -50,7 +50,8 @@ export function createSolo(n: number, seed: number): SoloLesson {
           state.value = next;
           if (isLast) timers.value = [];
         },
-        // The first hop is shown when it has happened.
+        // Each state is set `HOP_MS` before its step ends, because the ring then animates the step
+        // for `HOP_MS`. So the first step is shown at once, unless its link is slow.
         elapsed(next.round) - first,
       );
     });

@@ -82,7 +82,10 @@ function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
   return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
-/** The target is never among the left-out columns, because a missing target is an error. */
+/**
+ * Lists the columns that are not used because they are text or empty. The target is not listed,
+ * because it is not an input of the model.
+ */
 function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
   const { files: labels } = messages.value.lobby;
   const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);

@@ -42,7 +42,10 @@ function FromHost({ files }: { files: readonly ManifestFile[] }) {
   );
 }
 
-/** Shows the state of the files that the user of this tab chose now, or before a reload. */
+/**
+ * Shows the progress of reading the files that this tab shares. After a reload, the tab no longer
+ * has these files, and a notice says so.
+ */
 function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
   const { sharedFiles: labels } = messages.value.lobby;
   if (reading === null) return files.length === 0 ? null : <p class="wait small">{labels.lacking}</p>;

@@ -1,7 +1,7 @@
-/** Formats numbers for display: with few digits, a unit and figures of equal width. */
+/** Formats numbers for display, with few digits and a unit. */
 import type { MetricName } from '../../spec/measures.ts';
 
-/** A count: `812`, `3.1 k`, `2.4 M`. */
+/** A count: `812`, `3100`, `31.2 k`, `2.4 M`. */
 export function formatCount(value: number): string {
   if (!Number.isFinite(value)) return '–';
   if (value < 10_000) return value < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value));
@@ -61,13 +61,14 @@ export function formatLoss(loss: number): string {
   return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);
 }
 
-/** An amount in its own unit, with four figures: `1234000`, `12.34`, `0.001234`. */
+/** An amount in its own unit, with four significant figures: `1234000`, `12.34`, `0.001234`. */
 export function formatAmount(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
 }
 
 /**
- * Formats the value of a metric: as a share, as an amount, or as a number with three decimals.
+ * Formats the value of a metric. Accuracies are shown in per cent, errors in the unit of the
+ * target, and R2 with three decimals.
  */
 export function formatMetric(name: MetricName, value: number): string {
   switch (name) {
@@ -84,7 +85,7 @@ export function formatMetric(name: MetricName, value: number): string {
   }
 }
 
-/** A learning rate, with two figures: `0.3`, `0.0032`, `4.5e-5`. */
+/** A learning rate, with two significant figures: `0.3`, `0.0032`, `4.5e-5`. */
 export function formatRate(rate: number): string {
   const short = Number(rate.toPrecision(2));
   return short < 0.001 ? short.toExponential() : String(short);
@@ -110,7 +111,7 @@ export function shortHash(hash: string): string {
   return hash.slice(0, 7);
 }
 
-/** A number with at most three figures and without trailing zeros. */
+/** Returns a positive number with few figures: `213`, `21.3`, `21`, `2.1`, `2.0`. */
 function trim(value: number): string {
   if (value >= 100) return String(Math.round(value));
   if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');

@@ -1,6 +1,6 @@
 /**
- * State of the export of the model as a file. There is one export at a time. The error of the
- * latest export stays until the next one.
+ * State of the export of the model to a file. There is one export at a time. If an export fails,
+ * its error stays until the next export.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';

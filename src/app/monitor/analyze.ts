@@ -50,12 +50,13 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const key = `${group}/${seq}`;
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
-        // A collective is only missing if it is not too old or too new for this recording. The
-        // recorder has overwritten collectives before `oldest`. If another rank has completed a
-        // collective that is newer than all of this recording, the recording was made earlier.
+        // A rank that lacks a collective is reported as missing from it only if its recording
+        // covers the time of the collective. The recorder has already overwritten collectives
+        // before `oldest`. If any rank has completed a collective after `newest`, this recording
+        // may have been made too early.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // A rank need not be a member of a group, but every rank is a member of the world (group
-        // 0).
+        // If a rank has no record of a group, it may not be a member of the group. But every rank
+        // is a member of the world (group 0).
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }
@@ -101,8 +102,8 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
     if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
-    // If one rank has completed a collective, all ranks have entered it. A rank whose recording
-    // lacks the collective has entered it after the recording was made.
+    // If one rank has completed a collective, all ranks have called it. If a recording lacks this
+    // call, the rank made the call after its recording had been made.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
     if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
     else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
@@ -117,8 +118,8 @@ export function unrecorded(recordings: readonly FlightRecording[]): number[] {
 }
 
 /**
- * Returns whether a recording can be shown together with `others`: all are of the same generation,
- * and each is of another rank.
+ * Returns whether a recording can be shown together with `others`. All must be from the same
+ * generation, and the rank must differ from theirs.
  */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(

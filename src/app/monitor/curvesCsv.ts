@@ -4,9 +4,10 @@ import type { Point, Series } from '../state/series.ts';
 import type { Run, WorldChange } from '../state/run.ts';
 
 /**
- * Returns a table with a line for each step, evaluation and change, and a column for each metric.
- * In a long run, a line is a point of the curve instead of a step: it is a mean of several steps,
- * at the last of these steps. Steps are counted from 1. The world size is the one after the step.
+ * Returns a table with a column for each metric. There is one line for each step at which something
+ * is known: a loss, an evaluation, a checkpoint, or a change of the world. In a long run, the loss
+ * in a line is the mean of several steps, of which the line shows the last one. Steps are counted
+ * from 1. The world size is the size after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
@@ -35,7 +36,10 @@ export function curvesCsv(
   return [header, ...lines].map((line) => `${line.map(field).join(',')}\r\n`).join('');
 }
 
-/** Returns the points of the curve, and the mean of the samples that are not yet in a point. */
+/**
+ * Returns the points of the curve, and one more point: the mean of the samples that are not yet in
+ * a point.
+ */
 function wholePoints({ points, pending }: Series): readonly Point[] {
   const last = pending.at(-1);
   if (last === undefined) return points;

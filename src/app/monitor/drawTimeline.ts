@@ -72,7 +72,10 @@ interface Picture {
   sayMs: (ms: number) => string;
 }
 
-/** Narrower segments are not drawn, pixels. Thousands of them would look grey. */
+/**
+ * The least width of a segment that is drawn, pixels. Thousands of narrower segments would only
+ * look grey.
+ */
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
@@ -113,7 +116,10 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
   }
 }
 
-/** Fills a segment by its kind: solid, half or only outlined. Waiting is hatched. */
+/**
+ * Fills a segment by its kind: at its full height or a part of it, in the colour of the rank or in
+ * ink. Waiting is hatched.
+ */
 function fill(
   context: CanvasRenderingContext2D,
   kind: SegmentKind,
@@ -169,8 +175,8 @@ function drawAxis(
     starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
-  // Times start at the first step that begins in the window. If no step begins there, they start at
-  // the step that fills the window.
+  // The zero of the axis is the start of the first step that begins in the window. If no step
+  // begins there, it is the start of the step that fills the window.
   const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
   const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;

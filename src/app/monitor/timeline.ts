@@ -96,7 +96,10 @@ export function slowestStep({ rows }: Timeline): number | null {
   return slowest?.step ?? null;
 }
 
-/** Returns the window zoomed by `factor` around `at`, within the range of all steps. */
+/**
+ * Returns the window zoomed by `factor` around `at`. The middle of the window stays in the range of
+ * all steps.
+ */
 export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
   const all = (extent.to - extent.from) * MOST_SPANS;
   const length = Math.min(all, Math.max(LEAST_MS, (window.to - window.from) / factor));
@@ -104,7 +107,7 @@ export function zoomed(window: Window, factor: number, at: number, extent: Windo
   return within({ from: at - share * length, to: at + (1 - share) * length }, extent);
 }
 
-/** Returns the window moved by `ms`. Some steps stay visible. */
+/** Returns the window moved by `ms`. The middle of the window stays in the range of all steps. */
 export function panned(window: Window, ms: number, extent: Window): Window {
   return within({ from: window.from + ms, to: window.to + ms }, extent);
 }

@@ -1,7 +1,7 @@
 /**
- * Gestures and keys of the timeline. The wheel with Ctrl, a pinch, and + and - zoom. A drag, and
- * Shift with arrows, pan. Arrows move between segments and ranks. Home and End move to the ends,
- * and Escape returns to the newest steps.
+ * Gestures and keys of the timeline. To zoom: the wheel with Ctrl, a pinch, or the keys + and -. To
+ * pan: a drag, or Shift with an arrow key. Arrow keys alone move between segments and ranks. Home
+ * and End show the first and the last step. Escape shows the newest steps again.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -10,7 +10,7 @@ import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, t
 
 /** The zoom factor of one press of a key or one notch of the wheel. */
 export const ZOOM = 1.5;
-/** The share of the window that one press of a key moves. */
+/** One press of a key pans by this share of the window. */
 const PAN = 0.2;
 /** A pointer this many pixels away from a segment still picks it. */
 const SLACK = 4;
@@ -44,7 +44,8 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const onwheel = (event: WheelEvent): void => {
       const { window, extent, width, look } = now.current;
       const isFocused = document.activeElement === element;
-      // Without Ctrl, the wheel scrolls the page.
+      // Without Ctrl, the wheel zooms only if the timeline has the focus. Otherwise it scrolls the
+      // page.
       const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (zooms && !event.shiftKey) {
@@ -89,7 +90,8 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
 
   /**
-   * Returns the segment of another rank at the same time and in the same half, or the nearest one.
+   * Returns the segment of the rank above or below, at the same time and in the same half of the
+   * row. If there is none at this time, returns the nearest one.
    */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;
@@ -159,7 +161,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
   };
 }
 
-/** Returns the distance between two fingers in pixels, with a lower limit. */
+/** Returns the horizontal distance between two fingers in pixels, at least 8. */
 function fingerDistance([a = 0, b = 0]: number[]): number {
   return Math.max(8, Math.abs(a - b));
 }
@@ -168,7 +170,10 @@ function middleOf({ step, segment }: Pick): number {
   return step.startedAt + (segment.start + segment.end) / 2;
 }
 
-/** Returns the first visible segment. */
+/**
+ * Returns the first segment of the first step that begins in the window. If no step begins there,
+ * returns the first segment of the latest step.
+ */
 function firstIn({ rows }: Timeline, window: Window): Pick | null {
   for (const { rank, steps } of rows) {
     const step = steps.find((one) => one.startedAt >= window.from && one.startedAt <= window.to) ?? steps.at(-1);

@@ -21,7 +21,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /**
-   * The number of files opened so far. The form is created again for each file, which discards
+   * The number of job files opened so far. The form is created again for each file, which discards
    * values that are only half typed.
    */
   const opened = useSignal(0);

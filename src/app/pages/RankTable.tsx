@@ -124,8 +124,8 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 }
 
 /**
- * Shows the link to the right neighbour. For a link of this rank, the current state is shown; for
- * another link, the latest report.
+ * Shows the link from `rank` to its right neighbour. If this is a link of this tab's rank and is
+ * not connected, it is shown as connecting. Otherwise the latest report of `rank` is shown.
  */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: labels } = messages.value;

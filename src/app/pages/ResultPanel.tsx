@@ -154,8 +154,8 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 }
 
 /**
- * Returns the main result on held-out samples and its sentence. For a language model this is the
- * loss, otherwise the first metric.
+ * Returns the main result and its sentence. For a range test, the result is the suggested rate. For
+ * a language model, it is the loss on held-out samples. Otherwise it is the first metric.
  */
 function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,

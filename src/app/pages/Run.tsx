@@ -54,7 +54,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // If there is a trace, there is a ring.
+  // A trace exists only if the run uses a ring.
   const instead =
     trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;

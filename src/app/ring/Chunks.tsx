@@ -2,7 +2,7 @@
  * Draws the chunks that travel on the ring. With enough room, a chunk is a capsule with its letter,
  * its numbers if they are known, and one slot for each rank. A slot is filled if the numbers of its
  * rank are in the sum. With less room, a chunk is a bar that fills up, and with even less room a
- * dot. Each sending rank has one chunk, which is moved on every frame without rendering.
+ * dot. There is one element for each sending rank. It is moved on every frame without rendering.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';

@@ -1,6 +1,6 @@
 /**
- * Handles the pointer and the keys on the ring. An edge under the pointer or the keys picks the
- * chunk that travels on it.
+ * Handles the pointer and the keys on the ring. They select an edge, and the chunk that travels on
+ * this edge is picked.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
@@ -22,9 +22,9 @@ interface Props {
 export function EdgeKeys({ layout, n, player }: Props) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
-  /** The edge that the keys are on. */
+  /** The edge selected with the arrow keys or the pointer. */
   const cursor = useSignal(0);
-  /** The edge that the pointer is on. Its chunk is picked while the pointer stays there. */
+  /** The edge under the pointer. The chunk on this edge is picked while the pointer stays there. */
   const pointed = useRef<number | null>(null);
   const rank = Math.min(n - 1, cursor.value);
   const pick = (edge: number): void => {
@@ -64,7 +64,7 @@ export function EdgeKeys({ layout, n, player }: Props) {
       onPointerDown={point}
       onPointerLeave={(event) => {
         pointed.current = null;
-        // A finger that is lifted leaves too, but the tapped chunk stays picked.
+        // Lifting a finger also causes this event, but then the tapped chunk stays picked.
         if (event.pointerType === 'mouse' && document.activeElement !== box.current) player.picked.value = null;
       }}
     >
@@ -87,7 +87,10 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
   return <>{text}</>;
 }
 
-/** Highlights, under the marks, the way of the picked chunk and the rank whose copy is picked. */
+/**
+ * Highlights the edge that the picked chunk travels on, the two ranks at its ends, and the rank
+ * whose copy is picked. The highlight is drawn under the marks.
+ */
 export function EdgeLight({ layout, n, player }: Props) {
   const lit = useHighlight(player, n);
   if (lit === null) return null;

@@ -56,7 +56,8 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
-  // The layout is the same object until it changes, because the moving chunks depend on it.
+  // The layout object is reused until the layout changes. With a new object, the effect that moves
+  // the chunks would start again.
   const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
   return (
     <div class={lines === 'star' ? 'ring star' : 'ring'} ref={box}>
@@ -93,7 +94,7 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   );
 }
 
-/** Space between the end of an edge and a mark. */
+/** Half the size of a box at the end of an edge, pixels. It keeps the edge apart from the mark. */
 const EDGE = { width: 2, height: 2 };
 
 interface PlaceProps {

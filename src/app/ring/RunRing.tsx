@@ -64,8 +64,8 @@ export function RunRing({ view, run, player, instead }: Props) {
 }
 
 /**
- * Returns the edges of the ring. This rank knows the state of its own two links, and the speed of
- * all links.
+ * Returns the edges of the ring. This rank knows the state of its own links only, so all other
+ * edges are drawn as connected. The speed is known for all links.
  */
 function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);

@@ -30,7 +30,7 @@ export function SimulatedRing({ members, you, kind }: Props) {
   );
 }
 
-/** Returns a player of a simulated round of `n` ranks, with its keys. */
+/** Returns a player that plays a simulated round of `n` ranks and reacts to keys. */
 export function useSimulated(n: number): Player {
   const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
   return usePlayer(stage, { autoplay: true, keys: true });

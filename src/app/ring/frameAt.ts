@@ -8,8 +8,8 @@ import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../..
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
 /**
- * The ranks whose numbers are in the sum of a cell: `first`, `first + 1` and so on, `count` ranks,
- * modulo n.
+ * The ranks whose numbers are in the sum of a cell. They are `count` neighbours on the ring:
+ * `first`, `first + 1` and so on, modulo n.
  */
 export interface Parts {
   first: number;
@@ -62,7 +62,7 @@ export function timelineOf(trace: RecordedTrace, n: number): Timeline {
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
   const end = Math.max(0, ...times.filter((time) => time !== null));
   const least = (LEAST_STEP * end) / Math.max(1, steps);
-  // A ring step without a time takes as long as the average ring step that has one.
+  // A ring step whose time is unknown takes as long as the average of the other ring steps.
   const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
   const usual = end > 0 ? end / timed : 1;
   const leaves: number[] = [];

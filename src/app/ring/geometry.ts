@@ -23,12 +23,13 @@ export function angleOf(rank: number, n: number): number {
 
 export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
   const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
-  // A name is above, below or next to its mark, so it needs the height of a line and the width of a
-  // word.
+  // A name is above, below or next to its mark. So the ring must leave room for lines of text at
+  // the top and bottom, and for a word at the sides.
   const radiusWith = (lines: number, letters: number): number =>
     Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
-  // Names must leave room for the centre of the ring. Otherwise only marks and numbers are shown.
+  // Names are shown only if they leave room for the centre of the ring. Otherwise only marks and
+  // numbers are shown.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
   // A single rank is in the centre. Numbers are inside large marks, and next to small marks. The
   // halo of a mark needs space too.

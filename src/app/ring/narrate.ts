@@ -59,8 +59,8 @@ function holds({ first, count }: Parts, n: number): string {
 }
 
 /**
- * Returns the rank whose copy of a chunk is picked. A travelling chunk is equal to the copy of its
- * sender.
+ * Returns the rank whose copy of a chunk is picked. If the travelling chunk is picked, this is its
+ * sender, and once the chunk has arrived, its receiver.
  */
 export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
   if (rank !== null) return rank;

@@ -25,7 +25,7 @@ interface ElementValues {
   sums: number[];
 }
 
-/** Returns the terms and sums of a copy of `chunk` with `parts`. */
+/** Returns the terms and sums of a copy of `chunk` whose sum includes the ranks `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);
@@ -82,8 +82,8 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // A chunk holds either the numbers of a single rank, or a partial sum that starts at the rank
-    // after its owner.
+    // A copy of a chunk holds either the numbers of a single rank, or a partial sum. The partial
+    // sum of chunk `i` starts with the numbers of rank `i + 1`.
     for (let i = 1; i <= n; i++) {
       meet({ first: i - 1, count: 1 }, chunk);
       meet({ first: (chunk + 1) % n, count: i }, chunk);

@@ -36,8 +36,8 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
 }
 
 /**
- * Returns whether only its time limit ends a run: the job has the largest number of epochs that a
- * job may have.
+ * Returns whether a run ends only by its time limit: the job has no limit of steps, and so many
+ * epochs (`ENDLESS_EPOCHS`) that they count as endless.
  */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
@@ -94,8 +94,8 @@ export function theoreticalBytes(worldSize: number, gradientBytes: number, steps
 }
 
 /**
- * Returns the ranks on both sides of a rank. In a world of two this is one rank, and in a world of
- * one the list is empty.
+ * Returns the neighbours of a rank, in ascending order: two ranks, one in a world of two, or none
+ * in a world of one.
  */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
@@ -154,7 +154,7 @@ export function isOpen({ nodes, job }: Lobby): boolean {
   return nodes !== null && isElastic(job);
 }
 
-/** Returns whether a run has its largest number of ranks. */
+/** Returns whether more members are ready than a run may have ranks. */
 export function isFull({ nodes, members }: Lobby): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }

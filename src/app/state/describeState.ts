@@ -19,11 +19,14 @@ interface StateText {
   word: string;
   /** The word followed by its reason: `connecting to rank 3`. */
   text: string;
-  /** `busy` is a state that ends by itself, and `wait` is a state that needs an action. */
+  /**
+   * `good`: nothing is wrong. `busy`: the state ends by itself. `wait`: the tab waits for somebody
+   * or for the server. `wrong`: something has failed.
+   */
   mood: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-/** Returns the state of this rank in words. */
+/** Returns the state of this tab in words. */
 export function describeState(view: View): StateText {
   const { state, run, lobby } = view;
   const { state: labels } = messages.value;

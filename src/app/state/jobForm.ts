@@ -23,9 +23,10 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 };
 
 /**
- * Changes the job. The new job has its own defaults, but values that somebody set stay. It also has
- * its own kind of data. For mnist, this is `folder` if the server has one, otherwise files that
- * every tab chooses.
+ * Changes the job. Fields that still have the default of the previous job get the default of the
+ * new job. Fields that somebody set stay, except those that depend on the data: model, target,
+ * task, size and colours of pictures, loss, metrics. The kind of data is also replaced. For mnist,
+ * it becomes the address `folder`, or files that every tab chooses if `folder` is `null`.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
@@ -51,8 +52,8 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
 }
 
 /**
- * Returns a model for the new job. Custom layers need samples of one shape, and only the two jobs
- * that learn digits have the same shape.
+ * Returns a model for the new job. Custom layers are kept only if the samples keep their shape,
+ * which is so for the two jobs that learn digits.
  */
 function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec['model'] {
   if (typeof model !== 'string') return learnsDigits(before) && learnsDigits(job) ? model : 'mlp';
@@ -119,7 +120,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
-  // Only DDP has a range test.
+  // Only DDP has a range test, so another strategy gets the default schedule.
   const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
   const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
   const isOfOthers = spec.data.kind === 'shared' || spec.data.kind === 'federated';

@@ -27,8 +27,8 @@ const OWN = 'own';
 /** Prefix of custom layers, which are deflated. */
 const PACKED = 'layers:';
 /**
- * The largest number of characters. Mail programs and chats cut addresses of more than two thousand
- * characters.
+ * The largest number of characters of packed layers in a link. Mail programs and chats cut
+ * addresses of more than two thousand characters.
  */
 const MAX_PACKED_LENGTH = 1500;
 
@@ -133,7 +133,9 @@ function isOfFiles(job: unknown): boolean {
   return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
-/** Returns a boolean. Any other text is returned as it is, and is not valid. */
+/**
+ * Returns the boolean for `true` or `false`. Any other text is returned as it is, and is not valid.
+ */
 function switchOf(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }

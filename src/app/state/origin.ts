@@ -50,8 +50,8 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
 }
 
 /**
- * Returns the origin after a run has begun. It is used up, but weights stay if the run only tests
- * learning rates.
+ * Returns the origin after a run has begun. The run has used the origin, so it is cleared. But a
+ * range test does not change the weights, so the next run begins with them too.
  */
 export function withoutOrigin(origin: OriginView, isRangeTest: boolean): Partial<OriginView> {
   return { resumesAfter: null, beginsWith: isRangeTest ? origin.beginsWith : null };

@@ -7,7 +7,7 @@ export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
-  /** The membership generation that `state` belongs to. */
+  /** The generation that `state` belongs to. */
   generation: number;
   /** The neighbours that this tab is connecting to. */
   connecting: RankStatus['connecting'];

@@ -5,7 +5,7 @@ import type { EventOf } from './events.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
 import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
 
-/** A change of the world: some ranks left, and others joined. */
+/** A change of the world: ranks left, or others joined, or both. */
 export interface WorldChange {
   /** The latest step before the change, and its time. */
   step: number;

@@ -33,8 +33,8 @@ export interface RunProgress {
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * The time when the run clock of the engine began, on the clock that the page shows. The clock of
-   * the engine restarts after the GPU was lost.
+   * The time of the run on the page, in milliseconds, when the engine's clock of the run was 0. It
+   * is 0 at first. It grows when the GPU is lost, because the engine's clock then starts again.
    */
   since: number;
   evaluations: readonly Evaluation[];

@@ -31,8 +31,8 @@ export interface RunTelemetry {
   /** The latest steps of this rank, with exact times. */
   ownLanes: readonly StepLane[];
   /**
-   * The latest steps of this generation on each rank, as reported in `telemetry`. The times of each
-   * rank are on its own clock. The steps of this rank are exact.
+   * The latest steps of this generation on each rank, by the clock of that rank. The steps of other
+   * ranks are from `telemetry`. The steps of this rank are its exact `ownLanes`.
    */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;

@@ -62,8 +62,8 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
 }
 
 /**
- * Returns the latest undamaged checkpoint of a run. From then on, damaged checkpoints are listed as
- * damaged.
+ * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. Damaged checkpoints
+ * that it meets are listed as damaged when the runs are looked up again.
  */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {

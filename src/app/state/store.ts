@@ -35,10 +35,10 @@ declare global {
   /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;
-  /** Set by a launcher that stores the run's states: the run waits for each. */
+  /** Set by a launcher that stores checkpoints: the run waits until each one is stored. */
   // oxlint-disable-next-line no-var
   var peergradCheckpointBarrier: boolean | undefined;
-  /** For that launcher: the state after `step` is stored. */
+  /** For that launcher: tells the page that the checkpoint after `step` is stored. */
   // oxlint-disable-next-line no-var
   var peergradCheckpointSaved: ((step: number) => void) | undefined;
 }

@@ -17,8 +17,8 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
 };
 
 /**
- * Returns whether the loss and the samples of a step are those of this rank alone, until the next
- * exchange.
+ * Returns whether the loss and the samples that this rank reports for a step are its own only. The
+ * ranks then exchange results after several steps, not in every step.
  */
 export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
   const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
@@ -34,7 +34,7 @@ export function hasServer(strategy: StrategyName): boolean {
 
 /** What is drawn for a run without a ring. */
 export interface Instead {
-  /** The lines to draw: from each rank to rank 0, or none because the pairs change. */
+  /** The lines to draw: between rank 0 and each other rank, or none. */
   lines: 'star' | 'none';
   words: string;
 }
@@ -42,8 +42,8 @@ export interface Instead {
 /**
  * Returns what the ranks of `job` do instead of using a ring; `null` if they use a ring.
  *
- * @param bucketBytes sizes of the buckets, once they are known. If there are many ranks, small
- * buckets do not use a ring.
+ * @param bucketBytes sizes of the buckets; `null` until they are known. With many ranks, small
+ * buckets are not sent over the ring.
  */
 export function insteadOfRing(
   { strategy, syncEvery, codec }: JobSpec,

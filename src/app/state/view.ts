@@ -1,7 +1,7 @@
 /**
  * The state of everything that the page shows, as a fold over the events of the engine. The fold is
- * pure: the same list of events always results in the same page. Its size is bounded, because a run
- * may take days.
+ * pure: the same list of events always results in the same page. The size of the state is bounded,
+ * because a run may take days.
  */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

@@ -28,7 +28,8 @@ interface Props {
 }
 
 export function Detail({ player, clock }: Props) {
-  // The text changes only with the ring step and when its chunks leave, not on every frame.
+  // The text is computed again only when a ring step begins or ends and when its chunks leave, not
+  // on every frame.
   const moment = useComputed(() => {
     const now = player.frame.value;
     return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);

@@ -89,14 +89,14 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
-/** The canvas with its overlay. `cursor` is the cell that the keys are on. */
+/** The canvas with its overlay. The user picks a cell with the pointer or the arrow keys. */
 function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
   usePainted(canvas, player, { n, width, height });
-  /** Cell that the keys are on. */
+  /** The cell selected with the arrow keys or the pointer. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
   const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
   const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
@@ -140,13 +140,13 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={(event) => {
-        // A finger that is lifted leaves too, but the tapped cell stays picked.
+        // Lifting a finger also causes this event, but then the tapped cell stays picked.
         if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
       {lit !== null && <Lights n={n} lit={lit} />}
-      {/* There may be 4096 cells. A screen reader needs only the cell that the keys are on. */}
+      {/* There may be 4096 cells. A screen reader needs only the selected cell. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
           <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
@@ -184,7 +184,8 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
 }
 
 /**
- * Paints the canvas on every change. Between two ring steps, only one cell of each rank changes.
+ * Paints the canvas on every change. During a ring step, only the cell of each rank that receives a
+ * chunk changes.
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
@@ -208,7 +209,7 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // Before the first trace of this world, the frame belongs to another world.
+      // Until the first trace of this world size arrives, the frame is from another world size.
       const frame = now === null || now.cells.length !== n ? null : now;
       const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

@@ -9,9 +9,14 @@ import { currentValues, formatValue, type Extent, type Numbers } from '../number
  * range of ranks.
  */
 const MOST_SLOTS = 16;
-/** In columns that are narrower than this (pixels), a shade shows the number of ranks. */
+/**
+ * The least width of a column with a bar, pixels. In narrower columns, a shade shows the number of
+ * ranks.
+ */
 const LEAST_BAR = 9;
-/** A receiving cell fills up during this last part of the way of its chunk. */
+/**
+ * The last part of the way of a chunk, as a share. The receiving cell fills up during this part.
+ */
 const FILLING = 0.25;
 /** The strongest colour behind a number, as a share. The digits stay readable. */
 const MOST_TINT = 0.5;
@@ -46,7 +51,7 @@ export interface Picture {
   height: number;
   /** Device pixels per CSS pixel. */
   scale: number;
-  /** The frame to paint; `null` if it is not known yet, so that the cells are empty. */
+  /** The frame to paint. It is `null` if no frame is known yet; the cells are then empty. */
   frame: Frame | null;
   numbers: { own: Numbers; extent: Extent } | null;
   palette: Palette;
@@ -162,8 +167,8 @@ function drawSlots(
 }
 
 /**
- * Draws one bar over the ranks in the sum. The bar may continue at the start of the cell. The bar
- * of a finished sum is darker.
+ * Draws one bar over the ranks in the sum. After the last rank, the bar continues at the start of
+ * the cell. The bar of a finished sum is darker.
  */
 function drawBar(
   context: CanvasRenderingContext2D,

@@ -1,6 +1,6 @@
 /**
- * The controls of the player: restart, step, play, pause, position and speed. They also show how
- * much slower than the run it plays.
+ * The controls of the player: restart, step, play, pause, position and speed. If the times are
+ * measured, a text shows how many times slower than the run the player plays.
  */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';

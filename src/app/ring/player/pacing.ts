@@ -57,8 +57,8 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
 }
 
 /**
- * Returns the position (0 to 1) after `steps` ring steps. If `steps` has a fraction, it is the part
- * of the next ring step.
+ * Returns the position (0 to 1) after `steps` ring steps. With `steps` = 2.5, two ring steps are
+ * done and half of the next one.
  */
 export function positionOf({ ends }: Pacing, steps: number): number {
   const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
@@ -67,8 +67,8 @@ export function positionOf({ ends }: Pacing, steps: number): number {
 }
 
 /**
- * Returns the number of ring steps that are done at `position`. This is the inverse of {@link
- * positionOf}.
+ * Returns the number of ring steps that are done at `position`, with a fraction for the current
+ * one. This is the inverse of {@link positionOf}.
  */
 export function stepsAt({ ends }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
@@ -100,8 +100,8 @@ export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): n
 }
 
 /**
- * Returns the nearest position for users who prefer reduced motion: the player jumps from stop to
- * stop.
+ * Returns the position to show to users who prefer reduced motion. It is the middle of the flight
+ * in the current ring step, so the picture jumps once in each ring step. At the ends, it is 0 or 1.
  */
 export function snap(pacing: Pacing, position: number): number {
   if (position >= 1) return 1;

@@ -36,7 +36,7 @@ export interface Player {
   readonly playing: ReadonlySignal<boolean>;
   /** The speed, as a multiple of the default speed. */
   readonly speed: Signal<number>;
-  /** The chunk that the pointer or the keys are on. The views set it. */
+  /** The chunk selected with the pointer or the keys. The views set it. */
   readonly picked: Signal<Picked | null>;
   play(): void;
   pause(): void;
@@ -81,9 +81,10 @@ export interface PlayerOptions {
 }
 
 /**
- * @param newest the newest trace. The player reads it at the end of each round, and follows it
- * while nothing plays. If it is a newer version of the round that is playing (same step, bucket and
- * world size), it replaces that round at once.
+ * @param newest the newest trace. A playing player begins it at the end of the current round. A
+ * player that is paused and that nobody has used shows its start. If it is a newer version of the
+ * current round (same step, bucket and world size), or has another world size, it replaces the
+ * current round at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -91,8 +92,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const speed = signal(1);
   const picked = signal<Picked | null>(null);
   /**
-   * The only value that playing changes. `position` is computed from it and limited to 0 .. 1.
-   * Below 0 and above 1 the picture stands still, before and after the round.
+   * The only value that playing changes. Before and after a round, it is below 0 or above 1 for a
+   * while, and the picture stands still. `position` is this value limited to 0 .. 1.
    */
   const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
@@ -120,7 +121,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   let last = 0;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    // The limit is a little lower. Otherwise a frame that comes slightly early would be skipped.
+    // The limit is 4 ms lower. Otherwise a frame that comes slightly early would be skipped.
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
@@ -154,7 +155,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   };
   const halt = (): void =>
     batch(() => {
-      // The picture that is shown must not move.
+      // With reduced motion, the shown position differs from `place`. It is kept, so that the
+      // picture does not move when the player stops.
       if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
       playing.value = false;
       goal = null;
@@ -181,8 +183,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       replace(next);
       return;
     }
-    // If there is no newest trace, or it is of another world size, the round that is played belongs
-    // to ranks that are gone.
+    // Without a newest trace, or if its world size differs, the round on the screen is from ranks
+    // that are gone.
     const stale = next === null || on === null || next.n !== on.n;
     // A player that is paused and that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;

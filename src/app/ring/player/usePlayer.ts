@@ -23,8 +23,8 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
     player.speed.value = asked;
   }, [player, asked]);
   useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
-  // This is a layout effect, which runs before painting. A fast user may press a key right after
-  // that.
+  // The key handler is installed in a layout effect, which runs before the page is painted. A fast
+  // user may press a key right after the page is painted.
   useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -71,7 +71,7 @@ function press(player: Player, key: string): boolean {
   }
 }
 
-/** Returns whether the key belongs to a control, which uses these keys itself. */
+/** Returns whether the key was pressed in a control that uses such keys itself. */
 function isForSomethingElse(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest('input, select, textarea, button, summary, a, dialog') !== null;
 }
