@@ -25,8 +25,8 @@ export const MAX_VOCABULARY = 4096;
  */
 const MAX_CONTEXT = 512;
 /**
- * The largest width. With {@link MAX_LAYERS} it means about 50 M parameters, so the gradient has
- * 200 MB.
+ * The largest width. A model with this width and {@link MAX_LAYERS} layers has about 50 M
+ * parameters, so the gradient has 200 MB.
  */
 const MAX_WIDTH = 1024;
 const MAX_LAYERS = 24;

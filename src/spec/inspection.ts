@@ -1,6 +1,6 @@
 /**
- * What a model has learned, as pictures: the answer to the command `inspect`. It has about 60 kB
- * for any model size.
+ * What a model has learned, as pictures: the answer to the command `inspect`. The answer has about
+ * 60 kB for any model size.
  */
 
 /** Pixels per side of the images that the built-in jobs classify. */

@@ -159,7 +159,7 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
 
 /**
  * Returns the reason why a model does not fit samples of this shape with `outputs` outputs each;
- * `null` if it fits. The model's input may also be a sample as one flat row.
+ * `null` if it fits. The model may also expect a sample as one flat row.
  *
  * @param samples the name of the samples in the message.
  */

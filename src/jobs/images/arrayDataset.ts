@@ -91,8 +91,8 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Checks the numbers of held-out rows, by reading them once. Training rows are checked by {@link
- * momentsOf}.
+ * Checks the numbers of held-out rows, by reading them once. Training rows have been checked by
+ * {@link momentsOf}.
  *
  * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.
  */

@@ -120,7 +120,7 @@ function chainOf(layers: tf.layers.Layer[]): Plan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
 
-/** Builds a graph of layers. The first layer is its input. */
+/** Builds a graph of layers. The first layer is the input layer. */
 function functional([first, ...others]: readonly tf.layers.Layer[], sources: Plan['sources']): tf.LayersModel {
   const given = [first!.output as tf.SymbolicTensor];
   for (const [i, layer] of others.entries()) {

@@ -22,8 +22,8 @@ import { Encoding, TableDataset } from './tableDataset.ts';
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
 /**
- * A fact about an input column is only sent to other tabs if it is based on at least this number of
- * rows: rows that contain a word, or rows that have a number.
+ * A word of an input column is only sent to other tabs if at least this number of rows contain it.
+ * The moments of a column are only sent if at least this number of rows have a number.
  */
 const MIN_SHARED_ROWS = 3;
 /** Maximum length of a word that is sent to other tabs. */
@@ -145,9 +145,9 @@ export class Table {
 
   /**
    * Returns the facts of this tab's table that other tabs receive. All classes of the target are
-   * included. In other columns, words are left out if they are long or fewer than {@link
-   * MIN_SHARED_ROWS} training rows contain them, and moments are left out if they are computed from
-   * fewer numbers.
+   * included. In other columns, words are left out if they are too long or fewer than
+   * {@link MIN_SHARED_ROWS} training rows contain them, and moments are left out if they are
+   * computed from fewer numbers.
    *
    * @throws DataError if there is a {@link problem}.
    */
