@@ -82,7 +82,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 
 /**
  * Returns a preview of picked files before a run. `problem` says what is wrong with the files, the
- * job's fields or its model. A table has a preview even if its target is wrong.
+ * job's fields or its model; it is `null` if nothing is wrong. A table has a preview even if its
+ * target is wrong.
  */
 export async function inspectFiles(
   job: JobSpec,

@@ -133,7 +133,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      // The server sends this sentence to the other ranks, too. A group has one generation only, so
+      // The reason of `signal` says why the generation ended. A group has only one generation, so
       // this rank leaves the room.
       const end = (): void => {
         group.abort(

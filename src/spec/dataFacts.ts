@@ -2,8 +2,9 @@
  * Facts of data: what is known about a data set without its samples. For tables: the columns'
  * names, the distinct words of categories, mean and deviation of numbers. For images: shape and
  * class names. For texts: the characters. Model files store the facts, because they define the
- * meaning of inputs and outputs. With federated data, only gradients and facts leave a tab; all
- * ranks use the merged facts, and checkpoints store them.
+ * meaning of inputs and outputs. With federated data, samples never leave their tab. Tabs exchange
+ * facts and results of training, such as gradients. All ranks use the merged facts, and checkpoints
+ * store the merged facts.
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
@@ -78,8 +79,8 @@ const TextFacts = v.strictObject({
   /** The distinct characters in code point order. */
   characters: v.string(),
   /**
-   * Number of held-out characters, and the mean loss on them of bigram models. Each tab has its own
-   * bigram model.
+   * Number of held-out characters, and the mean loss of bigram models on these characters. Each tab
+   * has its own bigram model.
    */
   bigram: v.strictObject({ characters: count, loss: v.number() }),
 });

@@ -46,7 +46,7 @@ export interface ModelInspection {
   stateHash: string;
   /**
    * Number of evaluated held-out images (`asked`), and how many of them have a wrong prediction
-   * (`wrong`). All ranks evaluate the same images after every step.
+   * (`wrong`). The images are the same on all ranks and after all steps.
    */
   asked: number;
   wrong: number;

@@ -253,8 +253,8 @@ export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown):
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
-  // People's own data sets are small. One epoch of two hundred rows has seven steps, which is too
-  // few.
+  // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
+  // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }

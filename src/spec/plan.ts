@@ -62,7 +62,7 @@ export const PLAN_FIELDS = {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
   }),
-  /** Gradient clipping: gradients with a larger L2 norm are scaled down to it. */
+  /** Gradient clipping: a gradient with a larger L2 norm is scaled down to this norm. */
   clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
     value: 'length',
     help: 'clip gradients to this L2 norm',

@@ -186,7 +186,10 @@ export function endsInSoftmax({ config: { layers } }: Topology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
-/** Gives a name to layers without one: class and number, the same on every rank. */
+/**
+ * Gives names to layers that have none. A name consists of the class and a number, and is the same
+ * on every rank.
+ */
 function named(layers: readonly Layer[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;

@@ -50,8 +50,8 @@ export const MIN_HALF_EXPONENT = -112;
  * NaN and keeps the upper bits of its payload.
  *
  * @param into the output; a new array by default.
- * @param exponent values are first divided by 2^exponent. It must be at least -112. If a value is
- *   infinite or NaN, it must be 0.
+ * @param exponent values are first divided by 2^exponent. The exponent must be at least -112, and
+ *   it must be 0 if a value is infinite or NaN.
  * @throws UsageError if `into` has another length.
  */
 export function toHalf(

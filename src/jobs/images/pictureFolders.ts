@@ -8,8 +8,8 @@ import { isPicture, type DecodePicture, type PictureSize } from '../formats/deco
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
- * Maximum number of bytes of decoded pictures in memory: 80 000 colour pictures of 32 x 32 pixels.
- * Further pictures are decoded whenever they are read.
+ * Maximum number of bytes of decoded pictures in memory: enough for 87 000 colour pictures of 32 x
+ * 32 pixels. Further pictures are decoded whenever they are read.
  */
 const KEPT_BYTES = 256 * 1024 * 1024;
 /** Number of pictures that are decoded concurrently. */
