@@ -9,8 +9,8 @@ import { keyOfTable, namesOf } from './table/tableAgreement.ts';
 const MOST_NAMED = 8;
 
 /**
- * Describes how the samples that a model was trained on differ from `own`. Returns `null` if inputs
- * and outputs have the same meaning in both.
+ * Describes the differences between the samples that a model was trained on (`trained`) and the
+ * samples of the run (`own`). Returns `null` if inputs and outputs have the same meaning in both.
  */
 export function dataDifference(trained: SampleFacts, own: SampleFacts): string | null {
   if (trained.kind === 'table' && own.kind === 'table') return otherTable(trained, own);
@@ -43,7 +43,7 @@ function otherTable(trained: TableFacts, own: TableFacts): string | null {
   return null;
 }
 
-/** Describes the model inputs that are computed from a column. */
+/** Describes how the model uses a column as its input. */
 function roleOf({ kind, isMissing }: ColumnFacts): string {
   if (kind === 'number') return isMissing ? 'numbers with missing values' : 'numbers without missing values';
   return kind === 'category' ? 'categories' : 'left out';

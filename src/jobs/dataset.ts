@@ -20,8 +20,9 @@ export interface Dataset {
   /** Names of the classes. If missing, the number of a class is shown instead. */
   readonly classNames?: readonly string[];
   /**
-   * Regression only: the amount that a label of 1 stands for, in the unit of the data. A label is
-   * (amount - mean) / labelUnit.
+   * Regression only: the standard deviation of the amounts, in the unit of the data. A label is
+   * (amount - mean) / labelUnit, so labels that differ by 1 stand for amounts that differ by
+   * `labelUnit`.
    */
   readonly labelUnit?: number;
   /**
@@ -35,7 +36,7 @@ export interface Dataset {
    */
   readonly digest?: string;
   /**
-   * Writes the samples `indices` one after the other to the start of `inputs` (pixels in 0 .. 1)
+   * Writes the samples `indices` one after the other to the start of `inputs` (pixels from 0 to 1)
    * and `labels`. The arrays may be longer, because batches are padded to a fixed shape; elements
    * after the samples stay unchanged. Returns a promise if the samples are read from files.
    *

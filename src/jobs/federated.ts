@@ -32,8 +32,8 @@ export interface TextShard {
 }
 
 /**
- * Opens the files of this tab. Requirements that only the data of all tabs together must meet are
- * not checked.
+ * Opens the files of this tab. This does not check requirements that apply to the data of all tabs
+ * together, such as two classes.
  *
  * @throws (rejects) DataError if the files cannot be read.
  */
@@ -67,17 +67,20 @@ function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): fac
 }
 
 interface Agreement {
-  /** The merged facts of all ranks whose data matches. */
+  /** The facts that the run uses. */
   facts: ShardFacts;
-  /** The other ranks, each with a reason such as "its columns are a, b". */
+  /**
+   * The ranks whose data does not match `facts`, each with a reason such as "its columns are a, b".
+   */
   divergent: { rank: number; why: string }[];
 }
 
 /**
- * Merges the facts of all ranks. Every rank computes the same result from the same facts.
+ * Merges the facts of all ranks, and finds the ranks whose data does not match. Every rank computes
+ * the same result from the same facts.
  *
- * @param agreed the facts that a run in progress already uses, which do not change any more;
- *   `null` before a run.
+ * @param agreed the facts that a run in progress uses. They are returned unchanged. `null` before a
+ *   run.
  * @param tokens the characters that a resumed language model knows; `null` for a new model, which
  *   uses the characters of all texts.
  * @throws DataError if no model can be trained on the data of all ranks together.

@@ -31,15 +31,15 @@ export interface FileSource {
   /** Description of the source in errors: "in <url>" or "among the files you chose". */
   readonly where: string;
   /**
-   * Names of the existing files; `null` if they are unknown. Then a request shows whether a file
-   * exists.
+   * Names of the existing files; `null` if they are unknown. To find out whether a file exists, it
+   * must then be requested.
    */
   readonly names: readonly string[] | null;
   /**
    * Reads the first file of `candidates` that exists. Returns `null` if none of them exists.
    *
-   * @throws DataError if a file exists but cannot be read; the reason of the signal if it was
-   *   aborted.
+   * @throws DataError if a file exists but cannot be read. If the signal was aborted, throws its
+   *   reason.
    */
   find(candidates: readonly string[]): Promise<FoundFile | null>;
 }
@@ -81,9 +81,9 @@ export function pickedSource(files: readonly File[]): FileSource {
 
 /**
  * Returns a source for a folder on a web server. If the folder has an `index.json`, this list tells
- * which files exist. Otherwise possible names are requested one after the other. If the server
- * answers with an HTML page, the file is treated as missing, because many servers answer unknown
- * addresses with their start page.
+ * which files exist. Otherwise, files are requested by their possible names, one after the other.
+ * If the server answers with an HTML page, the file is treated as missing, because many servers
+ * answer unknown addresses with their start page.
  *
  * @param folder URL with or without a trailing slash, absolute or relative to `baseUrl`.
  * @throws DataError if the URL is invalid or not http(s), or the server cannot be reached.
@@ -113,11 +113,11 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  * Fetches all files of a folder that has an `index.json`, or a single file. The names of the
  * fetched files include the path within the folder, such as `cats/1.png`.
  *
- * @param address the URL of a folder if it ends with a slash, otherwise of a file. It is absolute
- *   or relative to `baseUrl`.
- * @param isWanted decides, by the name of a file in the folder, whether this file is fetched.
- * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed
- *   file is missing.
+ * @param address the URL of a folder if it ends with a slash, otherwise of a file. The URL is
+ *   absolute or relative to `baseUrl`.
+ * @param isWanted receives the name of each file in the folder, and returns whether to fetch it.
+ * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed file
+ *   is missing.
  */
 export async function fetchFiles(
   address: string,

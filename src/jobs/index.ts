@@ -43,9 +43,8 @@ type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & Tabl
 /**
  * Loads the samples of a job. They are generated on demand, fetched, or read from the picked files.
  *
- * @throws DataError if files are missing, cannot be fetched or have another format (the message
- *   says what to do). UsageError if the job does not support its kind of data. The reason of
- *   `signal` if it was aborted.
+ * @throws DataError if files are missing, cannot be fetched or have another format. UsageError if
+ *   the job does not support its kind of data. If `signal` was aborted, throws its reason.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;
@@ -65,7 +64,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
-    // Such data is loaded by `openShard`, after the ranks have agreed on its facts.
+    // Federated data is loaded by `openShard`, after the ranks have agreed on its facts.
     case 'federated':
       break;
     default:
@@ -83,7 +82,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 
 /**
  * Returns a preview of picked files before a run. `problem` says what is wrong with the files, the
- * job's fields or its model. A table has a preview even if its target is wrong.
+ * job's fields or its model; it is `null` if nothing is wrong. A table has a preview even if its
+ * target is wrong.
  */
 export async function inspectFiles(
   job: JobSpec,

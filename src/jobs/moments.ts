@@ -1,6 +1,6 @@
 /**
  * Computes count, mean and sum of squared deviations of numbers, one number at a time, and merges
- * those of several parts.
+ * the results of several parts.
  */
 import type { Moments } from '../spec/dataFacts.ts';
 
@@ -38,7 +38,7 @@ export function mergeMoments(parts: readonly Moments[]): Moments {
   }, filled[0] ?? emptyMoments());
 }
 
-/** Returns the population standard deviation, or 0 without numbers. */
+/** Returns the population standard deviation, or 0 if there are no numbers. */
 export function standardDeviation({ count, squares }: Moments): number {
   return count === 0 ? 0 : Math.sqrt(squares / count);
 }

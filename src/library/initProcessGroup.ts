@@ -23,8 +23,8 @@ import { Rendezvous } from '../engine/membership/rendezvous.ts';
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
 /**
- * The state that ranks report to the server. It is the same for all ranks, because the program
- * itself compares states.
+ * The state that ranks report to the server. All ranks report the same state, because programs that
+ * use the library compare their states themselves.
  */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
@@ -34,8 +34,8 @@ export interface InitProcessGroupOptions {
   /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
   room?: string;
   /**
-   * If a room is opened: the group begins when this many ranks have joined. If a room is joined:
-   * the expected world size. A room with another world size refuses this rank.
+   * The number of ranks. A new room forms the group when this many ranks have joined. An existing
+   * room refuses this rank if the room has another world size.
    */
   worldSize?: number;
   /** The requested rank, as with torch's `env://`. Default: any free rank. */
@@ -62,19 +62,20 @@ interface Membership {
   release: () => void;
   /** Resolves when no rank needs the group any more. */
   over: Deferred<void>;
-  /** Leaves the room. Resolves when the server knows. */
+  /** Leaves the room. Resolves when the server knows about it. */
   leave: () => Promise<void>;
 }
 
 const memberships = new WeakMap<ProcessGroup, Membership>();
 
 /**
- * Joins or opens a room, and resolves with the process group when all its ranks are linked. Unlike
- * torch there is no default group: a page may have several groups. After all ranks have destroyed a
- * group, they can form another group in the same room. The server keeps the room for a minute.
+ * Joins or opens a room, and resolves with the process group when all its ranks are linked. There
+ * is no default group, unlike in torch, because a page may have several groups. After all ranks
+ * have destroyed a group, they can form another group in the same room. The server keeps the room
+ * for a minute.
  *
- * @throws (rejects) UsageError for an invalid code or rank, or a new room without a world size;
- *   SignalingError if the server does not answer or refuses; TimeoutError if other ranks do not
+ * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
+ *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
  *   join in time.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
@@ -132,7 +133,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      // The server sends this sentence to the other ranks, too. A group has one generation only, so
+      // The reason of `signal` says why the generation ended. A group has only one generation, so
       // this rank leaves the room.
       const end = (): void => {
         group.abort(
@@ -168,7 +169,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     rendezvous.leave();
     await rendezvous.left();
   }
-  // Otherwise the neighbours of a closed tab would wait 6 s until their browser notices.
+  // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
+  // browser notices.
   const onpagehide = (): void => void leave();
   globalThis.addEventListener('pagehide', onpagehide);
   try {
@@ -188,7 +190,10 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   }
 }
 
-/** Leaves the group once every rank is done with it. When it is called, no op may be in flight. */
+/**
+ * Waits until every rank has called this function for the group, then leaves the group. No op may
+ * be in flight when this is called.
+ */
 export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)
@@ -201,7 +206,7 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   // A generation that ended early is over for all ranks, so there is nothing to wait for.
   if (!signal.aborted) await over.promise;
   release();
-  // Wait for the server, so that its rank is free if this page joins again at once.
+  // Wait for the server, so that the rank is free if this page joins again at once.
   await leave();
 }
 

@@ -28,15 +28,15 @@ import { transportOf } from '../engine/membership/transport.ts';
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
    * Number of tabs. Every tab runs the same page. Default: the room's number of tabs, or this tab
-   * alone if there is no room. A room with another number refuses this tab.
+   * alone if there is no room. A room with another number of tabs refuses this tab.
    */
   tabs?: number | undefined;
   /** Address of the signaling server (default: the page's own). */
   server?: string | undefined;
   /**
    * The room's code. Default: the code in the page's address (`#K7F3QX`, in capitals). If the
-   * address has no code, a room for `tabs` tabs is opened and its code is added to the address, so
-   * that other tabs can be opened with this address.
+   * address has no code and `tabs` is more than 1, a room for `tabs` tabs is opened. Its code is
+   * added to the address, so that other tabs can be opened with this address.
    */
   room?: string | undefined;
   /** How tabs of one browser are linked; see {@link initProcessGroup}. */
@@ -85,25 +85,25 @@ export class Trainer {
 
   /**
    * Trains `model` on the GPUs of all tabs. In the end, every tab has the same parameters. Every
-   * tab must call `fit` with the same model and samples; it computes its share of every batch. With
-   * `shard`, each tab passes its own samples. Every call uses a new optimizer, and an order of
-   * samples that only depends on the seed.
+   * tab must call `fit` with the same model and samples, and computes its share of every batch.
+   * With `shard`, each tab passes its own samples. Every call uses a new optimizer. The order of
+   * the samples depends only on the seed.
    *
-   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
-   * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
-   * `onTrainEnd`. `loss` and `size` are those of all ranks' samples. With the strategies
-   * `local-sgd`, `diloco` and `async-parameter-server`, ranks train independently, so `loss` and
-   * `size` are those of this rank's samples. `val_loss` and `val_acc` (only for classification) are
-   * those of all held-out samples after the epoch's last step. With these three strategies they
-   * exist only if all ranks have the same parameters after that step, which is always true after
-   * the final epoch.
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`,
+   * `onBatchBegin(batch, {size})`, `onBatchEnd(batch, {loss, size})`,
+   * `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. `loss` and `size` are those of
+   * all ranks' samples. With the strategies `local-sgd`, `diloco` and `async-parameter-server`,
+   * ranks train independently, so `loss` and `size` are those of this rank's samples. `val_loss`
+   * and `val_acc` (only for classification) are those of all held-out samples after the epoch's
+   * last step. With these three strategies, `val_loss` and `val_acc` are only passed if all ranks
+   * have the same parameters after that step. After the final epoch, this is always true.
    *
    * With the schedule `range-test`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.
    *
-   * @throws (rejects) UsageError for samples that do not fit; if data or models differ, DataError
-   *   or MismatchError on the divergent ranks and PeergradError on the others; the errors of {@link
-   *   initProcessGroup} and of the collectives.
+   * @throws (rejects) UsageError if the samples do not fit. If data or models differ between ranks:
+   *   DataError or MismatchError on the divergent ranks, and PeergradError on the other ranks. The
+   *   errors of {@link initProcessGroup} and of the collectives.
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
@@ -151,7 +151,7 @@ export class Trainer {
       ...world,
       onroom: (code) => {
         if (world.room !== undefined) return;
-        // The address bar then shows the address with which to open the other tabs.
+        // The address bar then shows the address of the room, for opening the other tabs.
         history.replaceState(null, '', `#${code}`);
         onroom?.(code);
       },
@@ -164,8 +164,8 @@ export class Trainer {
  * Returns the room to join, as options of `initProcessGroup`; `null` to train alone, if neither a
  * room nor several tabs are given.
  *
- * @param hash the fragment of the page's address. Only a code in capitals, as Trainer writes it,
- *   means a room, because `#header` is an anchor.
+ * @param hash the fragment of the page's address. A room code must be in capitals, as Trainer
+ *   writes it, because a fragment such as `#header` may be an anchor.
  */
 export function worldOf(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,

@@ -2,16 +2,17 @@
  * Facts of data: what is known about a data set without its samples. For tables: the columns'
  * names, the distinct words of categories, mean and deviation of numbers. For images: shape and
  * class names. For texts: the characters. Model files store the facts, because they define the
- * meaning of inputs and outputs. With federated data, only gradients and facts leave a tab; all
- * ranks use the merged facts, and checkpoints store them.
+ * meaning of inputs and outputs. With federated data, samples never leave their tab. Tabs exchange
+ * facts and results of training, such as gradients. All ranks use the merged facts, and checkpoints
+ * store the merged facts.
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
 import { COLUMN_KINDS, DECIMAL_MARKS } from './preview.ts';
 
 /**
- * The smallest number of rows or samples in a tab with federated data. Facts about fewer samples
- * would reveal single ones.
+ * The smallest number of labelled rows or samples that a tab may have with federated data. Facts
+ * about fewer samples would reveal individual samples.
  */
 export const LEAST_OWN_SAMPLES = 10;
 
@@ -31,8 +32,8 @@ const ColumnFacts = v.strictObject({
   /** The decimal mark of the column's numbers; `null` if no number contains a mark. */
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
   /**
-   * Distinct values, sorted by code units: of the training rows for categories, of all rows for a
-   * target class. `null` if they are not shared with other ranks.
+   * For a category, the words in training rows. For a target with classes, the classes in all rows.
+   * Both are sorted by code units. `null` for other columns, or if there are too many values.
    */
   values: v.nullable(v.array(v.string())),
   /** Whether a training row lacks a value. */
@@ -56,7 +57,10 @@ const ImagesFacts = v.strictObject({
   kind: v.literal('images'),
   /** Shape of a sample: [height, width, channels], or [1, 1, numbers]. */
   shape: v.pipe(v.tuple([count, count, count]), v.readonly()),
-  /** Whether classes are numbers, as in arrays, or folder names; they are sorted accordingly. */
+  /**
+   * Whether class names are numbers, as in arrays. Otherwise, they are names of folders. Numbers
+   * are sorted by value, and folders by name.
+   */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
   /**
@@ -74,7 +78,10 @@ const TextFacts = v.strictObject({
   kind: v.literal('text'),
   /** The distinct characters in code point order. */
   characters: v.string(),
-  /** Loss of a bigram model on the held-out characters of each text. */
+  /**
+   * Number of held-out characters, and the mean loss of bigram models on these characters. Each tab
+   * has its own bigram model.
+   */
   bigram: v.strictObject({ characters: count, loss: v.number() }),
 });
 export type TextFacts = v.InferOutput<typeof TextFacts>;

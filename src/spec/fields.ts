@@ -1,6 +1,6 @@
 /**
- * Declares the fields of objects that people write by hand, such as jobs, and words the errors
- * about them.
+ * Declares the fields of objects that people write by hand, such as jobs. Finds the first problem
+ * in such an object, and describes it.
  */
 import * as v from 'valibot';
 import { nearestOf } from '../util/nearest.ts';
@@ -12,7 +12,7 @@ export interface FieldOption {
   /** The placeholder of the option's value in the help. */
   value: string;
   help: string;
-  /** The values to choose from, if the schema also accepts others. */
+  /** The values that people can choose from, if the schema also accepts other values. */
   choices?: readonly string[];
 }
 
@@ -50,7 +50,8 @@ export function defaultValuesOf<const Fields extends FieldTable>(
 }
 
 /**
- * How a field's value is written in a command line or a link; `null` if it cannot be written there.
+ * How the value of a field is written in a command line or a link; `null` if the field has no such
+ * notation.
  */
 export type Notation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
 

@@ -25,8 +25,8 @@ export const MAX_VOCABULARY = 4096;
  */
 const MAX_CONTEXT = 512;
 /**
- * The largest width. With {@link MAX_LAYERS} it means about 50 M parameters, so the gradient has
- * 200 MB.
+ * The largest width. With this width, each layer has about 12.6 M parameters, and its gradient has
+ * 50 MB.
  */
 const MAX_WIDTH = 1024;
 const MAX_LAYERS = 24;
@@ -57,8 +57,8 @@ export const GPT_FIELDS = {
   /** Channels. */
   width: field(count(8, MAX_WIDTH), TINY.width),
   /**
-   * Tokens in the context window. A sample is this many tokens; the label of each token is the next
-   * token.
+   * Tokens in the context window. A sample has this many tokens; the label of each token is the
+   * next token.
    */
   context: field(count(4, MAX_CONTEXT), TINY.context),
   /** Dropout rate in training. */

@@ -1,6 +1,6 @@
 /**
- * What a model has learned, as pictures: the answer to the command `inspect`. It has about 60 kB
- * for any model size.
+ * What a model has learned, as pictures: the answer to the command `inspect`. The answer has about
+ * 60 kB for any model size.
  */
 
 /** Pixels per side of the images that the built-in jobs classify. */
@@ -46,7 +46,7 @@ export interface ModelInspection {
   stateHash: string;
   /**
    * Number of evaluated held-out images (`asked`), and how many of them have a wrong prediction
-   * (`wrong`). All ranks evaluate the same images after every step.
+   * (`wrong`). The images are the same on all ranks and after all steps.
    */
   asked: number;
   wrong: number;

@@ -45,9 +45,9 @@ export const MAX_HIDDEN = 4096;
 /**
  * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
  * `gpt` includes a text. `none`: a lesson has no data. The other kinds are for `mnist`, `images`,
- * `table` and `gpt`. `url`: a folder, or a file except for `mnist`. `files`: the same files, chosen
- * in each tab. `shared`: files of one rank, distributed to all. `federated`: different files in
- * each tab, which never leave it.
+ * `table` and `gpt`. `url`: the address of a folder, or for jobs other than `mnist`, also of a
+ * single file. `files`: the same files, chosen in each tab. `shared`: files of one rank,
+ * distributed to all. `federated`: different files in each tab, which never leave the tab.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -65,7 +65,7 @@ const DataSource = v.variant('kind', [
  */
 export const MAX_IMAGE_SIDE = 256;
 
-/** Fields about people's own files. Jobs without such files ignore them. */
+/** Fields about people's own files. Jobs without such files ignore these fields. */
 const FILE_FIELDS = {
   /** `table`: the column to predict; `null`: the last column. */
   target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
@@ -243,7 +243,7 @@ const GPT_PLAN = {
   clipNorm: 1,
   batchSize: PRESETS.tiny.batchSize,
   learningRate: PRESETS.tiny.learningRate,
-  // A short text has short epochs, so many are needed.
+  // A short text has short epochs, so many epochs are needed.
   epochs: 1000,
   maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
@@ -253,8 +253,8 @@ export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown):
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
-  // People's own data sets are small. One epoch of two hundred rows has seven steps, which is too
-  // few.
+  // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
+  // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }
@@ -271,8 +271,8 @@ export function parseJob(fields: Record<string, unknown>): JobSpec {
 }
 
 /**
- * Does the same as {@link parseJob}, but returns the problem, for callers that word their own
- * errors.
+ * Does the same as {@link parseJob}, but returns the problem instead of throwing an error, for
+ * callers that write their own error messages.
  */
 export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
   const { job, strategy, schedule } = fields;

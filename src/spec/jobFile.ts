@@ -26,7 +26,9 @@ export const MAX_JOB_FILE_LENGTH = 1_000_000;
 
 export interface JobFile {
   readonly job: JobSpec;
-  /** The fields that the file contains, without defaults, for callers that change some of them. */
+  /**
+   * The fields that the file contains, without defaults. Callers that change some fields need them.
+   */
   readonly fields: Record<string, unknown>;
 }
 
@@ -34,7 +36,8 @@ export interface JobFile {
  * Reads a job file.
  *
  * @param name the file's name in errors.
- * @throws DataError with the line, the invalid field and its valid values.
+ * @throws DataError if the file is not a valid job file. The error names the line, the invalid
+ *   field and its valid values.
  */
 export function readJobFile(name: string, text: string): JobFile {
   if (text.length > MAX_JOB_FILE_LENGTH) {
@@ -79,8 +82,8 @@ export function writeJobFile(job: JobSpec): string {
 }
 
 /**
- * Adds what a job file may leave out although {@link defaultsOf} does not contain it: the kind of
- * data, and missing numbers of a language model's size.
+ * Adds fields that a job file may leave out and that {@link parseJob} does not add: the kind of
+ * data, and fields within `gpt`.
  */
 function completed(fields: Record<string, unknown>): Record<string, unknown> {
   const { job, strategy, gpt } = fields;

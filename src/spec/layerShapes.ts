@@ -157,7 +157,7 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
 }
 
 function ofLastAxis(axis: number, input: Shape): Misfit | null {
-  // An axis includes the batch dimension, which `input` does not have.
+  // Axes are counted with the batch dimension as axis 0, but `input` does not have this dimension.
   if (axis === -1 || axis === input.length) return null;
   return { misfit: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }

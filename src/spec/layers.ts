@@ -112,8 +112,8 @@ export const LayerName = v.optional(
 );
 
 /**
- * Returns a schema for a layer of Keras's class `name`, with these fields in addition to those that
- * every layer may have.
+ * Returns a schema for a layer of Keras's class `name`, with the fields `entries` in addition to
+ * the fields that every layer may have.
  */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
   const fields: v.GenericSchema<unknown, CommonFields & OutputOf<Entries>> = fieldsOf({

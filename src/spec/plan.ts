@@ -62,7 +62,7 @@ export const PLAN_FIELDS = {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
   }),
-  /** Gradient clipping: gradients with a larger L2 norm are scaled down to it. */
+  /** Gradient clipping: a gradient with a larger L2 norm is scaled down to this norm. */
   clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
     value: 'length',
     help: 'clip gradients to this L2 norm',
@@ -114,8 +114,8 @@ export const PLAN_FIELDS = {
 };
 
 /**
- * Number of steps of a range test. With fewer steps, rates are too far apart; more steps do not
- * change the result.
+ * Number of steps of a range test. With fewer steps, the learning rates are too far apart. With
+ * more steps, the result does not change.
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
@@ -124,8 +124,8 @@ export const FITTING_RANGE_TEST =
   'also holds for parameter-server and data-parallel';
 
 /**
- * Returns whether a range test is possible with this plan. The strategy must be one with which all
- * ranks take every step together, because all must know its loss.
+ * Returns whether a range test is possible with this plan. All ranks must know the loss of each
+ * step, so a range test requires `ddp`, with which all ranks take every step together.
  */
 export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
   const { schedule, strategy, maxSteps } = plan;
@@ -148,9 +148,9 @@ export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
 /**
- * Returns the codecs that a strategy supports. DiLoCo exchanges differences of parameters, which
- * can be rounded like gradients. Other strategies exchange parameters, where rounding errors would
- * persist.
+ * Returns the codecs that a strategy supports. `ddp` exchanges gradients. DiLoCo exchanges
+ * differences of parameters, which can be rounded like gradients. Other strategies send parameters
+ * and therefore only support `fp32`: rounding errors of parameters would persist.
  */
 export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
   if (strategy === 'ddp') return PLANNED_CODECS;

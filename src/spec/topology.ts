@@ -159,7 +159,7 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
 
 /**
  * Returns the reason why a model does not fit samples of this shape with `outputs` outputs each;
- * `null` if it fits. The model's input may also be a sample as one flat row.
+ * `null` if it fits. The model may also expect a sample as one flat row.
  *
  * @param samples the name of the samples in the message.
  */
@@ -186,7 +186,10 @@ export function endsInSoftmax({ config: { layers } }: Topology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
-/** Gives a name to layers without one: class and number, the same on every rank. */
+/**
+ * Gives names to layers that have none. A name consists of the class and a number, and is the same
+ * on every rank.
+ */
 function named(layers: readonly Layer[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;

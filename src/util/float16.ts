@@ -17,7 +17,9 @@ const FLOAT_EXPONENT_BIAS = 127;
 const FLOAT_TOO_LARGE = (127 + 16) << 23;
 /** Bits of the float32 2^-14, the smallest normal half. */
 const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
-/** Number of mantissa bits that are dropped: a float32 has so many more than a half. */
+/**
+ * Number of mantissa bits that are dropped: a float32 has this many more mantissa bits than a half.
+ */
 const DROPPED_BITS = 13;
 /**
  * The difference of the exponents' biases, plus just less than half a unit of the last kept bit.
@@ -26,7 +28,10 @@ const DROPPED_BITS = 13;
 const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 /** Subnormal halves are multiples of 2^-24. */
 const SUBNORMALS_PER_ONE = 16_777_216;
-/** 2^52: doubles from here on are integers, so adding it rounds to an integer, ties to even. */
+/**
+ * 2^52: all doubles from 2^52 on are integers, so adding 2^52 rounds a number to an integer, ties
+ * to even.
+ */
 const ROUND_TO_INTEGER = 4_503_599_627_370_496;
 /**
  * The factor that corrects the exponent's bias after a half's bits were moved to the position of a
@@ -34,18 +39,19 @@ const ROUND_TO_INTEGER = 4_503_599_627_370_496;
  */
 const REBIAS = powerOfTwo(112);
 /**
- * The smallest exponent that {@link toHalf} accepts. It maps subnormal float32s to subnormal
- * halves.
+ * The smallest exponent that {@link toHalf} accepts. With this exponent, subnormal float32s become
+ * subnormal halves.
  */
 export const MIN_HALF_EXPONENT = -112;
 
 /**
- * Rounds each float32 to the nearest float16, ties to even. Values from 65520 on become infinite,
- * values below 2^-14 subnormal. A NaN stays NaN and keeps the upper bits of its payload.
+ * Rounds each float32 to the nearest float16, ties to even. Values of at least 65520 become
+ * infinite. Values below 2^-14 become subnormal. Both limits are for absolute values. A NaN stays
+ * NaN and keeps the upper bits of its payload.
  *
  * @param into the output; a new array by default.
- * @param exponent values are first divided by 2^exponent. It is at least -112, and 0 unless all
- *   values are finite.
+ * @param exponent values are first divided by 2^exponent. The exponent must be at least -112, and
+ *   it must be 0 if a value is infinite or NaN.
  * @throws UsageError if `into` has another length.
  */
 export function toHalf(

@@ -1,8 +1,8 @@
 /** Suggestions for misspelt names. */
 
 /**
- * Returns the known name that is most similar to `name`; `null` if none is similar. At most a third
- * of the letters may differ, or two letters of a short name.
+ * Returns the known name that is most similar to `name`; `null` if none is similar. Up to two
+ * letters may differ, or a third of the letters if that is more.
  */
 export function nearestOf(name: string, known: readonly string[]): string | null {
   const most = Math.max(2, Math.floor(name.length / 3));

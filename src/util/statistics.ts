@@ -1,4 +1,4 @@
-/** Simple statistics. */
+/** Quantiles of lists of numbers. */
 
 /** Returns the p-th quantile, 0 <= p <= 1, by the nearest-rank method; 0 for an empty list. */
 export function quantile(values: readonly number[], p: number): number {

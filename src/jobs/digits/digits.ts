@@ -28,8 +28,8 @@ const HEIGHT = { min: 16, max: 22 };
 /** Factor for a digit's width. At 1, its shape is that of the stroke tables. */
 const ASPECT = { min: 0.75, max: 1.25 };
 /**
- * Shear to the right: horizontal pixels per pixel of height. People lean to the right more than to
- * the left.
+ * Shear to the right: horizontal pixels per pixel of height. Handwriting leans to the right more
+ * than to the left.
  */
 const SLANT = { min: -0.2, max: 0.4 };
 /** Tangent of half the maximum rotation angle (+-). 0.09 means a rotation of 10 degrees. */
@@ -78,8 +78,8 @@ export class SyntheticDigits implements Dataset {
 }
 
 /**
- * Picks a random style. Earlier styles are more likely: three styles have probabilities 5/9, 3/9
- * and 1/9.
+ * Picks a random style. Styles near the start of the list are more likely: three styles have the
+ * probabilities 5/9, 3/9 and 1/9.
  */
 function pickStyle(styles: readonly Style[], rng: Rng): Style {
   return styles[Math.min(rng.below(styles.length), rng.below(styles.length))]!;

@@ -76,10 +76,10 @@ export class CsvFile {
   /**
    * Reads the column names, then all rows.
    *
-   * @param begin is called with the column names before the first row. It returns the function
-   *   that receives the rows.
-   * @throws (rejects) DataError, with the line, if the file is not CSV, records have different
-   *   numbers of fields, or a quote is not closed. What `visit` throws is passed on.
+   * @param begin is called with the column names before the first row. It returns the function that
+   *   receives the rows.
+   * @throws (rejects) DataError if the file is not CSV, records have different numbers of fields,
+   *   or a quote is not closed. Errors of the function that receives the rows are passed on.
    */
   static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
@@ -166,9 +166,9 @@ interface Guess {
 
 /**
  * Detects the separator. The best separator is the one with which most records have as many fields
- * as the first record. Of equal separators, one with which all quotes are well-formed is better. If
- * separators are still equal, the one that gives most numbers is best, because a file with decimal
- * commas could also be split at its commas.
+ * as the first record. If several separators are equally good, those with which all quotes are
+ * well-formed are better. If several are still equally good, the best one is the one that gives the
+ * most numbers, because a file with decimal commas could also be split at its commas.
  *
  * @param head the file's first bytes.
  */
@@ -257,7 +257,7 @@ class Splitter {
   /**
    * Adds bytes.
    *
-   * @param records an array to which the records that end in this chunk are appended; it is
+   * @param records an array. The records that end in this chunk are appended to it, and it is
    *   returned.
    */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {

@@ -5,10 +5,10 @@ import { isMarker, isNumber } from './numbers.ts';
 const YEARS = [1900, 2100] as const;
 
 /**
- * What one field of the first record suggests. `name`: the field is a word and the column contains
- * numbers, so it is a header. `value`: the word also occurs below, so it is data. `unlike`: the
- * word does not occur below, although words of this column occur at least twice on average, so it
- * may be a header.
+ * What one field of the first record suggests. `name`: the field is a word and all values below are
+ * numbers, so the field is a column name. `value`: the field is a word that also occurs below, so
+ * it is data. `unlike`: the field is a word that does not occur below, although words of this
+ * column occur at least twice on average, so it may be a column name.
  */
 type Sign = 'name' | 'value' | 'unlike';
 
@@ -40,7 +40,8 @@ function signOf(field: string, below: readonly string[]): Sign | null {
   if (!isFilled(field) || isNumber(field)) return null;
   const values = below.filter(isFilled);
   if (values.length === 0) return null;
-  // A field that starts with a digit is a misspelt number and no name. It is reported later.
+  // If the field does not start with a letter or an underscore, it is a misspelt number instead of
+  // a name. The mistake is reported later.
   if (values.every(isNumber)) return /^[\p{L}_]/u.test(field) ? 'name' : null;
   if (values.includes(field)) return 'value';
   return values.length >= 2 * new Set(values).size ? 'unlike' : null;
@@ -51,8 +52,8 @@ function isFilled(field: string): boolean {
 }
 
 /**
- * Returns whether the numbers are consecutive years or 0, 1, 2, ... Programs number unnamed columns
- * in this way.
+ * Returns whether the numbers are consecutive years or 0, 1, 2, ... Some programs write 0, 1, 2,
+ * ... for unnamed columns.
  */
 function countUp(numbers: readonly string[]): boolean {
   const [first] = numbers;

@@ -4,7 +4,7 @@
  */
 import { DataError } from '../../util/errors.ts';
 
-/** File names of the formats that browsers decode. */
+/** Matches the names of files in formats that browsers decode. */
 const PICTURE = /\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 
 export interface PictureSize {
@@ -17,16 +17,17 @@ export interface PictureSize {
 /** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
 
-/** Returns whether the file name ends like that of a picture. */
+/** Returns whether the file name has the extension of a picture. */
 export function isPicture(name: string): boolean {
   return PICTURE.test(name);
 }
 
 /**
- * Returns the central square of the picture. Transparent pixels become white.
+ * Returns the central square of the picture, scaled to `side` x `side` pixels. Transparent pixels
+ * become white.
  *
- * @throws (rejects) DataError with the file's name if the file is damaged or this browser does
- *   not support its format.
+ * @throws (rejects) DataError with the file's name if the file is damaged or this browser does not
+ *   support its format.
  */
 export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
   let bitmap: ImageBitmap;

@@ -25,8 +25,8 @@ const MAX_UNPACKED_BYTES = 512 * 1024 * 1024;
  * Opens an IDX file. Gzip is detected by the first bytes instead of the name, because some servers
  * send `.gz` files unpacked.
  *
- * @throws (rejects) DataError, with the byte, if the file is not IDX or its length differs from
- *   the length that its header defines.
+ * @throws (rejects) DataError if the file is not IDX or its length differs from the length that its
+ *   header defines.
  */
 export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   const start = hexOf(new Uint8Array(await blob.slice(0, 2).arrayBuffer()), ' ');

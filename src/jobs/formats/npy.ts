@@ -32,8 +32,8 @@ interface Header {
  * Opens an npy file. Its elements are read on demand.
  *
  * @param name the file's name in errors.
- * @throws (rejects) DataError, with the byte, if the file is not npy, has an unsupported element
- *   type, or its length differs from the length that its header defines.
+ * @throws (rejects) DataError if the file is not npy, has an unsupported element type, or its
+ *   length differs from the length that its header defines.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);

@@ -13,7 +13,7 @@ interface NpzFile {
    * Opens one array.
    *
    * @param name one of `names`.
-   * @throws (rejects) DataError, with the byte, if the array is damaged or not supported.
+   * @throws (rejects) DataError if the array is damaged or not supported.
    */
   open: (name: string) => Promise<StoredArray>;
 }
@@ -21,7 +21,7 @@ interface NpzFile {
 /**
  * Opens an npz file.
  *
- * @throws (rejects) DataError, with the byte, if it is not a zip file or is damaged.
+ * @throws (rejects) DataError if the file is not a zip file or is damaged.
  */
 export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
   const entries = new Map(

@@ -14,8 +14,7 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
 };
 
 /**
- * Decimal numbers with at most this number of digits stay different when they are converted to
- * float64.
+ * If two decimal numbers with at most this number of digits differ, they also differ as float64.
  */
 const EXACT_DIGITS = 15;
 
@@ -31,8 +30,8 @@ export function numberOf(field: string, mark: DecimalMark): number | null {
 }
 
 /**
- * Returns the same text for all notations of a number, such as 1 and 1.0. For a number with more
- * digits than a float64 can represent, the text contains all its digits.
+ * Returns the same text for all notations of a number, such as 1 and 1.0. If the number has more
+ * than {@link EXACT_DIGITS} digits, the text contains all of them.
  */
 export function nameOfNumber(field: string, mark: DecimalMark): string {
   const text = plain(field.trim(), mark);

@@ -89,8 +89,7 @@ export class StoredArray {
   /**
    * Writes row `index` to `out`, starting at `at`.
    *
-   * @throws (rejects) DataError, with the byte, if the file cannot be read, or an element is NaN
-   *   or infinite.
+   * @throws (rejects) DataError if the file cannot be read, or an element is NaN or infinite.
    */
   async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
     const size = bytesOf(this.type);

@@ -2,8 +2,8 @@
 
 /**
  * Returns the mean loss of a bigram model in nats. The model counts in `train` how often each
- * character follows another. Each count starts at 1, so no pair has probability 0. The loss is that
- * of all characters of `test` except the first.
+ * character follows another. Each count starts at 1, so no pair has probability 0. The mean is over
+ * all characters of `test` except the first.
  *
  * @param characters number of different characters in both texts.
  */

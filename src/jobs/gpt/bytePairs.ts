@@ -7,7 +7,7 @@
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-/** Matches a word with the space before it, or a character of whitespace. */
+/** Matches a word with the space before it, or a single whitespace character. */
 const WORD = / ?[^\s]+|\s/gu;
 
 /** A word of the text with its current tokens and its number of occurrences. */
@@ -19,7 +19,7 @@ interface Word {
 export class BytePairs implements Tokenizer {
   /** The two tokens of which each learned token consists. Token 256 has index 0. */
   readonly #pairs: readonly (readonly [left: number, right: number])[];
-  /** The token that each pair is merged into, by {@link keyOf}. */
+  /** Maps the {@link keyOf key} of each pair to the token that replaces the pair. */
   readonly #tokens: ReadonlyMap<number, number>;
   /** The bytes of each token. */
   readonly #bytes: readonly Uint8Array[];

@@ -25,8 +25,8 @@ const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
 
 /**
- * Consecutive windows of a token sequence. In each epoch, each token except the first is predicted
- * once.
+ * Consecutive windows of a token sequence. In each epoch, each token is predicted once, except the
+ * first token and the tokens after the last complete window.
  */
 export class Windows {
   readonly size: number;
@@ -78,11 +78,11 @@ export interface Corpus {
 /**
  * Tokenizes a text. The text is read several times, and only its tokens stay in memory.
  *
- * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created
- *   for the text.
- * @throws (rejects) DataError if the text cannot be read, is too short, has too many different
- *   characters or characters that are missing in `vocabulary`, or if the tokens of `vocabulary` are
- *   of another kind than those of the job.
+ * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created for
+ *   the text.
+ * @throws (rejects) DataError if the text cannot be read, is too short, or has too many different
+ *   characters. DataError if `vocabulary` lacks characters of the text, or its tokens are of
+ *   another kind than those of the job.
  */
 export async function createCorpus(
   text: Text,

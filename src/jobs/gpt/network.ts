@@ -75,8 +75,9 @@ export class Network {
   readonly #mask: tf.Tensor;
 
   /**
-   * Creates the network. Initial weights are uniformly distributed and depend only on the seed and
-   * the index of the variable, so they are the same on every machine.
+   * Creates the network. The initial weights of normalizations are 1. All other weights are
+   * uniformly distributed and depend only on the seed and the index of the variable, so they are
+   * the same on every machine.
    */
   constructor(size: NetworkSize, seed: number) {
     this.size = size;

@@ -79,7 +79,7 @@ function begunBytes(bytes: Uint8Array): number {
 
 /**
  * @param at offset of `bytes` in the file.
- * @throws DataError with the first invalid byte.
+ * @throws DataError if the bytes are not UTF-8. The error names the first invalid byte.
  */
 function decode(name: string, bytes: Uint8Array, at: number): string {
   if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);

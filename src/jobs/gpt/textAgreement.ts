@@ -1,6 +1,6 @@
 /**
- * Facts of texts, such as the characters that occur. They are computed for the text of one tab and
- * merged over the texts of all tabs.
+ * Facts of texts: the characters that occur, and the loss of a bigram model. They are computed for
+ * the text of one tab and merged over the texts of all tabs.
  */
 import { MAX_VOCABULARY } from '../../spec/gpt.ts';
 import type { TextFacts } from '../../spec/dataFacts.ts';

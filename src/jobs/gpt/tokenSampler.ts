@@ -68,8 +68,8 @@ export class TokenSampler {
    * Reads `prompt`, then samples and yields one token after the other.
    *
    * @param prompt at least one token.
-   * @param temperature above 1, unlikely tokens become more likely. Below 1, they become less
-   *   likely. At 0, the most likely token is always chosen.
+   * @param temperature If it is above 1, unlikely tokens become more likely. If it is below 1, they
+   *   become less likely. If it is 0, the most likely token is always chosen.
    */
   *sample(
     prompt: ArrayLike<number>,

@@ -9,7 +9,8 @@ export interface Tokenizer {
   /** Encodes a text. Characters without a token are left out. */
   encode(text: string): Uint16Array;
   /**
-   * Encodes a text that is read in pieces. The arrays of tokens do not correspond to the pieces.
+   * Encodes a text that is read in pieces. The texts of the yielded arrays may be split at other
+   * positions than the pieces.
    */
   encodePieces(pieces: AsyncIterable<string>): AsyncIterable<Uint16Array>;
   decode(tokens: ArrayLike<number>): string;

@@ -29,8 +29,8 @@ interface Scaling {
 /**
  * Reads the labels of all rows of `x`.
  *
- * @throws (rejects) DataError, with the row or the byte, if a label is not an integer or the
- *   numbers of samples and labels differ.
+ * @throws (rejects) DataError if a label is not an integer or the numbers of samples and labels
+ *   differ.
  */
 export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float64Array> {
   if (y.rowLength !== 1) {
@@ -76,8 +76,8 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
 }
 
 /**
- * Returns the moments of the training samples: one for each feature, or a single one for images.
- * Returns `null` for bytes, because their range is known.
+ * Returns the moments of the training samples: those of each feature, or for images, those of all
+ * pixels together. Returns `null` for bytes, because their range is known.
  */
 export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
@@ -91,10 +91,10 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Checks the numbers of held-out rows, by reading them once. Training rows are checked by
+ * Checks the numbers of held-out rows, by reading them once. Training rows have been checked by
  * {@link momentsOf}.
  *
- * @throws (rejects) DataError, with the row and the byte, if a number is NaN or infinite.
+ * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.
  */
 export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
   if (!x.type.startsWith('f')) return;

@@ -55,11 +55,11 @@ export interface OpenedImages {
   load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
 }
 
-/** Options of {@link openImages}. Tests without a browser replace `decode`. */
+/** Options of {@link openImages}. Tests without a browser pass their own `decode`. */
 interface OpenOptions {
   /**
-   * Whether the files are the shard of one tab. Then requirements that only all tabs together must
-   * meet, such as two classes, are not checked.
+   * Whether the files are the shard of one tab. If so, requirements that apply to all tabs
+   * together, such as two classes, are not checked.
    */
   isShard?: boolean;
   decode?: DecodePicture;
@@ -69,7 +69,7 @@ interface OpenOptions {
  * Opens the images of a job.
  *
  * @param files the files, named by their paths, such as `cats/1.png`.
- * @throws (rejects) DataError that names the file and the position of the problem and says what
+ * @throws (rejects) DataError if the files cannot be used. The error names the file and says what
  *   to do.
  */
 export async function openImages(
@@ -106,7 +106,10 @@ interface Pair {
   y: StoredArray;
 }
 
-/** The second pair is held out. It is `null` if the files contain a single pair. */
+/**
+ * The pairs of sample and label arrays. `test` is held out; it is `null` if the files contain a
+ * single pair.
+ */
 type Pairs = readonly [train: Pair, test: Pair | null];
 
 async function npzPairs(file: File): Promise<Pairs> {
@@ -237,7 +240,7 @@ function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
 /**
  * Checks held-out labels.
  *
- * @throws DataError, with the row, if a held-out sample has a label that no training sample has.
+ * @throws DataError if a held-out sample has a label that no training sample has.
  */
 function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
   const known = new Set(y);

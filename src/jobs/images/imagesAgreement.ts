@@ -18,7 +18,7 @@ export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] 
  * Checks the classes of images.
  *
  * @param name the file or folder, for errors.
- * @param isShard whether the images are the shard of one tab. Then one class is enough.
+ * @param isShard whether the images are the shard of one tab. If so, one class is enough.
  * @throws DataError if there are too few or too many classes.
  */
 export function checkImages(
@@ -45,9 +45,9 @@ export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string
 }
 
 /**
- * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. If no
- * tab has training samples of a class, it is not a class of the run, and {@link imagesMisfit}
- * rejects tabs with held-out samples of it.
+ * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. A
+ * class without training samples in any tab is not a class of the run, and {@link imagesMisfit}
+ * rejects tabs that have held-out samples of this class.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;

@@ -8,8 +8,8 @@ import { isPicture, type DecodePicture, type PictureSize } from '../formats/deco
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
- * Maximum number of bytes of decoded pictures in memory: 80 000 colour pictures of 32 x 32 pixels.
- * Further pictures are decoded whenever they are read.
+ * Maximum number of bytes of decoded pictures in memory: enough for 87 000 colour pictures of 32 x
+ * 32 pixels. Further pictures are decoded whenever they are read.
  */
 const KEPT_BYTES = 256 * 1024 * 1024;
 /** Number of pictures that are decoded concurrently. */
@@ -81,10 +81,10 @@ const MOST_NAMED = 6;
  * folders of the classes, they define the split, and pictures elsewhere are left out.
  *
  * @param name the zip file or folder, for errors.
- * @param isShard whether the files are the shard of one tab. Then a class may have only held-out
+ * @param isShard whether the files are the shard of one tab. If so, a class may have only held-out
  *   pictures here, because other tabs may have training pictures of the class.
- * @throws DataError, with a file, if there are no pictures, or a picture is too large or its
- *   class is unclear.
+ * @throws DataError if there are no pictures, a picture is too large, or the class of a picture is
+ *   unclear. The error names a file.
  */
 export function classFolders(
   name: string,
@@ -139,14 +139,16 @@ function inParts(placed: readonly Placed[]): Sample[] {
   const trained = new Set(placed.flatMap(({ part, of }) => (part === 'train' ? [of] : [])));
   return placed.filter(
     (one): one is Sample =>
-      // Archives from Kaggle often contain a folder within a folder of the same name:
-      // test/test/1.png.
+      // Archives from Kaggle often have unlabelled test pictures in a folder within a folder of the
+      // same name, such as test/test/1.png. The inner folder is only a class if `train` has this
+      // class.
       one.part === 'train' || (one.part === 'test' && (trained.has(one.of) || partOf([one.of!]) !== 'test')),
   );
 }
 
 /**
- * Returns the samples if every folder with pictures is a class.
+ * Returns the samples if no folder `train` contains the folders of the classes. Every folder with
+ * pictures is then a class, except folders with a name such as `test`, whose pictures are left out.
  *
  * @throws DataError if the class of a picture is unclear.
  */
@@ -165,8 +167,8 @@ function inFolders(name: string, placed: readonly Placed[]): Sample[] {
         'the split. Put each picture into a folder of its class: train/cats/1.png.',
     );
   }
-  // If there are only two folders, "test" may be a class, as in test and control, or valid and
-  // invalid.
+  // If there are at most two folders, a name such as "test" or "valid" is a class, because the
+  // classes may be test and control, or valid and invalid.
   const isClass = (of: string): boolean => !HELD_OUT.test(of) || folders.length <= 2;
   return placed.filter((one): one is Sample => isClass(one.of!));
 }
@@ -236,13 +238,13 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Decodes pictures. The first decoded pictures stay in memory, up to a limit. */
+/** Decodes pictures. The first pictures of the list stay in memory, up to a limit. */
 export class DecodedPictures {
   readonly size: PictureSize;
   readonly folders: ClassFolders;
   readonly #decode: DecodePicture;
   readonly #kept: (Uint8Array | undefined)[] = [];
-  /** Number of pictures that stay in memory after decoding. They are the first pictures. */
+  /** Number of pictures at the start of the list that stay in memory after decoding. */
   readonly #room: number;
 
   constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {
@@ -255,8 +257,9 @@ export class DecodedPictures {
   /**
    * Decodes the pictures that stay in memory, so that damaged files are reported before a run.
    *
-   * @returns a digest of the pictures. It covers the bytes of files that were decoded, because
-   *   decoded pixels may differ between browsers. Of further files, it covers only names and sizes.
+   * @returns a digest of the names, sizes and labels of all pictures, and of the bytes of the files
+   *   that were decoded. Bytes are used instead of pixels, because pixels may differ between
+   *   browsers.
    */
   async decodeAll(): Promise<string> {
     const digests: string[] = [];
@@ -282,7 +285,7 @@ export class DecodedPictures {
   /**
    * Returns the pixels of one picture.
    *
-   * @throws (rejects) DataError, with the file, if it is damaged.
+   * @throws (rejects) DataError, which names the file, if the file is damaged.
    */
   async pixels(at: number): Promise<Uint8Array> {
     const kept = this.#kept[at];
@@ -310,7 +313,7 @@ export class PictureDataset implements Dataset {
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
-  /** The label of each class in `folders.classes`. */
+  /** The label of each class of `folders.classes` in this dataset. */
   readonly #labels: readonly number[];
 
   /** @param facts facts whose classes include all classes of the pictures. */

@@ -8,8 +8,8 @@ import { UsageError } from '../../util/errors.ts';
 /** The k of `top-3`. */
 export const FIRST_CLASSES = 3;
 /**
- * If the relative variance of amounts is smaller, they are regarded as equal, because sums have
- * rounding errors.
+ * Amounts are regarded as equal if their variance is at most this share of their squares. It is not
+ * exactly 0 for equal amounts, because the sums have rounding errors.
  */
 const ROUNDING = 1e-12;
 
@@ -21,8 +21,9 @@ export interface HeldOutMetrics {
 }
 
 /**
- * Returns the metrics of a classification in addition to its accuracy. If the job requests `top-3`,
- * this is the share of samples whose label is {@link FIRST_CLASSES among the first} classes.
+ * Returns the metrics of a classification, except its accuracy. If the job requests `top-3`, the
+ * result has this metric: the share of samples whose label is one of the {@link FIRST_CLASSES} most
+ * likely classes.
  */
 export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
   if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
@@ -32,7 +33,7 @@ export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
 /**
  * Returns the metrics of a regression. They are computed from {@link amountSums}.
  *
- * @param unit the amount that a label of 1 stands for, see `Dataset.labelUnit`.
+ * @param unit converts differences of labels to differences of amounts, see `Dataset.labelUnit`.
  */
 export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
   const metric = (name: MetricName, sums: readonly number[], samples: number): number => {

@@ -30,8 +30,8 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
 /** Loss functions of the difference between output and target amount. */
 const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
   'mean-squared-error': (distance) => tf.mul(distance, distance),
-  // At distance 0, the gradient of TensorFlow.js's abs is -1. This gradient is 0, as in PyTorch's
-  // L1Loss.
+  // `tf.abs` is not used, because its gradient at distance 0 is -1. The gradient of this product is
+  // 0 there, as in PyTorch's L1Loss.
   'mean-absolute-error': (distance) => tf.mul(distance, tf.sign(distance)),
   // d² / 2 up to a distance of 1, and d - 1/2 for larger distances, as in PyTorch's HuberLoss.
   huber: (distance) => {

@@ -69,7 +69,8 @@ export interface JobModel extends KeptModel {
 
 /**
  * Builds `job.model` for the samples of `data`, on the current backend. Kernels are initialized
- * with Glorot uniform, with a seed from job.seed and the variable's index. Biases are zero.
+ * with Glorot uniform. The seed of a kernel is computed from job.seed and the index of the
+ * variable. Biases are zero.
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
@@ -120,7 +121,7 @@ function chainOf(layers: tf.layers.Layer[]): Plan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
 
-/** Builds a graph of layers. The first layer is its input. */
+/** Builds a graph of layers. The first layer is the input layer. */
 function functional([first, ...others]: readonly tf.layers.Layer[], sources: Plan['sources']): tf.LayersModel {
   const given = [first!.output as tf.SymbolicTensor];
   for (const [i, layer] of others.entries()) {
@@ -194,7 +195,8 @@ function convolution(filters: number) {
 
 /**
  * Initializes a variable. A kernel (more than one dimension) is uniformly distributed between +-
- * sqrt(6 / (fan in + fan out)). A bias stays zero.
+ * sqrt(6 / (fan in + fan out)). Other variables keep their initial values; for a bias, this is
+ * zero.
  */
 function initialize(variable: tf.Variable, seed: number): void {
   const { shape } = variable;

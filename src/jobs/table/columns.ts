@@ -33,21 +33,25 @@ export class Column {
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
   /**
-   * For each decimal mark: how many fields are numbers with this decimal mark, and the first field
-   * that is not.
+   * For each decimal mark: the number of fields that can be read as numbers with this mark, and the
+   * first field that cannot.
    */
   readonly #numbers: Record<DecimalMark, number> = { point: 0, comma: 0 };
   readonly #strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
-  /** The first field that is not a number with any decimal mark, and the number of such fields. */
+  /**
+   * The first field that is not a number with either decimal mark, and the number of such fields.
+   */
   #word: Place | null = null;
   #words = 0;
   /**
-   * Number of fields that are a number with a currency or percent sign, and the first such field.
+   * Number of fields that consist of a number and a currency or percent sign, and the first such
+   * field.
    */
   #signs = 0;
   #sign: Place | null = null;
   /**
-   * The first number that contains this character, as a decimal mark or as a thousands separator.
+   * The first number that contains a point, and the first that contains a comma. The character may
+   * be a decimal mark or a thousands separator.
    */
   readonly #marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
   #mark: DecimalMark | null = null;
@@ -122,9 +126,10 @@ export class Column {
   }
 
   /**
-   * Whether markers are treated as words. This is so if the column has other words, or if it is a
-   * target that has only markers. A feature column that has only markers is useless. It is treated
-   * as empty, so that it matches both numbers and words of other tabs.
+   * Whether markers are treated as words. This is so if the other values cannot all be read as
+   * numbers with the same decimal mark, or if the column is a target that has only markers. Another
+   * column that has only markers is useless. It is treated as empty, so that it matches both
+   * numbers and words of other tabs.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0
@@ -141,8 +146,8 @@ export class Column {
   }
 
   /**
-   * The only decimal mark with which all values can be read as numbers. `null` if both are possible
-   * or the column does not contain numbers.
+   * The only decimal mark with which all values can be read as numbers. `null` if both marks are
+   * possible or the column does not contain numbers.
    */
   get sureMark(): DecimalMark | null {
     if (this.kind !== 'number') return null;
@@ -180,8 +185,8 @@ export class Column {
   }
 
   /**
-   * @throws DataError, with the line, if most values are numbers but some are not, or if the
-   *   decimal mark is unclear.
+   * @throws DataError if most values are numbers but some are not, or if the decimal mark is
+   *   unclear. The error names the line.
    */
   check(file: string): void {
     const doubt = this.#doubt ?? this.#slip;

@@ -22,8 +22,8 @@ import { Encoding, TableDataset } from './tableDataset.ts';
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
 /**
- * Minimum number of rows behind each fact that other tabs receive: rows that contain a word, or
- * rows that have a number in a column.
+ * A word of an input column is only sent to other tabs if at least this number of rows contain it.
+ * The moments of a column are only sent if at least this number of rows have a number.
  */
 const MIN_SHARED_ROWS = 3;
 /** Maximum length of a word that is sent to other tabs. */
@@ -62,9 +62,9 @@ export class Table {
 
   /**
    * Opens a table. It reads the file twice, because the split depends on the number of labelled
-   * rows. A missing target column is not an error here, but a {@link problem}.
+   * rows. If the target column is missing, this does not throw, but {@link problem} reports it.
    *
-   * @throws (rejects) DataError, with the line, if the file is not CSV or is damaged.
+   * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
   static async open(file: File, job: TableJob): Promise<Table> {
     let columns: Column[] = [];
@@ -119,7 +119,7 @@ export class Table {
    * Returns a problem of the table or of the job's fields, or `null` if a model can be trained on
    * the table.
    *
-   * @param isShard whether the table is the shard of one tab. Then problems that the tables of
+   * @param isShard whether the table is the shard of one tab. If so, problems that the tables of
    *   other tabs may solve are not reported.
    */
   problem(isShard = false): DataError | null {
@@ -144,9 +144,10 @@ export class Table {
   }
 
   /**
-   * Returns the facts of this tab's table that other tabs receive. Words that fewer than
-   * {@link MIN_SHARED_ROWS} training rows contain are left out, except classes. Statistics of a
-   * column with fewer numbers are left out, too.
+   * Returns the facts of this tab's table that other tabs receive. All classes of the target are
+   * included. In other columns, words are left out if they are too long or fewer than
+   * {@link MIN_SHARED_ROWS} training rows contain them, and moments are left out if they are
+   * computed from fewer numbers.
    *
    * @throws DataError if there is a {@link problem}.
    */
@@ -168,11 +169,11 @@ export class Table {
   }
 
   /**
-   * Creates the training and test samples. By default, means, deviations and categories are
-   * computed from the training rows of this table. They are computed in the order of the file, so
-   * all ranks with the same file get exactly the same values.
+   * Creates the training and test samples. By default, the means, deviations and categories are
+   * those of the training rows of this table. They are computed in the order of the file, so all
+   * ranks with the same file get exactly the same values.
    *
-   * @param agreed the merged facts of all tables, including this table.
+   * @param agreed the merged facts of all tabs' tables, which are used instead.
    * @throws (rejects) DataError if there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
@@ -192,8 +193,8 @@ export class Table {
       const { name, kind, mark } = column;
       const { rows, hasGaps, moments } = this.#training[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
-      // This includes classes that only occur in held-out rows, because these rows are evaluated,
-      // too.
+      // For the target, the values include classes that only occur in held-out rows, because these
+      // rows are evaluated, too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
       return { name, kind, mark, values, isMissing: hasGaps, moments };
     });
@@ -248,7 +249,7 @@ export class Table {
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
-    // If the target column of a single table is empty, another error message is more helpful.
+    // If the target column of a single table is empty, `checkTable` throws a more helpful error.
     if ((isShard || this.#target.kind !== 'empty') && rows < least)
       throw new DataError(
         `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add rows.`,

@@ -47,8 +47,8 @@ export function taskOf(
  * Checks the facts of a table, or the merged facts of all tables.
  *
  * @param name the table's name in errors.
- * @param isShard whether the table is the shard of one tab. Then requirements that only all
- *   tables together must meet are not checked.
+ * @param isShard whether the table is the shard of one tab. If so, requirements that apply to all
+ *   tables together are not checked.
  * @throws DataError if no model can be trained on the table.
  */
 export function checkTable(
@@ -100,8 +100,9 @@ export function keyOfTable({ columns, target }: TableFacts): string {
 
 /**
  * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
- * order of the tables. If a column is numeric in most tables, it is numeric in the result, and
- * {@link tableMisfit} rejects tables with words in it.
+ * order of the tables. If a column has numbers in at least half of the tables in which it is not
+ * empty, it has numbers in the result, and {@link tableMisfit} rejects tables that have words in
+ * this column. Otherwise, tables with numbers in it are rejected.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;

@@ -1,8 +1,8 @@
 /**
  * The safetensors format. A file contains the length of the header (8 bytes, little-endian), the
  * header as JSON, and the tensors without gaps. The header has an entry for each tensor: dtype,
- * shape, and offsets of its first byte and its end. It has texts under `__metadata__` and is padded
- * with spaces to a multiple of 8 bytes.
+ * shape, and offsets of its first byte and its end. The header may also have texts under
+ * `__metadata__`, and it is padded with spaces to a multiple of 8 bytes.
  *
  * Files are written with tensors sorted by name. They have the same bytes as files of Hugging
  * Face's library. Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], that
@@ -52,8 +52,8 @@ export function writeSafetensors(tensors: readonly NamedTensor[], about: About):
  * Reads a safetensors file.
  *
  * @param file the file's name in errors.
- * @throws DataError if the file is cut off, its header is invalid, or a tensor is not float32,
- *   lies outside of the file, overlaps another one, or does not match its shape.
+ * @throws DataError if the file is cut off, its header is invalid, a tensor is not float32 or does
+ *   not match its shape, or there are overlaps or gaps between tensors.
  */
 export function readSafetensors(
   file: string,

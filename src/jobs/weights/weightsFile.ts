@@ -25,8 +25,8 @@ export interface WeightsFile {
   readonly file: string;
   readonly format: WeightsFormat;
   /**
-   * The tensors. Their names are those of the model's variables, or for Keras, their paths in the
-   * file.
+   * The tensors. In a Keras file, the name of a tensor is its path in the file. In other files, it
+   * is the name of a variable of the model.
    */
   readonly tensors: readonly NamedTensor[];
   /** The vocabulary of a language model; `null` if the file has none. */
