@@ -59,8 +59,8 @@ export interface RendezvousOptions {
   /** Called in RUNNING. Resolves with the state after the final step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * Returns what a rejection of `enter` or `train` means for the other ranks. Not called if the
-   * cause is a rank that has left.
+   * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a
+   * PeerGoneError or a TimeoutError, because those only end the generation.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /**
