@@ -24,7 +24,7 @@ import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
 import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
-/** An empty list: the full list would be too long for an update. */
+/** A schema for a list that is empty in an update, because the full list would be too long. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**

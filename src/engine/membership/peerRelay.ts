@@ -27,8 +27,8 @@ export type RelayRequest =
 export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
-   * The data channel of the open connection. Later replies to this attempt are descriptions, and
-   * `peer-gone` when the connection is closed.
+   * The data channel of the open connection. Later replies to this attempt are signals,
+   * descriptions, and `peer-gone` when the connection is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
   /**

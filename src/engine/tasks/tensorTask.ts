@@ -14,9 +14,9 @@ export interface Samples {
 }
 
 /**
- * A custom loss. It returns one loss per sample, [batch], or with further dimensions, over which
- * the mean is taken. It may also return the mean over all samples as a scalar. Labels have the same
- * shape as in {@link Samples}, except for the first dimension.
+ * A custom loss. It may return one loss per sample, as [batch]. It may return several losses per
+ * sample, as [batch, ...]; then their mean is taken. Or it may return a scalar, the mean over all
+ * samples. Labels have the same shape as in {@link Samples}, except for the first dimension.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
@@ -174,8 +174,8 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
 /**
  * Returns the summed loss.
  *
- * @param values the losses, [samples, ...]; further dimensions are averaged. Or a scalar: the mean
- *   over all samples.
+ * @param values the losses, as [samples, ...]; several losses of a sample are averaged. Or a
+ *   scalar, the mean over all samples.
  * @throws UsageError if there is not one loss for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
