@@ -51,7 +51,7 @@ export interface EdgeReport {
 
 /**
  * A rank's report about its latest steps. Every rank sends its report to all others every
- * `hashEvery` steps; the event `ranks` contains the reports.
+ * `hashEvery` steps; the event `telemetry` contains the reports.
  */
 export interface RankTelemetry {
   rank: number;

@@ -110,7 +110,8 @@ export const RunResultSchema = v.object({
   /** Bytes of frames that each rank has received for gradients (or parameters). */
   bytesReceivedPerRank: perRank(count),
   /**
-   * Bytes that each rank has sent for everything else (parameters, hashes, statistics, evaluation).
+   * Bytes that each rank has sent for everything else, such as initial parameters, hashes,
+   * statistics and evaluation.
    */
   otherBytesSentPerRank: perRank(count),
   /**

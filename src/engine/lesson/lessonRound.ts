@@ -115,8 +115,8 @@ interface World {
 }
 
 /**
- * Returns the state with which the ranks of this world continue from `before`. `null` means that
- * they begin a lesson.
+ * Returns the state with which the ranks of this world continue from `before`. If `before` is
+ * `null`, they begin a lesson.
  */
 export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
   const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));

@@ -64,7 +64,8 @@ export interface RendezvousOptions {
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /**
-   * Called when this member is out for a while and the other ranks continue. The message tells why.
+   * Called when this member is left out for a while, and the other ranks continue. The message
+   * tells why.
    */
   onsuspended?: (message: string) => void;
   /** Called when run `run` has ended. The member stays in the room. */

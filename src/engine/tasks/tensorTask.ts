@@ -157,8 +157,8 @@ function lossNamed(loss: LossName | Loss): Loss {
 }
 
 /**
- * @param outputs the shape of the outputs. A dimension is null if it is not known yet.
- * @throws UsageError
+ * @param outputs the shape of the outputs. A dimension is `null` if it is not known yet.
+ * @throws UsageError if the labels do not have the shape of the outputs.
  */
 function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
   const { shape } = labels;

@@ -114,8 +114,8 @@ export class HeldOutTests {
   }
 
   /**
-   * Evaluates at most `most` of the `total` held-out samples of all ranks, and adds the result to
-   * `progress`. Called after a step. Every rank must call it.
+   * Evaluates at most `most` of the `total` held-out samples of all ranks. In runs with `patience`,
+   * also records the result in `progress`. Called after a step. Every rank must call it.
    */
   async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
     const { task, plan, emit, yielder, keepBest } = this.#options;
