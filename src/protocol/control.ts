@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * The links of this member to the ranks `peers` broke or could not be opened. The list contains
-   * all of them. Both ends of a link report it. If only links between other ranks broke, this
-   * member sends `failed`.
+   * This member's links to `peers` broke or could not be opened. The list contains all such ranks.
+   * Both ends of such a link report it. If only links between other ranks broke, this member sends
+   * `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**
@@ -195,11 +195,13 @@ export const REFUSALS = [
   'room-full',
   /** The room is training: newcomers are refused until the run has ended. */
   'room-running',
-  /** The room is locked: only members that reconnect are admitted. */
+  /** The room is locked: only hosts and members that reconnect are admitted. */
   'room-locked',
   /** The host has removed this member. */
   'removed',
-  /** The message does not match the protocol, or has another version. */
+  /**
+   * The message does not match the protocol, or its sender uses another version of the protocol.
+   */
   'bad-message',
   /**
    * The newcomer's request does not fit the room: the requested rank is taken or does not exist, or

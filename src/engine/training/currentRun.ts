@@ -144,7 +144,8 @@ export class CurrentRun {
    */
   #originOf(job: JobSpec): Origin | null {
     const { origin } = this;
-    // Whether weights fit is checked later, by name and shape, when the model exists.
+    // Weights are not checked here. Later, when the model exists, their names and shapes are
+    // compared with the model's.
     if (origin === null || origin.kind === 'weights') return origin;
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
