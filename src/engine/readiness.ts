@@ -193,8 +193,8 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
 
 /**
  * Returns what an error of this rank means for the other ranks.
- * - `rank`: this rank is out. Its GPU fails, its own data cause an error, or its data or model
- *   differs from most ranks. A divergent state counts only after MAX_DIVERGENCES earlier ones.
+ * - `rank`: this rank is out. Its GPU has failed, its own data are invalid, its data or model
+ *   differs from most ranks, or its state was divergent more than MAX_DIVERGENCES times.
  * - `generation`: only the generation ends. Another rank is divergent, or this rank has a divergent
  *   state that will be replaced.
  * - `run`: any other error ends the run.

@@ -193,7 +193,7 @@ export const REFUSALS = [
   'not-member',
   /** The room already has the largest allowed number of members. */
   'room-full',
-  /** The room is training: newcomers are refused until the run has ended. */
+  /** The room is training with a fixed world: newcomers are refused until the run has ended. */
   'room-running',
   /** The room is locked: only hosts and members that reconnect are admitted. */
   'room-locked',

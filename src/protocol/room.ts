@@ -17,8 +17,8 @@ export type Nodes = v.InferOutput<typeof Nodes>;
 export const newcomer = {
   name: displayName,
   /**
-   * A random id that all tabs of a browser profile share. It serves to count a rank's local rank.
-   * Only the server sees the id; other members see a number instead.
+   * A random id that all tabs of a browser profile share. It determines a rank's local rank. Only
+   * the server sees the id; other members see a number instead.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
   /** The requested rank; without it, any rank that no other member has requested. */
@@ -79,7 +79,7 @@ export const RoomSettings = v.strictObject({
   /**
    * The run starts without the host once this many members are ready. The number is also the room's
    * world size. `null`: the host starts the run. Every start of a run sets it to `null`. After the
-   * run has ended and all members that took part have left, it has its first value again.
+   * run has ended and all members that took part have left, it has its original value again.
    */
   startAt: v.nullable(worldSize),
   /**

@@ -25,7 +25,7 @@ export const HopEvent = v.object({
   /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
   receivedAt: v.nullable(number),
   /**
-   * How many milliseconds this rank added or copied the received chunk. That ended at `receivedAt`.
+   * How long this rank added or copied the received chunk until `receivedAt`, in milliseconds.
    * Missing if not measured.
    */
   reduceMs: v.exactOptional(number),

@@ -69,7 +69,7 @@ function hasGpuForWebGL(): boolean {
   if (typeof OffscreenCanvas === 'undefined') return false;
   const gl = new OffscreenCanvas(1, 1).getContext('webgl2');
   if (gl === null) return false;
-  // Some browsers do not offer the extension. RENDERER may then be the GPU's name, as in Firefox.
+  // Some browsers do not offer the extension. There, RENDERER may be the GPU's name, as in Firefox.
   const unmasked = gl.getExtension('WEBGL_debug_renderer_info')?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER;
   const renderer = String(gl.getParameter(unmasked));
   gl.getExtension('WEBGL_lose_context')?.loseContext();

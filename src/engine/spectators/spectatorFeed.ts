@@ -160,7 +160,7 @@ export class SpectatorFeed {
 
   /**
    * Returns an update with as much as fits. If the curve is too long, it gets fewer steps. An event
-   * of {@link NEWEST} that does not fit stays unsent, for the next update.
+   * of {@link NEWEST} that does not fit is sent in a later update.
    */
   #update(head: readonly string[], { steps, evaluations }: Curve): string {
     const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));

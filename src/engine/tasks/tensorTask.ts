@@ -15,8 +15,9 @@ export interface Samples {
 
 /**
  * A custom loss. It may return one loss per sample, as [batch]. It may return several losses per
- * sample, as [batch, ...]; then their mean is taken. Or it may return a scalar, the mean over all
- * samples. Labels have the same shape as in {@link Samples}, except for the first dimension.
+ * sample, as [batch, ...]; then the mean of a sample's losses is used. Or it may return a scalar,
+ * the mean over all samples. Labels have the same shape as in {@link Samples}, except for the first
+ * dimension.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 

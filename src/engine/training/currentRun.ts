@@ -144,8 +144,7 @@ export class CurrentRun {
    */
   #originOf(job: JobSpec): Origin | null {
     const { origin } = this;
-    // Weights are not checked here. Later, when the model exists, their names and shapes are
-    // compared with the model's.
+    // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }

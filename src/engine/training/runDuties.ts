@@ -98,8 +98,8 @@ export class RunDuties {
   }
 
   /**
-   * Called when a state is loaded. Whether the duties of its latest step were done is not known. So
-   * they are done, and doing them twice does no harm.
+   * Called when a state is loaded. It is not known whether the duties of the state's latest step
+   * were done. So they are done now. Doing them twice does no harm.
    */
   load(): void {
     this.#due = this.#dutiesNow;

@@ -25,8 +25,8 @@ export class RunProgress {
   }
 
   /**
-   * Whether no step remains, without regard to early stopping (`patience`). Some ranks may not know
-   * the latest evaluation yet, so it cannot decide.
+   * Whether no step remains, without regard to early stopping (`patience`). Early stopping depends
+   * on the latest evaluation, which some ranks may not know yet.
    */
   get hasNoStepsLeft(): boolean {
     return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
