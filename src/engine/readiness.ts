@@ -41,7 +41,7 @@ interface Inspection {
   readonly isFit: boolean | null;
 }
 
-/** The latest announcement to the server. It exists from the moment its preparation begins. */
+/** The latest announcement to the server, already sent or still being prepared. */
 interface Announcement {
   readonly id: number;
   /** The kind of data for which the tab is ready, and the current run if there is one. */
@@ -192,10 +192,12 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
 }
 
 /**
- * Returns what an error of this rank means for the other ranks. A rank whose own data or state
- * differs from most ranks is out (`rank`), and so is a rank without a GPU. If the error is about
- * another rank's data or state, only the generation ends. Other errors end the run, unless they are
- * about data that only this rank has.
+ * Returns what an error of this rank means for the other ranks.
+ * - `rank`: this rank is out. Its GPU has failed, its own data are invalid, its data or model
+ *   differs from most ranks, or its state was divergent more than MAX_DIVERGENCES times.
+ * - `generation`: only the generation ends. Another rank is divergent, or this rank has a divergent
+ *   state that will be replaced.
+ * - `run`: any other error ends the run.
  */
 export function scopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
   if (error instanceof DeviceError) return 'rank';
@@ -222,14 +224,14 @@ function giveUp(state: ReadinessState, error: unknown): ReadinessStep {
 function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const { room, member, files } = state;
   const effects: ReadinessEffect[] = [];
-  // The problem may be solved by other data, or if the job has other requirements for the same
-  // data.
+  // If the room's data have changed, or what the job requires of the data, then the problem may be
+  // solved, and the tab is no longer out.
   const isOut = state.isOut && (room === null || dataOf(room.job) === dataOf(message.job));
   // The server no longer counts this tab as ready, because it was late. The tab is in fact still
   // ready, so it announces itself again.
   const isDropped = isCounted(room, member) && !isCounted(message, member);
   const announcement = isDropped ? null : state.announcement;
-  // The user may choose files before the host decides to distribute files.
+  // The job now distributes files, and this tab's user has already chosen files.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
     effects.push({ type: 'share', isRequested: false });
   }

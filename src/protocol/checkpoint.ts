@@ -158,7 +158,7 @@ function damage(name: string, what: string): DataError {
  * Validates the metadata and sorts its fields as in the schema, because jobs are compared as JSON
  * text.
  *
- * @throws UsageError
+ * @throws UsageError if the metadata do not match the schema.
  */
 function parseMeta(meta: CheckpointMeta): CheckpointMeta {
   const result = v.safeParse(CheckpointMeta, meta);

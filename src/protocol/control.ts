@@ -106,8 +106,8 @@ export const ClientMessage = v.variant('type', [
   /** Host only. */
   v.strictObject({ type: v.literal('start') }),
   /**
-   * Host only, during a run that ranks may join and leave: the run waits between two steps until
-   * `resume`. It then continues with the ranks that are ready at that time.
+   * Host only, in an elastic room during a run: the run waits between two steps until `resume`. It
+   * then continues with the ranks that are ready at that time.
    */
   v.strictObject({ type: v.literal('pause') }),
   v.strictObject({ type: v.literal('resume') }),
@@ -136,10 +136,10 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member cannot continue in this generation. The other members see `message`. `scope`
-   * defines the consequence. `rank`: this member is left out until it sends `ready` again.
-   * `generation`: another generation begins with the same members. `run`: no member can continue.
-   * In a fixed world, each of the three ends the run.
+   * This member cannot continue in this generation. The other members see `message`. `scope` says
+   * who is affected. `rank`: this member is left out until it sends `ready` again. `generation`:
+   * another generation begins with the same members. `run`: no member can continue. In a fixed
+   * world, each of the three ends the run.
    */
   v.strictObject({
     type: v.literal('failed'),
@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * The links of this member to the ranks `peers` broke or could not be opened. The list contains
-   * all of them. Both ends of a link report it. If only links between other ranks broke, this
-   * member sends `failed`.
+   * This member's links to `peers` broke or could not be opened. The list contains all such ranks.
+   * Both ends of such a link report it. If only links between other ranks broke, this member sends
+   * `failed`.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**
@@ -193,13 +193,15 @@ export const REFUSALS = [
   'not-member',
   /** The room already has the largest allowed number of members. */
   'room-full',
-  /** The room is training: newcomers are refused until the run has ended. */
+  /** The room is training with a fixed world: newcomers are refused until the run has ended. */
   'room-running',
-  /** The room is locked: only members that reconnect are admitted. */
+  /** The room is locked: only hosts and members that reconnect are admitted. */
   'room-locked',
   /** The host has removed this member. */
   'removed',
-  /** The message does not match the protocol, or has another version. */
+  /**
+   * The message does not match the protocol, or its sender uses another version of the protocol.
+   */
   'bad-message',
   /**
    * The newcomer's request does not fit the room: the requested rank is taken or does not exist, or
@@ -209,8 +211,8 @@ export const REFUSALS = [
   /** Only the host may do that. */
   'not-host',
   /**
-   * The request is not possible in the room's present phase, before the host is ready, or with the
-   * present number of members.
+   * The request is not possible now, because of the room's phase or its number of members, or
+   * because the host is not ready.
    */
   'not-now',
   /** Too many wrong codes, rooms or messages from this address. */
@@ -270,8 +272,9 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
    * A new generation begins. `members` are in ring order: a member's index is its rank, and the
-   * list's length is the world size. `run` is the same in all generations of a run. If all ranks of
-   * the previous generation are still connected, they continue in it until `sync`.
+   * list's length is the world size. `run` is the same in all generations of a run. If `members`
+   * includes all ranks of the run's previous generation, they continue in that generation until
+   * `sync`.
    */
   v.strictObject({
     type: v.literal('prepare'),

@@ -43,36 +43,36 @@ export interface EdgeReport {
   bytesSent: number;
   bytesReceived: number;
   /**
-   * Mean time from sending a chunk to its receipt, in the all-gather phase; `null` until the clocks
-   * of the two ranks are compared.
+   * Mean duration from sending a chunk to its receipt in the all-gather phase, in milliseconds;
+   * `null` until the clocks of the two ranks are compared.
    */
   transitMs: number | null;
 }
 
 /**
  * A rank's report about its latest steps. Every rank sends its report to all others every
- * `hashEvery` steps; the event `ranks` contains the reports.
+ * `hashEvery` steps; the event `telemetry` contains the reports.
  */
 export interface RankTelemetry {
   rank: number;
   /** Whether the rank's page is hidden. Browsers slow down hidden pages. */
   isHidden: boolean;
   /**
-   * Time per step in which the rank only waits for its left neighbour: the median over the steps
-   * since the previous exchange.
+   * How long the rank only waits for its left neighbour in a step, in milliseconds: the median over
+   * the steps since the previous exchange.
    */
   waitMs: number;
   /** The link to the right neighbour; `null` in a world of one rank. */
   right: EdgeReport | null;
   /**
-   * The offset of the reporting rank's clock to the clock of this rank, with the maximum error;
+   * How far the reporting rank's clock is ahead of this rank's clock, with the maximum error;
    * `null` until the clocks are compared.
    */
   clock: { offsetMs: number; errorMs: number } | null;
   /** Timelines of the latest steps, the oldest first, with less detail than the rank's own. */
   lanes: readonly StepLane[];
 }
-/** A model as a file, of the state after `step` steps. */
+/** A file with the model, or with the whole training state, after `step` steps. */
 export interface ModelFile {
   name: string;
   step: number;
@@ -87,7 +87,7 @@ export type EngineEvent =
   | { type: 'device'; device: Device; note: string | null }
   /** Members that join with `hostKey` are hosts too. `null` if this member is not a host. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
-  /** Replaces the key from `admitted`, which expires. */
+  /** Replaces the host key from `admitted`, because that key expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
@@ -146,5 +146,5 @@ export type EngineEvent =
    * the export.
    */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
-  /** The run is over for this rank. If it is `fatal`, the rank has also left the room. */
+  /** The run is over for this rank. If `fatal`, the rank has also left the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };

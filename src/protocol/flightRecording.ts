@@ -23,13 +23,16 @@ const FlightRecordSchema = v.object({
   algorithm: v.string(),
   /** `float32`. */
   dtype: v.string(),
-  /** Elements of the whole tensor. */
+  /** The number of elements of the whole tensor. */
   count,
   /** The call, as in error messages: `allReduce(25450 float32, SUM)`. */
   call: v.string(),
   /** A scheduled op waits for other ops of this rank. A started op waits for other ranks. */
   state: v.picklist(['scheduled', 'started', 'completed', 'failed']),
-  /** Milliseconds of this rank's clock; `null` until it happens. */
+  /**
+   * Times by this rank's clock, in milliseconds. `startedAt` and `endedAt` are `null` until the op
+   * has started or ended.
+   */
   scheduledAt: v.number(),
   startedAt: time,
   endedAt: time,
@@ -49,7 +52,7 @@ export const FlightRecordingSchema = v.object({
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),
-  /** For each rank: the offset of its clock to the clock of this rank; `null` if unknown. */
+  /** For each rank: how far its clock is ahead of this rank's clock; `null` if unknown. */
   clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
 });
 export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

@@ -183,8 +183,8 @@ export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuf
 }
 
 /**
- * Overwrites the header of a frame. A rank in a ring forwards a received payload in its frame, with
- * a header for the next hop.
+ * Overwrites the header of a frame. A rank in a ring forwards a received payload in the same frame,
+ * with a header for the next hop.
  */
 export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);

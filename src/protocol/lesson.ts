@@ -12,8 +12,8 @@ export type LessonMode = (typeof LESSON_MODES)[number];
 /** The largest number of a lesson. Sums of such numbers are easy to follow and exact in float32. */
 export const MAX_NUMBER = 99;
 /**
- * The smallest count of numbers that each rank has. With more ranks than this, each has as many
- * numbers as there are ranks, so that no chunk is empty.
+ * Each rank has at least this many numbers. If there are more ranks than this, each rank has as
+ * many numbers as there are ranks, so that no chunk is empty.
  */
 const LEAST_NUMBERS = 4;
 /**
@@ -45,8 +45,8 @@ const Slow = v.strictObject({
 
 export const LessonOrder = v.variant('type', [
   /**
-   * Changes one number of a rank. This is the only order that other ranks than the leader may send,
-   * and only for their own numbers.
+   * Changes one number of a rank. This is the only order that ranks may send if they are not the
+   * leader, and they may change only their own numbers.
    */
   v.strictObject({
     type: v.literal('edit'),
@@ -117,8 +117,8 @@ export const LessonState = v.strictObject({
   /** Measurements of the latest complete round of each mode. */
   measured: v.strictObject({ ring: v.nullable(Measured), 'parameter-server': v.nullable(Measured) }),
   /**
-   * Ranks that left (with their former rank) or joined since a round last began or made a step.
-   * `isRestarted` means that the round was restarted because of that.
+   * Members that left (with their former rank) or joined since a round last began, or since a step
+   * was last taken. `isRestarted` means that the round was restarted because of that.
    */
   change: v.nullable(v.strictObject({ left: v.array(Named), joined: v.array(Named), isRestarted: v.boolean() })),
   isOver: v.boolean(),

@@ -17,8 +17,8 @@ export type Nodes = v.InferOutput<typeof Nodes>;
 export const newcomer = {
   name: displayName,
   /**
-   * A random id that all tabs of a browser profile share, by which a rank learns its local rank.
-   * Only the server sees it; other members see a number instead.
+   * A random id that all tabs of a browser profile share. It determines a rank's local rank. Only
+   * the server sees the id; other members see a number instead.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
   /** The requested rank; without it, any rank that no other member has requested. */
@@ -77,9 +77,9 @@ export const Removed = v.strictObject({
 export const RoomSettings = v.strictObject({
   job: JobSpec,
   /**
-   * The run starts without the host once this many members are ready; this is the room's world
-   * size. `null`: the host starts the run. After such a start it is also `null`, until members
-   * leave.
+   * The run starts without the host once this many members are ready. The number is also the room's
+   * world size. `null`: the host starts the run. Every start of a run sets it to `null`. After the
+   * run has ended and all members that took part have left, it has its original value again.
    */
   startAt: v.nullable(worldSize),
   /**
@@ -107,7 +107,7 @@ export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */
   run: ordinal,
-  /** Whether that run had not ended, as far as the member knows. */
+  /** Whether that run is still in progress, as far as the member knows. */
   isRunOn: v.boolean(),
   /** The highest generation that the member knows from `prepare` or `room`; 0 if none is known. */
   generation: ordinal,

@@ -16,8 +16,8 @@ export function parseRoomCode(text: string): string | null {
 }
 
 /**
- * Derives a code from `text`, the same on every machine: for tabs that know the same text
- * beforehand and so find the same room.
+ * Derives a code from `text`. The code is the same on every machine, so tabs that know the same
+ * text find the same room.
  */
 export function roomCodeOf(text: string): string {
   let rest = BigInt(`0x${hashState([new TextEncoder().encode(text)])}`);

@@ -15,7 +15,7 @@ import { Metrics } from '../spec/measures.ts';
 /** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
   rank,
-  /** Medians over the steps since the previous exchange, in milliseconds. */
+  /** Durations in milliseconds, as medians over the steps since the previous exchange. */
   computeMs: finite,
   communicateMs: finite,
   stepMs: finite,

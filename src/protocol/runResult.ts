@@ -47,9 +47,9 @@ export type WrittenSample = v.InferOutput<typeof WrittenSample>;
 
 /** The result of a range test. */
 export const RateTest = v.object({
-  /** Learning rates of all steps with a loss. */
+  /** The learning rates of the steps that have a finite loss. */
   rates: v.array(finite),
-  /** Smoothed losses of the same steps. */
+  /** The smoothed losses of these steps. */
   losses: v.array(finite),
   /**
    * The rate at which the loss fell most steeply; `null` if no rate was found. `reason` then says
@@ -87,7 +87,10 @@ export const RunResultSchema = v.object({
    * samples, or the task is not a classification.
    */
   accuracy: v.nullable(finite),
-  /** The job's other metrics on held-out samples. The default for amounts is `rmse`. */
+  /**
+   * The job's other metrics on held-out samples. If the job names no metrics and predicts numbers,
+   * this is `rmse`.
+   */
   metrics: v.optional(Metrics),
   /** Mean loss over the held-out samples; `null` if there are no held-out samples. */
   valLoss: v.nullable(finite),
@@ -107,7 +110,8 @@ export const RunResultSchema = v.object({
   /** Bytes of frames that each rank has received for gradients (or parameters). */
   bytesReceivedPerRank: perRank(count),
   /**
-   * Bytes that each rank has sent for everything else (parameters, hashes, statistics, evaluation).
+   * Bytes that each rank has sent for everything else, such as initial parameters, hashes,
+   * statistics and evaluation.
    */
   otherBytesSentPerRank: perRank(count),
   /**
@@ -129,7 +133,10 @@ export const RunResultSchema = v.object({
    * The result of a range test. A range test evaluates no held-out samples and restores the model.
    */
   rateTest: v.optional(RateTest),
-  /** How often ranks joined or left since this rank started. */
+  /**
+   * How often ranks have joined or left, and the run has continued in another generation, since
+   * this rank entered the run.
+   */
   restarts: count,
   ms: finite,
 });

@@ -24,12 +24,13 @@ import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
 import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
-/** An empty list: the full list would be too long for an update. */
+/** A schema for a list that is empty in an update, because the full list would be too long. */
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
- * A run's result without the confusion matrix and generated texts, so that the final update fits
- * into one message. The confusion matrix is sent separately.
+ * A run's result without its large parts, so that the final update fits into one message. The
+ * generated texts, the best evaluation and the lists with a value for each step are left out. The
+ * confusion matrix is sent separately.
  */
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,

@@ -25,14 +25,14 @@ export const HopEvent = v.object({
   /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
   receivedAt: v.nullable(number),
   /**
-   * Milliseconds for adding or copying the received chunk, which ended at `receivedAt`. Missing if
-   * not measured.
+   * How long this rank added or copied the received chunk until `receivedAt`, in milliseconds.
+   * Missing if not measured.
    */
   reduceMs: v.exactOptional(number),
 });
 export type HopEvent = v.InferOutput<typeof HopEvent>;
 
-/** Times of one optimizer step, milliseconds. */
+/** How long the parts of one optimizer step took, in milliseconds. */
 export const StepTimes = v.object({
   total: number,
   /** Forward and backward pass on the GPU, until the first bucket's gradients can be read. */
@@ -41,7 +41,7 @@ export const StepTimes = v.object({
    * Reading gradients back, summed over buckets. The wait for the backward pass is not included.
    */
   readback: number,
-  /** Time from the start of the first all-reduce to the end of the last one. */
+  /** From the start of the first all-reduce to the end of the last all-reduce. */
   communicate: number,
   /** The part of `communicate` that does not overlap with computation. */
   exposed: number,
@@ -62,7 +62,10 @@ export const StepLane = v.object({
   /** Start of the step, by the clock of the rank that took it. */
   startedAt: number,
   duration: number,
-  /** Segments, sorted by start. A segment of computation may overlap with one of communication. */
+  /**
+   * Segments, sorted by start. A segment of computation may overlap with a segment of
+   * communication.
+   */
   segments: v.array(Segment),
 });
 export type StepLane = v.InferOutput<typeof StepLane>;

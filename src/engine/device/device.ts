@@ -29,7 +29,7 @@ export interface OpenedDevice {
 
 /**
  * Limits of WebGPU that are raised to the adapter's limits. TensorFlow.js's kernels rely on the
- * higher limits: `addN` fails silently unless the last of this list is raised.
+ * higher limits: `addN` fails silently unless the last limit of this list is raised.
  */
 const RAISED_LIMITS = [
   'maxComputeWorkgroupStorageSize',
@@ -69,7 +69,7 @@ function hasGpuForWebGL(): boolean {
   if (typeof OffscreenCanvas === 'undefined') return false;
   const gl = new OffscreenCanvas(1, 1).getContext('webgl2');
   if (gl === null) return false;
-  // Firefox returns the GPU's name as RENDERER, and warns if a page uses the extension.
+  // Some browsers do not offer the extension. There, RENDERER may be the GPU's name, as in Firefox.
   const unmasked = gl.getExtension('WEBGL_debug_renderer_info')?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER;
   const renderer = String(gl.getParameter(unmasked));
   gl.getExtension('WEBGL_lose_context')?.loseContext();

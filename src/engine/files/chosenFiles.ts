@@ -65,8 +65,8 @@ export class ChosenFiles {
    *
    * @param isRequested whether the user has chosen the files for this purpose. If not, files that
    *   cannot become the job's data are ignored without an error.
-   * @throws (rejects) DataError if they cannot be read, or if a run with other files is in
-   *   progress.
+   * @throws (rejects) DataError if the files cannot be read, or if `isRequested` is true and a run
+   *   with other files is in progress.
    */
   async share(isRequested: boolean): Promise<void> {
     const files = this.#files;

@@ -97,7 +97,8 @@ export class LearnedModel {
 
   /**
    * @param model disposed of together with this object.
-   * @param heldOut can be inspected only if it contains images of digits.
+   * @param heldOut the held-out samples. Inspections choose images from them if they are images of
+   *   digits.
    */
   static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
@@ -124,8 +125,11 @@ export class LearnedModel {
   }
 
   /**
-   * Returns the wrongly classified images among the chosen ones, and the first layer's weights.
-   * Errors are as in {@link predict}.
+   * Returns the chosen images that the model classifies most confidently as a wrong class, and
+   * pictures of the first layer's weights. Returns `null` if there are no images, or if weights are
+   * NaN.
+   *
+   * @throws (rejects) as {@link predict}.
    */
   async inspect(): Promise<Findings | null> {
     const images = this.#images;

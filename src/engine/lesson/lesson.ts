@@ -1,7 +1,8 @@
 /**
  * One tab's part in a lesson, over all generations of the lesson. All ranks have the same {@link
- * LessonState}. Orders of the user go to the leader, and the leader sends them to all ranks. In
- * every step of a round, numbers are sent from rank to rank as real messages. Then the ranks
+ * LessonState}. Only the leader's user gives orders, and the leader sends them to all ranks. The
+ * other users can only change their own numbers, and their ranks send these changes to the leader.
+ * In every step of a round, numbers are sent from rank to rank as real messages. Then the ranks
  * exchange reports: their numbers, bytes and times. So each page shows the numbers that the ranks
  * really have. A user may think between two orders for as long as they like: waiting for an order
  * has no deadline and ends only if a link breaks.

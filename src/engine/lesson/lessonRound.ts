@@ -58,13 +58,14 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * Returns, for each rank and position, the ranks whose numbers are included in the sum there after
- * `steps` steps. They are in the order in which they were added.
+ * Returns which ranks' numbers each sum includes after `steps` steps, for each rank and each
+ * position of its numbers. The ranks are in the order in which their numbers were added.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
-    // No rank sends, in a step, what it receives in the same step.
+    // No rank sends, in a step, what it receives in that step. So the moves of a step can be
+    // applied one after the other.
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       for (let i = start; i < end; i++) {
         const sent = parts[from]![i]!;
@@ -84,8 +85,9 @@ export function elapsed({ steps }: LessonRound): number {
 }
 
 /**
- * Returns, for each rank, the bytes that its line has transferred in this round. For each step that
- * is the larger of sent and received bytes, because a line transfers in both directions at once.
+ * Returns, for each rank, how many bytes its line had to transfer one after the other in this
+ * round. A step counts with the larger of its sent and received bytes, because a line transfers in
+ * both directions at once.
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>
@@ -113,8 +115,8 @@ interface World {
 }
 
 /**
- * Returns the state with which the ranks of this world continue from `before`. `null` means that
- * they begin a lesson.
+ * Returns the state with which the ranks of this world continue from `before`. If `before` is
+ * `null`, they begin a lesson.
  */
 export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
   const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));

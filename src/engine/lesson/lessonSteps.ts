@@ -41,7 +41,8 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   const began = clock.now() - elapsed(round);
   const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
-  // In a round no rank sends more than 2n messages, and a slow line delays each of them.
+  // In a round no rank sends more than 2n messages, and a slow line delays each of them by
+  // `slow.seconds`.
   const timeoutMs = options.timeoutMs + 2000 * n * (slow?.seconds ?? 0);
   const held = Float32Array.from(round.held[rank] ?? Array<number>(numbersOf(n)).fill(0));
 
@@ -97,7 +98,8 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
       await sent;
       await exchange([startedAt, endedAt, bytesOf(outgoing), bytesOf(incoming[i]!)], numbers);
     });
-    // The promise is awaited at the end. If it rejects earlier, the group has failed as well.
+    // These two lines prevent unhandled rejections. `after` is awaited at the end, and then rejects
+    // if an exchange or a send has failed.
     after.catch(() => {});
     sent.catch(() => {});
   }

@@ -5,8 +5,9 @@ import type { MembershipEvent } from './membership.ts';
 import type { RendezvousOptions } from './rendezvousOptions.ts';
 
 /**
- * If a rank has lost a neighbour, it waits for this number of milliseconds before it reports the
- * loss. The server notices a closed tab within milliseconds, and then reports itself who has left.
+ * A rank that has lost a neighbour waits for this number of milliseconds before it reports the
+ * loss. If the neighbour has closed its tab, the server notices that within milliseconds and tells
+ * all ranks who has left.
  */
 const VERDICT_GRACE_MS = 500;
 /**

@@ -41,8 +41,8 @@ interface GenerationLinksOptions {
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /**
-   * Returns the server, which forwards signals to other ranks. Signals from other ranks are passed
-   * to {@link GenerationLinks.signal}. `null` while the server cannot be reached.
+   * Returns the server, which forwards signals to other ranks; `null` while the server cannot be
+   * reached. Pass signals from other ranks to {@link GenerationLinks.signal}.
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
@@ -50,8 +50,8 @@ interface GenerationLinksOptions {
 
 export class GenerationLinks {
   /**
-   * The ring neighbours of this rank. There are two, but only one in a world of two ranks, and none
-   * in a world of one rank.
+   * The ring neighbours of this rank. Usually there are two. In a world of two ranks there is one,
+   * and in a world of one rank there is none.
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
@@ -74,10 +74,10 @@ export class GenerationLinks {
   }
 
   /**
-   * Opens the links to the neighbours. Further links are opened later, over open connections and on
-   * demand.
+   * Opens the links to the neighbours. Other links are opened later: over connections that are
+   * still open, or on demand.
    *
-   * @throws (rejects) TimeoutError, which names all neighbours that could not be reached;
+   * @throws (rejects) TimeoutError if neighbours could not be reached. The error names all of them.
    *   PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
@@ -176,7 +176,7 @@ export class GenerationLinks {
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
-    // The other rank may have opened the link in the meantime.
+    // If the other rank has opened the link in the meantime, `link` resolves with that link.
     const dialed = this.#edgeTo(peer).link(true);
     const over = dialed.then(
       () => {},
@@ -190,7 +190,10 @@ export class GenerationLinks {
     }
   }
 
-  /** Adds a link that another rank opens, or that uses an open connection, to the mesh. */
+  /**
+   * Adds a link to the mesh. The link is opened by another rank, or uses a connection that is still
+   * open.
+   */
   async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
     try {
       const opened = await link(this.#edgeTo(peer));

@@ -23,8 +23,8 @@ import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 
 /**
- * Deadline in milliseconds for opening all links. It is one second shorter than the server's own
- * deadline, so that the reported error describes the link that failed.
+ * Deadline in milliseconds for opening a link, including all attempts. It is one second shorter
+ * than the server's own deadline, because only the rank's error names the link that failed.
  */
 export const LINKING_TIMEOUT_MS = 14_000;
 /**
@@ -37,7 +37,7 @@ const ATTEMPT_TIMEOUT_MS = 6_000;
  * the broker of ports, which takes 1-2 s if all cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
-/** Before attempt k+1 the initiator waits 250 ms * 2^k. */
+/** After attempt k (counted from 0) has failed, the initiator waits 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 /**
  * Deadline in milliseconds for the handshake over an open connection. The handshake takes one round
@@ -62,8 +62,8 @@ interface EdgeOptions {
   /** Connections of earlier generations. New connections are added to it. */
   pool: LinkPool;
   /**
-   * Whether to connect over a TURN relay, because other attempts have failed. An existing direct
-   * connection is closed.
+   * Whether to connect over a TURN relay only, because the server requires it or a direct
+   * connection has failed. An existing direct connection is closed.
    */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
@@ -85,7 +85,10 @@ export class Edge {
   #lastAttemptId = -1;
   #lastFailure = 'No connection was opened.';
   #isOver = false;
-  /** Whether {@link link} was called. If so, a failed handshake is followed by new attempts. */
+  /**
+   * Whether {@link link} was called. If so, and if the handshake over an earlier connection fails,
+   * new attempts follow.
+   */
   #isWanted = false;
   /** The link over the connection of an earlier generation, while its handshake is in progress. */
   #reused: Link | null = null;
@@ -97,7 +100,7 @@ export class Edge {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
     this.#asksForPort = options.connectTab !== null;
-    // Prevents an unhandled rejection if `abort` is called before `link`.
+    // Prevents an unhandled rejection if `close` is called before `link`.
     this.#linked.promise.catch(() => {});
   }
 
@@ -204,7 +207,7 @@ export class Edge {
     if (this.#isOver) return;
     const isTheirs = (attempt % 2 === 0) !== this.#isLower;
     if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
-      // The signal shows that the other end has lost its connection.
+      // The signal shows that the other end has lost the connection of the earlier generation.
       this.#reused?.close();
       // If both ends initiate, the attempt of the member with the lower id is used. The other end
       // answers it.

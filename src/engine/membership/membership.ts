@@ -2,7 +2,8 @@
  * Decides how a member follows the generations of its room. It is a pure function: (state, event)
  * -> (state, effects). It has no sockets, clock or links. The rendezvous passes the server's
  * messages and the results of links and runs to this function, and executes the effects. So tests
- * can run it together with the server's `signaling/room` and any order of messages.
+ * can run this function together with the server's `signaling/room`, and with messages in any
+ * order.
  *
  * WAITING -> LINKING(g) -> SYNCING(g) -> RUNNING(g), and back
  *
@@ -205,8 +206,8 @@ function leaveGenerations(state: MembershipState, reason: string): MembershipSte
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
-  // The server has admitted this tab as a new member, which does not belong to the generations that
-  // the tab knows. Their numbers have no meaning any more.
+  // The server has admitted this tab as a new member. A new member belongs to none of the
+  // generations that the tab knows, so the tab forgets their numbers.
   if (state.member !== null && state.member !== member) {
     const { effects } = leaveGenerations(state, 'This tab is no longer in the ring.');
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };
@@ -259,14 +260,14 @@ function fail(
   const { linking, active } = state;
   if (linking?.generation === event.generation)
     return send({ ...state, linking: { ...linking, report: event } }, event);
-  // A finished rank needs no neighbours. If other ranks need them, the server starts another
-  // generation.
+  // A finished rank does not report lost neighbours, because it no longer needs them. Ranks that
+  // have not finished report them, and the server starts another generation.
   if (active?.generation !== event.generation || active.phase === 'STALLED' || active.phase === 'FINISHED')
     return stay(state);
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
   const sent = send({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // A rank that is out leaves the next generation, too.
+  // A rank that is out also leaves the generation whose links are being opened.
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 

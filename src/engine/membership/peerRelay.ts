@@ -27,11 +27,14 @@ export type RelayRequest =
 export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
-   * Replies while the attempt is pending or its connection is open. The page reports when the
-   * connection is closed.
+   * The data channel of the open connection. Later replies to this attempt are signals,
+   * descriptions, and `peer-gone` when the connection is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
-  /** Reply for an open link. All further messages of the link are sent over the port. */
+  /**
+   * The port of a link. It is the last reply to this attempt, because everything else is sent over
+   * the port.
+   */
   | { type: 'peer-port'; id: number; port: MessagePort }
   | { type: 'peer-description'; id: number; description: LinkDescription }
   | { type: 'peer-gone'; id: number; message: string };

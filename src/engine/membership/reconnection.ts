@@ -2,8 +2,8 @@
 import type { Clock } from '../../util/clock.ts';
 
 /**
- * Milliseconds before the first attempt to reconnect. Each further wait is twice as long. A random
- * time of up to the same length is added to each wait.
+ * Milliseconds before the first attempt to reconnect. Each further wait is twice as long, up to
+ * {@link MAX_WAIT_MS}. A random time is added to each wait, at most as long as the wait.
  */
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 4_000;
@@ -30,7 +30,9 @@ export class Reconnection {
     return this.#lostAt !== null;
   }
 
-  /** Whether the server has been unreachable for too long for a member that does not train. */
+  /**
+   * Whether the server has been unreachable for so long that a member that does not train gives up.
+   */
   get isOverdue(): boolean {
     return this.#lostAt !== null && this.#clock.now() - this.#lostAt > AWAY_MS;
   }

@@ -13,13 +13,13 @@ export function isPassing(
 ): boolean {
   if (code === 'server-closing') return true;
   if (code === 'silent' || code === 'not-member') return isAdmitted;
-  // If a member is in its room and is rate-limited, it sends too many messages. Another attempt
-  // would not help.
+  // If the connection was not lost, the refusal is final. For example, a member that is
+  // `rate-limited` sends too many messages, and another attempt would not help.
   if (!isServerLost) return false;
   if (code === 'rate-limited') return true;
   if (isAdmitted) return false;
   // After a restart of the server, a room exists again as soon as its first member has reconnected.
-  // If the answer to a join was lost, that join may still occupy the rank or the last free place,
-  // until the server considers its member gone.
+  // The other two codes occur if the answer to this tab's earlier join was lost: the member of that
+  // join still has the rank or the last free place, until the server considers the member gone.
   return code === 'no-room' || code === 'mismatch' || code === 'room-full';
 }

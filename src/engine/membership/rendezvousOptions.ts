@@ -59,12 +59,13 @@ export interface RendezvousOptions {
   /** Called in RUNNING. Resolves with the state after the final step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * Returns what a rejection of `enter` or `train` means for the other ranks. Not called if the
-   * cause is a rank that has left.
+   * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a
+   * PeerGoneError or a TimeoutError, because those only end the generation.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /**
-   * Called when this member is out for a while and the other ranks continue. The message tells why.
+   * Called when this member is left out for a while, and the other ranks continue. The message
+   * tells why.
    */
   onsuspended?: (message: string) => void;
   /** Called when run `run` has ended. The member stays in the room. */

@@ -25,7 +25,7 @@ type Admission = Extract<ServerMessage, { type: 'admitted' }>;
  * requests.
  */
 export type Entry =
-  /** Sent after each admission, including reconnects and admissions as a new member. */
+  /** Reported after each admission, including reconnects and admissions as a new member. */
   { type: 'admitted'; admission: Admission } | { type: 'refused'; error: Error } | { type: 'gone'; error: Error };
 
 /** Messages that the server sends to a member of a room. */

@@ -26,7 +26,7 @@ interface SignalingHandlers {
   onclose: (error: SignalingError) => void;
 }
 
-/** The members of WebSocket that the client uses. */
+/** The properties and methods of WebSocket that the client uses. */
 export type SignalingSocket = Pick<WebSocket, 'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'>;
 
 /** Opens a WebSocket to `url`. */
@@ -112,9 +112,9 @@ export class SignalingClient {
   }
 
   /**
-   * Sends heartbeats, and closes the connection if the server no longer answers. Heartbeats are
-   * counted instead of milliseconds: a worker that was busy for a long time has received nothing,
-   * although the server has answered.
+   * Sends heartbeats, and closes the connection if the server no longer answers. The limit is a
+   * number of heartbeats, not of milliseconds: a worker that was busy for a long time has handled
+   * no answers, although the server has sent them.
    */
   startHeartbeat(intervalMs: number): void {
     const beat = (): void => {

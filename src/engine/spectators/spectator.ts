@@ -51,7 +51,8 @@ export class Spectator {
       this.#finished = event;
       return;
     }
-    // The final state of a lesson may be missing in the updates.
+    // The final state of a lesson may be missing in the updates. So the latest known state is kept,
+    // marked as over, for the end of the lesson.
     if (event.type === 'lesson') this.#finished = { ...event, state: { ...event.state, isOver: true } };
     if ('step' in event) {
       if (event.step <= (this.#shown.get(event.type) ?? -1)) return;

@@ -1,8 +1,9 @@
 /**
  * Sends to spectators what rank 0 knows about its run. It sends at most one update per second, and
- * the length of an update is limited. What did not fit into an update is sent in a later one. Most
- * updates contain only what is new. After spectators join, after a new generation begins, and every
- * {@link WHOLE_MS}, an update contains everything.
+ * the length of an update is limited. If an update has no room for all steps, some steps are left
+ * out. Other events that do not fit are sent in a later update. Most updates contain only what is
+ * new. After spectators join, after a new generation begins, and every {@link WHOLE_MS}, an update
+ * contains everything.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -157,7 +158,10 @@ export class SpectatorFeed {
     this.#fresh.evaluations = [];
   }
 
-  /** Returns an update with as much as fits. Events that do not fit are sent in the next update. */
+  /**
+   * Returns an update with as much as fits. If the curve is too long, it gets fewer steps. An event
+   * of {@link NEWEST} that does not fit is sent in a later update.
+   */
   #update(head: readonly string[], { steps, evaluations }: Curve): string {
     const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));
     let curve: string[];
@@ -216,8 +220,8 @@ function spaced<T>(list: readonly T[], most: number): T[] {
 }
 
 /**
- * Returns an empty text if the event contains values that cannot be sent, such as a loss that is
- * NaN.
+ * Returns the event as JSON. The text is empty if the event contains values that cannot be sent,
+ * such as a loss that is NaN.
  */
 function textOf(event: EngineEvent): string {
   const sent: SpectatorEvent | null = spectatorEventOf(event);
@@ -226,7 +230,7 @@ function textOf(event: EngineEvent): string {
 }
 
 /**
- * Rounds to five digits, which is more than a chart can show. Small numbers, such as learning
+ * Rounds to five decimals, which is more than a chart can show. Numbers below 1, such as learning
  * rates, keep five significant digits.
  */
 function rounded(value: number): number {

@@ -12,14 +12,13 @@ import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
 
 /**
- * Minimum milliseconds between two checkpoints. So at most this much training is lost, and the disk
- * is not busy all the time.
+ * Minimum milliseconds between two checkpoints. The disk is then not busy all the time, and a crash
+ * loses at most this much training, plus the time until ranks next compare states.
  */
 export const AUTOSAVE_MS = 10_000;
 /**
- * A checkpoint that is younger than this was saved a moment ago, by this tab or another. The limit
- * is less than {@link AUTOSAVE_MS}, so that this tab's previous checkpoint does not prevent the
- * next.
+ * A checkpoint that is younger than this is recent, no matter which tab has saved it. The limit is
+ * less than {@link AUTOSAVE_MS}, so that this tab's previous checkpoint does not prevent the next.
  */
 const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
@@ -66,7 +65,9 @@ export class Autosave {
     this.#options = options;
   }
 
-  /** Saves the current state of `run`, unless a state was saved a moment ago. */
+  /**
+   * Saves the current state of `run`, unless a state was saved less than {@link AUTOSAVE_MS} ago.
+   */
   offer(run: Saved): void {
     if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
   }
@@ -131,8 +132,8 @@ export class Autosave {
     if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    // Checkpoints of the origin after this step are kept. They may belong to a run that continued
-    // from it in another way.
+    // The origin's room and job may have checkpoints with more steps than this. They are kept,
+    // because they may belong to another run that continued from the same origin.
     if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 

@@ -1,9 +1,9 @@
 /** Work that at most one tab of a browser does at a time. */
 
 /**
- * Runs `task`, unless another tab of this browser is running a task of the same name. Then it
- * returns without waiting for that tab. Browsers have no locks on pages over plain http, so there
- * every tab runs its own task.
+ * Runs `task`, unless another tab of this browser is running a task of the same name. In that case
+ * `task` is not run, and this function returns at once. Browsers have no locks on pages over plain
+ * http, so there every tab runs its own task.
  *
  * @throws (rejects) the errors of `task`.
  */

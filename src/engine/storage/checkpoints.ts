@@ -72,8 +72,9 @@ export class Checkpoints {
     const list: CheckpointList = { checkpoints: [], damaged: [] };
     for (const id of await explained('be read', this.#store.names())) {
       const blob = await explained('be read', this.#store.read(id));
-      // The file was just written or removed, or it is a temporary file of the browser: browsers
-      // keep such files next to those that are being written.
+      // Without a blob, the file has just been removed, or its first write is in progress. A name
+      // that is not an id belongs to a temporary file: browsers keep such files next to files that
+      // are being written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(id, blob))));
@@ -116,7 +117,7 @@ export class Checkpoints {
       const { checkpoints } = await this.list();
       await Promise.allSettled(choose(checkpoints).map(({ id }) => this.remove(id)));
     } catch {
-      // The next save tries to remove it again.
+      // The next save tries again to remove old checkpoints.
     }
   }
 }

@@ -25,7 +25,7 @@ interface DropoutOptions {
 
 /**
  * Returns a factor for each value of samples `indices`, [size * length]. The factor is 0 for
- * dropped values. For the other values it compensates for the dropped ones.
+ * dropped values. For the other values it is greater than 1, to compensate for the dropped values.
  */
 export function dropoutMask(
   indices: Uint32Array,

@@ -79,7 +79,8 @@ export async function createJobTask(
   const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   const seed = shard?.seed ?? job.seed;
-  // An evaluation within an epoch uses fewer samples. With this size its batches are full, too.
+  // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large,
+  // so that such an evaluation does not consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
@@ -141,8 +142,8 @@ function dropoutMasks(
 }
 
 /**
- * Returns enough of the data to distinguish data sets: their hash, or else the sizes, the shapes,
- * and the first and the last sample.
+ * Returns enough about the data to distinguish data sets: the sizes, and the digest of the data. If
+ * the data have no digest, returns the first and the last sample instead of it.
  */
 async function fingerprintOf(data: Dataset): Promise<ArrayBufferView[]> {
   const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);

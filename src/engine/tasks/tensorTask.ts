@@ -14,9 +14,10 @@ export interface Samples {
 }
 
 /**
- * A custom loss. It returns one loss per sample, [batch], or with further dimensions, over which
- * the mean is taken. It may also return the mean over all samples as a scalar. Labels have the same
- * shape as in {@link Samples}, except for the first dimension.
+ * A custom loss. It may return one loss per sample, as [batch]. It may return several losses per
+ * sample, as [batch, ...]; then the mean of a sample's losses is used. Or it may return a scalar,
+ * the mean over all samples. Labels have the same shape as in {@link Samples}, except for the first
+ * dimension.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
@@ -157,8 +158,8 @@ function lossNamed(loss: LossName | Loss): Loss {
 }
 
 /**
- * @param outputs the shape of the outputs. A dimension is null if it is not known yet.
- * @throws UsageError
+ * @param outputs the shape of the outputs. A dimension is `null` if it is not known yet.
+ * @throws UsageError if the labels do not have the shape of the outputs.
  */
 function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
   const { shape } = labels;
@@ -174,8 +175,8 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
 /**
  * Returns the summed loss.
  *
- * @param values the losses, [samples, ...]; further dimensions are averaged. Or a scalar: the mean
- *   over all samples.
+ * @param values the losses, as [samples, ...]; several losses of a sample are averaged. Or a
+ *   scalar, the mean over all samples.
  * @throws UsageError if there is not one loss for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {

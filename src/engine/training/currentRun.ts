@@ -144,12 +144,12 @@ export class CurrentRun {
    */
   #originOf(job: JobSpec): Origin | null {
     const { origin } = this;
-    // Whether weights fit is checked later, by name and shape, when the model exists.
+    // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Opens the device. A later call opens it again only if it failed. */
+  /** Opens the device. A later call opens it again only if opening has failed. */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
     if (this.#device) return this.#device;
@@ -178,7 +178,7 @@ export class CurrentRun {
    */
   async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; stateOfRun: number | null }> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
-    // An origin is the state from which the next run starts.
+    // With an origin, this tab already has the state from which the next run starts.
     if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
     const part = await this.#prepare(run, job, members.length);
     if (part instanceof RunParticipant) await part.prepareAhead();
@@ -197,8 +197,8 @@ export class CurrentRun {
   async train({ run, job, worldSize }: Generation): Promise<StateReport> {
     const part = await this.#prepare(run, job, worldSize);
     const state = await part.train();
-    // The result is sent now, because the server forwards updates only while this rank is in a
-    // generation.
+    // Spectators receive the result now, because the server forwards updates only while this rank
+    // is in a generation.
     if (part instanceof RunParticipant && part.result) {
       this.#spectatorFeed.observe({ type: 'finished', result: part.result });
     }
@@ -232,7 +232,7 @@ export class CurrentRun {
       stage: 'recovering',
       message: 'The GPU was lost and is being opened again',
     });
-    // If the CPU has no state, this rank receives the state of the other ranks.
+    // If the CPU has no state, this rank later receives the state of the other ranks.
     const begun = this.#ends;
     const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
     const carryOver = participant?.carryOver ?? null;

@@ -13,13 +13,13 @@ import type { Yielder } from '../../util/yielder.ts';
 import type { Task } from '../tasks/task.ts';
 
 /**
- * Held-out samples in an evaluation within an epoch. The accuracy is then known to about +- 1
- * percentage point, which is enough for a curve.
+ * The number of held-out samples in an evaluation within an epoch. The accuracy is then known to
+ * about +- 1 percentage point, which is enough for a curve.
  */
 export const INTERMEDIATE_SAMPLES = 500;
 /**
- * The approximate number of evaluations in a run, besides the evaluation at the end of every epoch,
- * which uses all held-out samples.
+ * About how many evaluations within epochs a run has at most. In addition, there is an evaluation
+ * of all held-out samples at the end of every epoch.
  */
 const EVALUATIONS_PER_RUN = 8;
 
@@ -52,9 +52,9 @@ export function dutiesAfter(
 
 /**
  * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
- * steps of `globalBatch` samples. An evaluation never uses more samples than ranks have trained on
- * since the previous evaluation. Evaluating a sample takes about a third of the time of training on
- * it, so evaluation takes less time than training.
+ * steps of `globalBatch` samples. Between two evaluations, ranks train on at least as many samples
+ * as an evaluation uses, or on a whole epoch. A sample takes about a third of its training time to
+ * evaluate, so a run usually spends less time in evaluation than in training.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -114,8 +114,8 @@ export class HeldOutTests {
   }
 
   /**
-   * Evaluates at most `most` of the `total` held-out samples of all ranks, and adds the result to
-   * `progress`. Called after a step. Every rank must call it.
+   * Evaluates at most `most` of the `total` held-out samples of all ranks. In runs with `patience`,
+   * also records the result in `progress`. Called after a step. Every rank must call it.
    */
   async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
     const { task, plan, emit, yielder, keepBest } = this.#options;

@@ -74,8 +74,9 @@ export class RunDuties {
   }
 
   /**
-   * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties, possibly
-   * again, if they remain on one rank, or if one rank has not applied the latest step.
+   * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties of the
+   * latest step, possibly again, in three cases: the run is over, duties remain on a rank that has
+   * applied the step, or a rank has not applied the step.
    */
   enter(ranks: readonly EnteredRank[]): void {
     const { run } = this.#options;
@@ -87,7 +88,7 @@ export class RunDuties {
     this.#due = run.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
   }
 
-  /** Determines the interval between evaluations. It is determined in the first world of a run. */
+  /** Determines the interval between evaluations, in the first world of a run only. */
   schedule({ totals, assigner }: RunSamples): void {
     const { plan, run } = this.#options;
     if (run.now.evaluateEvery > 0) return;
@@ -97,8 +98,8 @@ export class RunDuties {
   }
 
   /**
-   * Called when a state is loaded. It is not known whether its duties were done, so they are
-   * repeated, which does no harm.
+   * Called when a state is loaded. It is not known whether the duties of the state's latest step
+   * were done. So they are done now. Doing them twice does no harm.
    */
   load(): void {
     this.#due = this.#dutiesNow;

@@ -1,4 +1,4 @@
-/** The progress of a run, and the decision when the run ends. */
+/** Holds the progress of a run, and decides when the run ends. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { RangeTest } from './rangeTest.ts';
@@ -25,8 +25,8 @@ export class RunProgress {
   }
 
   /**
-   * Whether no step remains. The result of evaluations is ignored, because some ranks may not know
-   * the latest evaluation yet and have to repeat it.
+   * Whether no step remains, without regard to early stopping (`patience`). Early stopping depends
+   * on the latest evaluation, which some ranks may not know yet.
    */
   get hasNoStepsLeft(): boolean {
     return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;

@@ -32,8 +32,9 @@ export class StateComparison {
   /**
    * Compares states after `step` and exchanges statistics. Every rank must call it.
    *
-   * @throws (rejects) DivergenceError if states differ; MismatchError if the strategy also cannot
-   *   replace a divergent state.
+   * @throws (rejects) DivergenceError if states differ and the strategy is elastic, so that a
+   *   divergent state can be replaced; MismatchError if states differ and the strategy is not
+   *   elastic.
    */
   async compare(group: ProcessGroup, step: number, hash: string): Promise<void> {
     const { emit, figures, telemetry, plan } = this.#options;

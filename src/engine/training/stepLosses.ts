@@ -1,6 +1,6 @@
 /**
- * Collects the losses of a run's steps. Until then, each rank only knows the loss of its own
- * samples.
+ * Collects the losses of a run's steps from all ranks. Without this, a rank only knows the loss of
+ * its own samples.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PeergradError } from '../../util/errors.ts';
@@ -32,8 +32,8 @@ export class StepLosses {
    * Computes each step's mean loss over the samples of all ranks, and appends it to `losses`. Every
    * rank must call it, after the same step.
    *
-   * @throws (rejects) PeergradError if a loss is NaN or infinite. Then all ranks reject, because
-   *   all have the same losses.
+   * @throws (rejects) PeergradError on all ranks if a loss is NaN or infinite. In a range test,
+   *   only the first loss is checked.
    */
   async collect(group: ProcessGroup, losses: number[]): Promise<void> {
     const own = this.#own.splice(0);

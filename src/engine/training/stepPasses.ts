@@ -17,7 +17,7 @@ interface Learner {
 
 /**
  * Takes a step. Computes the gradient of this rank's part of the step in micro-batches. The
- * strategy combines it with the other ranks' gradients.
+ * strategy combines this gradient with the other ranks' gradients.
  *
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */

@@ -207,9 +207,9 @@ export class TrainingLoop {
    * the same step. If the final step was already applied, only the remaining evaluations and
    * comparisons are done.
    *
-   * @throws (rejects) DeviceError if the GPU fails; DivergenceError if states differ, or
-   *   MismatchError if the strategy is not elastic as well. Also rejects with the errors of the
-   *   collectives and the reason of `signal`.
+   * @throws (rejects) DeviceError if the GPU fails; DivergenceError if states differ and the
+   *   strategy is elastic; MismatchError if states differ and the strategy is not elastic. Also
+   *   rejects with the errors of the collectives and the reason of `signal`.
    */
   async run(): Promise<RunResult> {
     const { clock } = this.#options;

@@ -21,8 +21,8 @@ interface ComparedData {
  * about them. Every rank must call it.
  *
  * @param dataHash the hash of the task's data.
- * @param isFresh whether this rank has no state. If some ranks have a state, only their data
- *   decides which hash is right.
+ * @param isFresh whether this rank has no state. If some ranks have a state, only the data of those
+ *   ranks decides which hash is right.
  * @throws (rejects) DataError on divergent ranks, PeergradError on the others, with
  *   `context.divergent`.
  */

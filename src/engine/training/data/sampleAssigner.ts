@@ -44,8 +44,9 @@ export interface SampleAssigner {
    */
   retainedGradient(gradient: GradientStore): RetainedGradient | null;
   /**
-   * Reassigns a step of which ranks retain gradients. `retainedGradients` has an item for each
-   * rank. If this rank's gradient cannot be used, it is dropped.
+   * Reassigns the samples of the step at `position`, of which some ranks may retain gradients.
+   * `retainedGradients` has an item for each rank. If this rank's gradient cannot be used, it is
+   * dropped.
    */
   reassign(
     position: CursorPosition,

@@ -1,7 +1,7 @@
 /**
  * Detects whether this rank's link to its right neighbour is slower than the ring's other links. It
- * uses the chunk times that ranks exchange. The server is then told, and can choose another ring
- * order.
+ * compares how long chunks travel over each link, as ranks report in their telemetry. The server is
+ * told about a slow link, and can choose another ring order.
  */
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
@@ -14,8 +14,9 @@ import { findStragglers } from '../../../telemetry/stragglers.ts';
  */
 const RATIO = 3;
 /**
- * The number of consecutive exchanges of telemetry in which the link must be slow. Each exchange
- * contains mean times since the previous one. In a single exchange, a download may be the cause.
+ * The number of consecutive exchanges of telemetry in which the link must be slow. An exchange
+ * contains mean durations since the previous exchange, so a single slow exchange may be due to a
+ * download.
  */
 const LASTING = 2;
 

@@ -38,10 +38,13 @@ export class StepTelemetry {
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
   #comparison = new ClockComparison();
-  /** The times of this world's latest exchange, or of the barrier before its first exchange. */
+  /**
+   * When this world's latest exchange began and ended. Before the first exchange, these are the
+   * times of a barrier.
+   */
   #span: Span | null = null;
   #edge: RankReport['right'] = null;
-  /** The waiting times of steps since the latest exchange. */
+  /** For each step since the latest exchange: how long this rank waited, in milliseconds. */
   #waits: number[] = [];
   #newLanes: StepLane[] = [];
   #chunks = { count: 0, sentAt: 0, receivedAt: 0 };
@@ -91,8 +94,8 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // An exchange compares clocks by the times of an earlier collective. Before the first exchange
-    // in a world, that is an additional barrier.
+    // To compare clocks, ranks send when an earlier collective began and ended. Before the first
+    // exchange in a world, that collective is an additional barrier.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const reports = await exchangeTelemetry(
@@ -147,8 +150,9 @@ export class StepTelemetry {
   }
 
   /**
-   * Adds up chunk times of the all-gather only. In the reduce-scatter, a chunk may wait for a
-   * receiver that has not started yet, even if the link is fast.
+   * Adds up the moments at which chunks of an all-gather were sent and received. Chunks of the
+   * reduce-scatter are left out: a chunk may wait for a receiver that has not started yet, even if
+   * the link is fast.
    */
   #count(hops: RecordedTrace['hops']): void {
     for (const { ringStep, sentAt, receivedAt } of hops) {
@@ -173,7 +177,10 @@ export class StepTelemetry {
   }
 }
 
-/** Returns the mean time of a chunk from `rank` to its right neighbour. */
+/**
+ * Returns how long a chunk travels from `rank` to its right neighbour, on average; `null` if that
+ * is not known.
+ */
 function transitOf(
   reports: readonly RankReport[],
   clocks: readonly { offsetMs: number }[],

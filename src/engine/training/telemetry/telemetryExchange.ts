@@ -30,8 +30,9 @@ export interface OwnTelemetry {
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
   /**
-   * Mean of the moments at which chunks of all-gather phases were sent and received since the
-   * previous exchange. Every rank has the same number of such chunks. `null` if there are none.
+   * Two means over the chunks of all-gather phases since the previous exchange: of the moments when
+   * this rank sent a chunk, and of the moments when it received one. Every rank has the same number
+   * of such chunks. `null` if there are none.
    */
   chunks: { sentAt: number; receivedAt: number } | null;
   /** A collective that all ranks have completed. It is used to compare clocks. */
