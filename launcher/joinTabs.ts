@@ -32,8 +32,8 @@ interface JoinTabsOptions extends LaunchOptions {
 }
 
 /**
- * Milliseconds in which the machine's other tabs may still receive the end of the run, after the
- * first tab.
+ * Milliseconds to wait for this machine's other tabs after the first tab has received the end of
+ * the run.
  */
 const LAST_EVENT_MS = 10_000;
 /** The largest number of folders with skipped pictures that a message names. */

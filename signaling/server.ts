@@ -1,6 +1,6 @@
 /**
- * The signaling server. It has one port for the page and for the WebSocket that connects tabs with
- * each other. It never sees a gradient, and running rings continue without it.
+ * The signaling server. It has one port for the page and for the WebSockets over which tabs set up
+ * their links. It never sees a gradient, and running rings continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';

@@ -58,7 +58,7 @@ export interface RunOptions extends TrainOptions {
   json?: true;
 }
 
-/** torchrun's default. So processes without `--rdzv-id` find the same room, too. */
+/** torchrun's default id. Processes without `--rdzv-id` all use it, so they find the same room. */
 const DEFAULT_RDZV_ID = 'none';
 
 /** The room in which all tabs of the world meet. */

@@ -26,7 +26,7 @@ export interface ChaosOptions extends JobOptions {
 }
 
 const DEFAULT_MINUTES = 3;
-/** The largest number of epochs of a job. It takes longer than any number of minutes. */
+/** The largest number of epochs of a job, so that only the number of minutes limits the run. */
 const ENDLESS_EPOCHS = 1000;
 /**
  * Steps between two state comparisons. They are frequent, to find the step in which states began to

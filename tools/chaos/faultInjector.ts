@@ -28,8 +28,8 @@ interface Undo {
   afterMs: number;
   undo: () => void | Promise<void>;
   /**
-   * Whether the tab trains again, if that can be observed; and how many milliseconds to wait for
-   * it.
+   * Whether the tab has recovered, as far as this can be observed. It must recover within
+   * `withinMs` milliseconds.
    */
   hasRecovered: () => boolean;
   withinMs: number;

@@ -234,7 +234,7 @@ function epochsOf(observations: readonly Observation[]): { size: number; due: nu
 
 /**
  * Returns the number of steps after which states differed, within one tab's report or between two
- * tabs. A difference at the end is counted as one more step.
+ * tabs. If the final states of the run differ, this counts as one more step.
  */
 function countMismatches(observations: readonly Observation[]): number {
   const states = new Map<number | 'end', Set<string>>();
