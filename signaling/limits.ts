@@ -28,8 +28,8 @@ export interface Limits {
    */
   messageBurst: number;
   /**
-   * Unsent bytes after which a slow reader is disconnected. No regular tab is a thousand messages
-   * behind.
+   * Unsent bytes after which a slow reader is disconnected. These are about a thousand messages,
+   * and a tab that works is never so far behind.
    */
   maxUnsentBytes: number;
   /**

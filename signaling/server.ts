@@ -161,7 +161,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   };
   const limiter = new ConnectionLimiter(clock, limits, options.origins ?? []);
   let isClosing = false;
-  /** Settles when the server closes and the last WebSocket is gone. */
+  /** Settles when the last WebSocket is gone after the server has begun to close. */
   const emptied = deferred();
   const handler = createHttpHandler({
     dist,
@@ -233,7 +233,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
-    // Until the last WebSocket is closed, the server answers HTTP: returning tabs and load
+    // The server still answers HTTP until the last WebSocket is closed. So returning tabs and load
     // balancers learn that it is not ready.
     if (connections.size > 0) await emptied.promise;
     await parted;

@@ -2,8 +2,8 @@
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
  * runs the server chooses a single file or a folder. In a folder, the IDX files and the pictures in
  * subfolders are served or, if there are none, the text files. Only listed files are served, so no
- * path is built from a request. IDX and text files may also be links to other folders, because the
- * user chose the folder and its contents.
+ * path is built from a request. IDX and text files may also be links to files elsewhere, because
+ * the user chose the folder and its contents.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
