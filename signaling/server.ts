@@ -79,8 +79,8 @@ export interface SignalingServer {
    * Opens a room without members, with `code` or a random code. The first member to join is its
    * host. The room lasts as long as the server, even when all members have left.
    * @throws PeergradError if the server has its maximum number of rooms.
-   * @throws UsageError if another room has that code, or with `redisUrl`: then use {@link
-   * openRoom}.
+   * @throws UsageError if another room has that code, or if the server uses `redisUrl`. With
+   * `redisUrl`, use {@link openRoom}.
    */
   createRoom(room: RoomToCome): string;
   /** Like {@link createRoom}, but also works with `redisUrl`. */
