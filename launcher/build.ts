@@ -28,8 +28,8 @@ export async function ensureBuilt(io: Io): Promise<void> {
 }
 
 /**
- * Returns when a file, or anything in a folder, was last changed, in milliseconds; 0 if it does not
- * exist.
+ * Returns the time in milliseconds at which a file, or anything in a folder, was last changed; 0 if
+ * it does not exist.
  */
 async function changedAt(file: string): Promise<number> {
   try {

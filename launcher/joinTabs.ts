@@ -32,8 +32,8 @@ interface JoinTabsOptions extends LaunchOptions {
 }
 
 /**
- * Milliseconds in which the machine's other tabs may still receive the end of the run, after the
- * first tab.
+ * Milliseconds to wait for this machine's other tabs after the first tab has received the end of
+ * the run.
  */
 const LAST_EVENT_MS = 10_000;
 /** The largest number of folders with skipped pictures that a message names. */
@@ -46,8 +46,8 @@ interface TabSlot {
 }
 
 /**
- * Keeps the tabs in their room until the run has ended or they are removed. It does not wait for a
- * tab that is reconnecting at that time.
+ * Keeps the tabs in their room until the run has ended or they are removed. At the end, it does not
+ * wait for tabs that are still reconnecting.
  *
  * @returns the outcomes, in the order of the tabs.
  * @throws (rejects) PeergradError if no browser starts; TimeoutError when the time is up; the
@@ -61,7 +61,7 @@ export async function joinTabs(options: JoinTabsOptions, io: Io): Promise<TabOut
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   const outcomes = new Map<number, TabOutcome>();
-  // Cancels the tabs that are reconnecting when all other tabs have ended.
+  // Aborts the attempts of tabs that are still reconnecting at the end.
   const ended = new AbortController();
   const signal = AbortSignal.any([io.signal, ended.signal]);
   const { timeoutMs } = options;

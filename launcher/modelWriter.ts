@@ -47,13 +47,14 @@ export class ModelWriter {
   /** Settles when pending files are written. Never rejects. */
   #work: Promise<void> = Promise.resolve();
   /**
-   * The tab with the latest report of a state on which all ranks agreed. Checkpoints are requested
-   * from it.
+   * The tab that was the first to report the latest state on which all ranks agreed. Checkpoints
+   * are requested from this tab.
    */
   #source: string | null = null;
   #comparedStep = -1;
   /**
-   * Whether another checkpoint is needed after the pending one. It will contain the latest state.
+   * Whether another checkpoint is to be written after the pending one. The other checkpoint will
+   * contain the latest state.
    */
   #isQueued = false;
   #isOver = false;

@@ -1,6 +1,6 @@
 /**
  * Connects a command line with its process: signals abort it, and its result becomes the exit code.
- * The rest can be tested without a process.
+ * Everything else in a command line can be tested without a process.
  */
 import { once } from 'node:events';
 import { messageOf } from '../src/util/errors.ts';

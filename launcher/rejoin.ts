@@ -25,8 +25,8 @@ export interface AdmittedTab {
 
 interface RejoinOptions {
   /**
-   * Opens a tab, and resolves when the room has admitted it. If it rejects with the reason why not,
-   * the tab is closed.
+   * Opens a tab, and resolves when the room has admitted it. If the room does not admit it, the tab
+   * is closed, and the promise rejects with the reason.
    */
   enter: () => Promise<AdmittedTab>;
   queue: AdmissionQueue;

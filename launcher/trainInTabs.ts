@@ -38,9 +38,9 @@ const SCREENSHOT_AT = 0.55;
 /**
  * Opens the tabs, follows their run, and always closes the browsers.
  *
- * @returns the result of rank 0 if rank 0 is one of the tabs, otherwise the result of the first
- *   tab.
- * @throws PeergradError if a tab failed or the ranks do not agree.
+ * @returns the result of rank 0 if rank 0 is one of the tabs, otherwise the result of the first tab
+ *   that was not lost.
+ * @throws (rejects) PeergradError if a tab failed or the ranks do not agree.
  */
 export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
   io.signal.throwIfAborted();

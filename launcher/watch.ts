@@ -62,8 +62,9 @@ export class RunWatch {
    * Resolves with the results in the order of the tabs. If tabs may be lost, the results of lost
    * tabs are left out.
    *
-   * @throws (rejects) PeergradError with the name of the first tab that failed before it finished
-   *   (of the last one, if tabs may be lost); TimeoutError with the state of each tab.
+   * @throws (rejects) PeergradError if a tab failed before it finished or, if tabs may be lost, if
+   *   all tabs failed. The error names the tab whose failure ended the run.
+   * @throws (rejects) TimeoutError with the state of each tab.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -95,8 +96,9 @@ export class RunWatch {
   }
 
   /**
-   * Marks a tab as lost, so that the run fails. After a tab has finished, its failures are ignored;
-   * for example, the server may close then.
+   * Marks a tab as lost. The run then fails, unless the other tabs may continue without the tab. If
+   * the tab has already finished, its failures are ignored; for example, the server may have
+   * closed.
    */
   fail(name: string, message: string): void {
     const tab = this.#tabs.get(name);

@@ -99,8 +99,8 @@ export class Connection implements Peer {
       this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    // Pages in browsers cannot send pings. ws answers pings itself, so they only need to be
-    // counted.
+    // Only clients that are not browsers send pings. ws answers pings itself, so they are only
+    // counted here.
     socket.on('ping', () => this.#isTooFast());
     socket.on('pong', () => this.#isTooFast());
     socket.on('close', (code) => {

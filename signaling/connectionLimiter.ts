@@ -46,9 +46,10 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Whether the request comes from a page of an allowed origin. Browsers always send Origin.
-   * Without this check, a page of another site could join rooms through the browsers of its
-   * visitors. (A reverse proxy must forward the Host header, or its origin must be in `origins`.)
+   * Whether the request comes from a page of an allowed origin, or from a program that is not a
+   * browser: only such programs send no Origin header. Without this check, a page of another site
+   * could join rooms through the browsers of its visitors. (A reverse proxy must forward the Host
+   * header, or its origin must be in `origins`.)
    */
   #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
     if (origin === undefined) return true;

@@ -17,8 +17,8 @@ const MIN_SECRET_LENGTH = 16;
 
 export class Credentials {
   /**
-   * Whether credentials stay valid when this process ends: the secret was passed, and not created
-   * here.
+   * Whether credentials stay valid after this process has ended. This is true if the secret was
+   * passed to the constructor, and false if the secret was created here.
    */
   readonly areLasting: boolean;
   readonly #secret: string;

@@ -139,9 +139,9 @@ export class Hub {
   }
 
   /**
-   * Whether a room of a restarted server waits for this member, which only other members have
-   * reported. Such a member needs no token. A member that has connected since the restart has a
-   * token and must present it: it is among the room's peers, even while it is away.
+   * Whether the room of a restarted server knows this member only from reports of other members,
+   * and waits for it. Such a member needs no token. A member that has connected since the restart
+   * is among the room's peers, even while it is away: it has a token and must present it.
    */
   awaits(code: string, member: string): boolean {
     const room = this.#rooms.get(code);
@@ -161,8 +161,8 @@ export class Hub {
    * room.
    */
   restore(code: string, reconnectState: ReconnectState): boolean {
-    // The time in seconds is greater than all earlier numbers: a room begins far less than one
-    // generation per second.
+    // The Unix time in seconds is greater than all earlier numbers: they began at an earlier time,
+    // and a room begins far less than one generation per second.
     const numbersFrom = Math.floor(Date.now() / 1000);
     const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
@@ -173,7 +173,7 @@ export class Hub {
     return { capacity, spectatorCapacity, hasRelay: this.#hasRelay };
   }
 
-  /** Drops a room without members. */
+  /** Drops a room and cancels its timers. Its members are not informed. */
   forget(code: string): void {
     this.#keep(code);
     if (this.#rooms.has(code)) this.#listener.forgotten(code);

@@ -28,8 +28,8 @@ export interface Limits {
    */
   messageBurst: number;
   /**
-   * Unsent bytes after which a slow reader is disconnected. No regular tab is a thousand messages
-   * behind.
+   * Unsent bytes after which a slow reader is disconnected. These are about a thousand messages,
+   * and a tab that works is never so far behind.
    */
   maxUnsentBytes: number;
   /**
@@ -40,7 +40,8 @@ export interface Limits {
   /**
    * Rooms per minute that members of one address may restore without a token, on a server that has
    * restarted without a lasting secret. The limit is equal to the number of rooms that they may
-   * open at once. Any code might belong to such a room, so this also limits guesses.
+   * open at once. A request to restore a room may also be a guess of a code, so this limits guesses
+   * as well.
    */
   restoresPerMinute: number;
   /**
@@ -174,8 +175,8 @@ export const SERVER_NETWORKS = 50;
 
 /**
  * Counts different failures per minute: of each address, of its site and of all addresses together.
- * A repeated failure is counted once. It is not a guess, and a class behind one address repeats it
- * often.
+ * A repeated failure is counted only once: it is not a new guess, and tabs of a class behind one
+ * address often repeat the same failure.
  */
 export class FailureCounter {
   readonly #perMinute: number;
@@ -212,8 +213,8 @@ export class FailureCounter {
 }
 
 /**
- * Different failures by origin. An origin's failures are forgotten one minute after the first of
- * them.
+ * Counts different failures by origin: an address, a site or, for all addresses together, an empty
+ * text. An origin's failures are forgotten one minute after the first of them.
  */
 class Failures {
   readonly #clock: Clock;

@@ -1,6 +1,6 @@
 /**
- * The signaling server. It has one port for the page and for the WebSocket that connects tabs with
- * each other. It never sees a gradient, and running rings continue without it.
+ * The signaling server. It has one port for the page and for the WebSockets over which tabs set up
+ * their links. It never sees a gradient, and running rings continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -79,8 +79,8 @@ export interface SignalingServer {
    * Opens a room without members, with `code` or a random code. The first member to join is its
    * host. The room lasts as long as the server, even when all members have left.
    * @throws PeergradError if the server has its maximum number of rooms.
-   * @throws UsageError if another room has that code, or with `redisUrl`: then use {@link
-   * openRoom}.
+   * @throws UsageError if another room has that code, or if the server uses `redisUrl`. With
+   * `redisUrl`, use {@link openRoom}.
    */
   createRoom(room: RoomToCome): string;
   /** Like {@link createRoom}, but also works with `redisUrl`. */
@@ -161,7 +161,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   };
   const limiter = new ConnectionLimiter(clock, limits, options.origins ?? []);
   let isClosing = false;
-  /** Settles when the server closes and the last WebSocket is gone. */
+  /** Settles when the last WebSocket is gone after the server has begun to close. */
   const emptied = deferred();
   const handler = createHttpHandler({
     dist,
@@ -233,7 +233,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
-    // Until the last WebSocket is closed, the server answers HTTP: returning tabs and load
+    // The server still answers HTTP until the last WebSocket is closed. So returning tabs and load
     // balancers learn that it is not ready.
     if (connections.size > 0) await emptied.promise;
     await parted;

@@ -30,8 +30,8 @@ export interface LaunchOptions {
   gpu?: GpuMode;
   headed?: boolean;
   /**
-   * URL of a page on which the launcher tries WebGPU, which only secure contexts have. Without this
-   * URL, `auto` uses a GPU if the GPU's device file exists.
+   * URL of a page on which the launcher tries WebGPU; the page must be a secure context. Without
+   * this URL, `auto` uses a GPU if the GPU's device file exists.
    */
   probeUrl?: string;
   /** Whether pages accept any certificate, because no user can confirm an exception. */
@@ -46,9 +46,9 @@ export interface LaunchOptions {
 const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
-  // Zero-initialized workgroup memory takes four fifths of SwiftShader's compile time, 15 s for
-  // four tabs on two cores. It is not needed, because TensorFlow.js kernels write this memory
-  // before they read it. With and without it, the losses of both models are bit-identical.
+  // Filling workgroup memory with zeros takes four fifths of SwiftShader's compile time, which is
+  // 15 s for four tabs on two cores. It is not needed, because TensorFlow.js kernels write this
+  // memory before they read it. With and without it, the losses of both models are bit-identical.
   '--enable-dawn-features=disable_workgroup_init',
 ];
 /**
@@ -243,8 +243,8 @@ async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   const page = await browser.newPage();
   try {
     await page.goto(url);
-    // The code is passed as text, because the transpiler would add helpers to a function that the
-    // page does not have.
+    // The code is passed as text. If it were a function, the transpiler would add calls of helpers
+    // that do not exist in the page.
     return await page.evaluate<boolean>(`Promise.race([
       navigator.gpu.requestAdapter().then((adapter) => {
         if (adapter === null || adapter.info.isFallbackAdapter) return false;

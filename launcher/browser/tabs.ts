@@ -72,7 +72,8 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
       );
     },
     async askForModel(tab, format) {
-      // As text: a function would bring the transpiler's helpers into the page.
+      // The code is passed as text. If it were a function, the transpiler would add calls of
+      // helpers that do not exist in the page.
       await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
     },
     async screenshot(tab, file) {
@@ -116,7 +117,8 @@ export async function openProfile(
 ): Promise<BrowserContext> {
   const { remote = false, anyCertificate = false, onevent } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
-  // WebRTC finds only the default route in Chromium, unless the page may use the microphone.
+  // Unless the page may use the microphone, WebRTC in Chromium finds only the network interface of
+  // the default route.
   if (!remote) await context.grantPermissions(['microphone']);
   await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
   await context.addInitScript(REPORT_SCRIPT);

@@ -58,7 +58,7 @@ export interface RunOptions extends TrainOptions {
   json?: true;
 }
 
-/** torchrun's default. So processes without `--rdzv-id` find the same room, too. */
+/** torchrun's default id. Processes without `--rdzv-id` all use it, so they find the same room. */
 const DEFAULT_RDZV_ID = 'none';
 
 /** The room in which all tabs of the world meet. */
@@ -220,8 +220,8 @@ function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
 }
 
 /**
- * Starts the server, in the process with rank 0. If there are other machines it uses https, because
- * WebGPU needs a secure context.
+ * Starts the server. Only the process with rank 0 does this. If other machines can connect, the
+ * server uses https, because WebGPU needs a secure context.
  */
 async function serveRoom(
   { worldSize, elastic, tabs, master }: Placement,
@@ -233,8 +233,8 @@ async function serveRoom(
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
-  // The server listens on all addresses. Behind NAT, other machines use an address that this
-  // machine does not have.
+  // The server listens on all addresses of this machine. It cannot listen on `host` only: behind
+  // NAT, `host` may be an address that this machine does not have.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({
     host: tls === null ? host : anyAddress,

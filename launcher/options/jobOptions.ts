@@ -183,8 +183,8 @@ function flagOf(name: string): string {
  * Resolves with the job that the options and the job file define, and with the folder or file to
  * serve for this job, if there is one.
  *
- * @throws UsageError if they are invalid or contradict each other; DataError if the file is not a
- *   job file.
+ * @throws (rejects) UsageError if options are invalid or contradict each other; DataError if the
+ *   given file is not a job file.
  */
 export async function resolveJob(
   options: JobOptions,

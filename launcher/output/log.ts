@@ -29,7 +29,7 @@ export function createLog(io: Io, lead: string, clock: Clock): Log {
   return io.logEvent === undefined ? new ProgressLog(io, lead, clock) : new EventLog(io.logEvent, clock);
 }
 
-/** Returns a handler that logs each distinct page error once. */
+/** Returns a handler that logs each distinct page error once, up to {@link MAX_ERRORS} of them. */
 export function errorsOf(log: Log): (tab: string, message: string) => void {
   const seen = new Set<string>();
   return (tab, message) => {

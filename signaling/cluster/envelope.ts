@@ -11,8 +11,8 @@ import { newcomer, ReconnectState } from '../../src/protocol/room.ts';
 import type { MemberMessage } from '../hub.ts';
 
 /**
- * Maximum length of an envelope: that of the longest member list if JSON escapes every character of
- * the names.
+ * Maximum length of an envelope. It suffices for the longest member list, even if JSON escapes
+ * every character of the names.
  */
 const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
 

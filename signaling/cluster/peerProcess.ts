@@ -152,7 +152,7 @@ export class PeerProcess implements RoomOwner {
     }
   }
 
-  /** Handles a guest's request to join. */
+  /** Handles a guest's request to join or reconnect. */
   #admit({ connection, room, member, entry }: Extract<Envelope, { type: 'enter' }>): void {
     const { hub } = this.#options;
     const guest = new Guest(member, room, connection, this);
@@ -161,8 +161,8 @@ export class PeerProcess implements RoomOwner {
     if (outcome === 'entered') return;
     this.dismiss(connection);
     if (outcome === 'refused') return;
-    // The room was dropped a moment ago. A returning member searches for its room again, and may
-    // restore it.
+    // The hub no longer has the room, which was dropped a moment ago. A returning member searches
+    // for its room again, and may restore it.
     if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }

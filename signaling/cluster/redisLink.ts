@@ -15,7 +15,10 @@ const CONNECT_TIMEOUT_MS = 5_000;
  */
 export const LEASE_MS = 6_000;
 
-/** Takes or renews leases that are free or belong to this process; returns 1 or 0 for each room. */
+/**
+ * Takes each lease that is free, and renews each lease that this process has. Returns for each room
+ * 1 if this process has the lease now, otherwise 0.
+ */
 const HOLD = `
   local held = {}
   for i, room in ipairs(KEYS) do
@@ -43,8 +46,8 @@ const channelOf = (address: string): string => `peergrad:process:${address}`;
 async function createClient(url: string) {
   const redis = await import('redis');
   return redis.createClient({
-    // A single connection can serve both commands and channels only with RESP 3, so Redis 6 is
-    // required.
+    // With RESP 3, a single connection can serve both commands and channels. Redis supports RESP 3
+    // since version 6.
     url,
     RESP: 3,
     maintNotifications: 'disabled',

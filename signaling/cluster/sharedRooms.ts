@@ -85,8 +85,8 @@ export class SharedRooms implements RoomDirectory {
   }
 
   /**
-   * Returns the secret that all processes share, and which the first process creates. Called again
-   * whenever Redis may have lost the secret.
+   * Returns the secret that all processes share. The first process creates it. This function is
+   * called again whenever Redis may have lost the secret.
    */
   async shareSecret(): Promise<string> {
     const mine = this.#secret ?? randomBytes(32).toString('base64url');
@@ -136,7 +136,8 @@ export class SharedRooms implements RoomDirectory {
     for (const cancel of [this.#cancelRenewal, this.#cancelReconnect, this.#cancelExpiry]) cancel();
     const link = this.#link;
     if (link === null) return;
-    // The order matters: the rooms must be free when members return.
+    // The rooms are released before the other processes are informed: members that return then find
+    // free rooms.
     const released = link.release([...this.#held]);
     for (const peer of [...this.#peers.values()]) peer.part();
     this.#link = null;
@@ -262,7 +263,7 @@ export class SharedRooms implements RoomDirectory {
       (isHeard) => {
         if (!isHeard) peer.end();
       },
-      // The link reports its own end.
+      // An error needs no handling: the link reports its own end.
       () => {},
     );
   }

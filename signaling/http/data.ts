@@ -1,9 +1,9 @@
 /**
- * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The files
- * come from a single file or from a folder. From a folder these are the IDX files and the pictures
- * in subfolders; if there are none, the text files. Only listed files are served, so no path is
- * built from a request. Links in the folder to IDX and text files are followed, because the user
- * who runs the server chooses the folder and its contents.
+ * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
+ * runs the server chooses a single file or a folder. In a folder, the IDX files and the pictures in
+ * subfolders are served or, if there are none, the text files. Only listed files are served, so no
+ * path is built from a request. IDX and text files may also be links to files elsewhere, because
+ * the user chose the folder and its contents.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';

@@ -39,7 +39,8 @@ export function createHttpHandler(options: HttpOptions) {
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
-    // Requests that a proxy on this machine forwards also arrive from the loopback address.
+    // If a proxy on this machine forwards a request, the request arrives from the loopback address,
+    // although its sender may be another machine.
     const isForwarded = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
     return !isForwarded && isLoopback(clientAddress(req, trustProxy));
   }

@@ -9,21 +9,21 @@ import { isLoopback } from './address.ts';
 const HOST = /^[\w.-]+(:\d+)?$/;
 
 /**
- * Returns the security headers of a page. Strict-Transport-Security is not among them: for months
- * it would apply to every port of the host, and this server has no unencrypted port that redirects
- * to the encrypted one. A reverse proxy that has such a port can add the header.
+ * Returns the security headers of a page. Strict-Transport-Security is not among them. With it,
+ * browsers would use https for every port of the host for months, but this server has no http port
+ * that redirects to https. A reverse proxy that has such a port can add the header.
  */
 export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string, string> {
   const host = HOST.test(req.headers.host ?? '') ? req.headers.host! : null;
   return {
     'content-security-policy': contentSecurityPolicy(host, isTls),
     'referrer-policy': 'no-referrer',
-    // The page never uses the microphone. But Chromium lets only pages that may use it connect over
-    // every network interface, and the launcher's tabs need that on machines without a network. The
-    // wake lock keeps the display on during a run.
+    // The page never uses the microphone. But Chromium connects over every network interface only
+    // in pages that may use the microphone. On machines without a network, the launcher's tabs need
+    // this. The wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // On other origins browsers ignore this header and log an error.
+    // If the origin is neither https nor loopback, browsers ignore this header and log an error.
     ...(isTls || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
       ? { 'cross-origin-opener-policy': 'same-origin' }
       : {}),

@@ -9,7 +9,7 @@ import type { Metrics } from './metrics.ts';
 
 /**
  * Bytes of the key, which only this process knows, and number of hexadecimal digits of a room's
- * name. The names of 1000 rooms do not collide.
+ * name. With this number of digits, the names of 1000 rooms do not collide.
  */
 const KEY_BYTES = 32;
 const NAME_DIGITS = 12;

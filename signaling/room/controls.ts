@@ -127,7 +127,8 @@ export function resume(state: RoomState): Step {
 }
 
 /**
- * Sends `pause` again if the room was already paused, because the reason of the pause has changed.
+ * Sends `pause` again if the room was already paused before `step`, because the reason for the
+ * pause has changed.
  */
 function repeatPause({ phase }: RoomState, step: Step): Step {
   return phase === 'PAUSED' ? andThen(step, sendPause) : step;

@@ -10,8 +10,8 @@ export function over(state: RoomState, outcome: Ended['outcome'], message: strin
 }
 
 /**
- * Changes the phase to FORMING. When all members that ran have left, `startAt` applies again: the
- * remaining and future members start a new run by themselves. This is for groups that reuse a room,
+ * Changes the phase to FORMING. When no member that was a rank is left, `startAt` applies again, so
+ * the room starts its next run by itself. This is for groups that use the room one after the other,
  * and for runs that are restarted.
  */
 export function backToForming(state: RoomState): RoomState {

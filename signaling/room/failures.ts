@@ -36,8 +36,8 @@ type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // If the failure is one of the rank itself, for example a lost GPU, the rank would also fail in
-  // later generations.
+  // If the rank itself failed, for example because its GPU is lost, it would also fail in later
+  // generations. So in an elastic run, its report about an earlier generation counts as well.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return noEffects(state);
@@ -71,8 +71,8 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
 }
 
 /**
- * Stores a report until all ranks that can add to it have reported. Only the first report of each
- * member is used.
+ * Stores a report. All reports are judged together: when they are complete, or {@link GATHER_MS}
+ * after the first one. Only the first report of each member is used.
  */
 function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
   if (state.complaints.has(member)) return noEffects(state);
@@ -93,7 +93,9 @@ export function onGathered(state: RoomState, generation: number): Step {
   return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : noEffects(state);
 }
 
-/** Whether no further report can arrive. */
+/**
+ * Whether no further report is expected. A rank that is reported as late is not expected to report.
+ */
 function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boolean {
   const silent = ring
     .map(({ member }) => member)
@@ -126,7 +128,8 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
   const culprits = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
-  // A rank must report `ready` again if it reported nothing although its neighbours reached it.
+  // If a rank reported nothing before the deadline although none of its links failed, its tab
+  // probably does not respond. The rank is left out until it reports `ready` again.
   const hasReported = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const responding = isDeadline
@@ -134,7 +137,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
     : next;
   const suspended = culprits.size === 0 ? noEffects(responding) : suspend(responding, culprits);
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
-  // If the failure has a known cause, this is not a plain retry.
+  // Only a failure without a known cause counts as a retry. The number of retries is limited.
   const hasCause = culprits.size > 0 || (state.phase === 'RUNNING' && isNamed);
   const again = (rest: RoomState): Step => (hasCause ? reform(rest) : retry(rest, why));
   const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
@@ -142,9 +145,9 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 }
 
 /**
- * Returns the pairs that connect over the relay from now on, because their direct links (`down`)
- * failed. Each member is in at most three of these pairs. Pairs that failed over the relay as well
- * are left out.
+ * Returns the pairs that connect over the relay from now on: pairs whose direct link failed now
+ * (`down`) or earlier, without the pairs that failed over the relay as well. Each member is in at
+ * most three of these pairs, because a member in two of them uses the relay for all its links.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
@@ -152,7 +155,8 @@ function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down:
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
   const known = [...unlinked, ...direct].filter((pair) => !includesPair(unhelped, pair));
   const pairs = new Map(known.map((pair) => [edgeKey(...pair), pair]));
-  // A pair is kept while one of its members is present, because it also describes that member.
+  // A pair is dropped when both of its members have left. As long as one of them is present, the
+  // pair tells something about the network of this member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
@@ -177,8 +181,9 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
 }
 
 /**
- * Suspends ranks that have not entered SYNCING in time: their work of the previous generation does
- * not end. The others continue without them.
+ * Called when the time for entering SYNCING is over for some ranks. Ranks that have not entered
+ * SYNCING by then are stuck in their work of the previous generation: they are suspended, and the
+ * others continue without them. In a room with a fixed world, the run ends.
  */
 export function onEntering(state: RoomState, generation: number, ms: number): Step {
   if (state.phase !== 'SYNCING' || state.generation !== generation) return noEffects(state);
@@ -186,7 +191,8 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
   const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
-  // If no rank has entered, no rank is at fault, and the deadline ends the phase.
+  // If no rank has entered SYNCING, no single rank is at fault. The deadline of SYNCING then ends
+  // the phase.
   if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
     return { state, effects: enteringOf(state, ms) };
   }
@@ -231,11 +237,13 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   }
   const late = new Set(missing.map((rank) => state.ring[rank]!.member));
   if (phase === 'LINKING') {
-    // A missing link has two ends, and both wait for it.
+    // If two neighbours have not reported, the link between them is probably missing, and both wait
+    // for it.
     const isPair = neighbours(state.ring).some((pair) => pair.every(({ member }) => late.has(member)));
     if (isPair || state.complaints.size > 0) return judge(state, true);
   }
-  // If one rank is stuck in a collective, all ranks are.
+  // If no rank has reported, a single rank may be stuck in a collective while the others wait for
+  // it. It is unknown which one, so no rank is left out.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);
   return reform(unready(state, (member) => late.has(member)));
 }

@@ -9,28 +9,28 @@ import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import { browserOf, type RoomState } from './state.ts';
 
 /**
- * Number of consecutive LINKING phases in which a member linked to no other member. A single one
- * may be bad luck.
+ * A member is suspended after this number of consecutive LINKING phases in which it linked to no
+ * other member, if enough other members report it. A single such phase may be bad luck.
  */
 const CUT_OFF_GENERATIONS = 2;
 /**
- * Number of members that must report another member before it is suspended. No single member can
- * suspend another.
+ * Number of members that must report another member before that member is suspended. So no single
+ * member can cause the suspension of another one.
  */
 export const MIN_ACCUSERS = 2;
 /**
- * Number of members that report broken links to a member before it is suspended, even if it links
- * to others.
+ * If this number of members report failed links to a member, it is suspended, even if it links to
+ * others.
  */
 const UNSTABLE_ACCUSERS = 4;
 /**
- * Number of generations that a member ended alone before it is suspended: no other member confirmed
- * its reports.
+ * A member is suspended after this number of generations in which only this member reported a
+ * fault, and no other member confirmed the report.
  */
 const MAX_ALONE = 5;
 /**
- * Age from which a break no longer changes the order of the ring, and age at which a fault is
- * forgotten.
+ * Two ages in ageing intervals. At `PAST`, a break no longer changes the order of the ring. At
+ * `FORGOTTEN`, a fault is removed from the record.
  */
 const [PAST, FORGOTTEN] = [2, 5];
 /** Maximum number of outages without a completed step in between. After one more, the run ends. */
@@ -46,8 +46,8 @@ export interface Findings {
 }
 
 /**
- * Evaluates a generation's reports. If `isDeadline`, ranks that have not reported by now are
- * treated as not linked.
+ * Evaluates a generation's reports. In LINKING, `isDeadline` means that the time is over: if
+ * neither end of a link has reported, the link counts as failed.
  */
 export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
   return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
@@ -67,7 +67,8 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     ring
       .filter((one) => {
         const own = edges.filter(({ ends }) => ends.includes(one.member));
-        // Tabs of one browser reach each other without a network.
+        // Tabs of one browser reach each other without a network, so only links to other browsers
+        // test the network.
         const foreign = edges.filter(
           ({ a, b }) => a.browser !== b.browser && [a.browser, b.browser].includes(one.browser),
         );
@@ -82,7 +83,8 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      // If the relay is down, neither of the two is at fault.
+      // A report is not credible if its reporter linked to no member. If no pair could link over
+      // the relay, neither end of a relayed link is at fault.
       const isCredible = !cutOff.has(by) && !(isRelayDown && includesPair(relayed, ends));
       faults.push({ ...faultOf(state, 'unlinked', by, about), isCredible });
     }
@@ -106,8 +108,9 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // If every rank either complains or is reported as late, the late ranks have not noticed the
-  // failure. Then each complaint of type `failed` also accuses them, but not credibly.
+  // If every rank has either complained or been named as late, the late ranks are silent. Ranks
+  // that complained without a name (`failed`) probably waited for the late ranks, too. So their
+  // complaints count as reports about the late ranks, but not as credible ones.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;
@@ -117,7 +120,7 @@ function trainingFindings(state: RoomState): Findings {
   // If most links break at once, the network failed, and no single rank is at fault.
   const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
   const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
-  // In a ring of two ranks it is unknown which of them was late.
+  // In a ring of two ranks it is unknown which of them was late, so this also counts as an outage.
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
@@ -127,10 +130,10 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * Returns a fault of the rank that ended the generation while no other rank noticed a failure. The
- * other ranks only received the end of the generation, so their reports name no peer. Such reports
- * do not confirm the report of the first rank, unless it names as late exactly the ranks that
- * reported nothing.
+ * If only one rank noticed that the generation failed, returns the fault `alone` of this rank.
+ * Other ranks may have complained without naming a peer, because they only received the end of the
+ * generation. Such complaints confirm the report of the first rank only if it names as late exactly
+ * the ranks that did not complain.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;
@@ -142,7 +145,7 @@ function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const haveAllOthersFailed = ring.every(({ member }) => complaints.has(member) !== named.includes(member));
   if (complaint?.type === 'late' && complaints.size > 1 && haveAllOthersFailed) return [];
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
-  // If a named peer has not linked in time either, this confirms the report.
+  // The report is confirmed if a peer that it names has not linked before the deadline either.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
   return isGone || isShared ? [] : [faultOf(state, 'alone', lone, lone)];
 }
@@ -156,14 +159,14 @@ export function namesOf(complaint: Complaint | undefined): readonly string[] {
   return complaint === undefined || complaint.type === 'failed' ? [] : complaint.peers;
 }
 
-/** Returns the record after one more interval. */
+/** Returns the record one ageing interval later, without forgotten faults. */
 export function aged(faults: Faults): Faults {
   return faults.map((fault) => ({ ...fault, age: fault.age + 1 })).filter(({ age }) => age < FORGOTTEN);
 }
 
 /**
- * Counts for each pair the recent generations in which its link broke, or failed to open although
- * the reporter linked to another member.
+ * Returns for each pair the number of recent generations in which the link of the pair broke or
+ * failed to open. A link that failed to open counts only if the report is credible.
  */
 export function breaksOf(faults: Faults): Breaks {
   const generations = new Map<string, Set<number>>();
@@ -204,9 +207,9 @@ export function suspectsOf(faults: Faults): ReadonlySet<string> {
 }
 
 /**
- * Whether there is enough evidence to suspend a member because of its links. Enough are reports of
- * two other members, reports of the same link from both of its ends, or the member's own reports
- * about two others.
+ * Whether there is enough evidence to suspend a member because of its links: two other members
+ * reported the member, the member reported two others, or it and another member reported each
+ * other.
  */
 export function isProven(faults: Faults, member: string): boolean {
   const against = accusationsOf(faults, new Set([member]));
@@ -238,8 +241,8 @@ function countGenerations(faults: Faults): number {
 
 /**
  * Counts the different members in `[generation, member, browser]` entries. For each browser, only
- * the generation with most of its members is counted: a tab that is opened again is no second
- * witness.
+ * one generation counts: the one with the most members of this browser. So a tab that is closed and
+ * opened again does not count twice.
  */
 function witnesses(entries: readonly (readonly [number, string, string])[]): number {
   const tabs = new Map<string, Map<number, Set<string>>>();
@@ -252,9 +255,9 @@ function witnesses(entries: readonly (readonly [number, string, string])[]): num
 }
 
 /**
- * Returns which ranks to suspend after `generation` failed, and why. It finds the worst rank first
- * and then ignores its reports and the reports about it, because they may also explain the reports
- * about other ranks.
+ * Returns which ranks to suspend after `generation` failed, and why. It chooses the worst rank,
+ * ignores all reports by and about this rank, and repeats this until no rank is left to suspend.
+ * The ignored reports could make other ranks look faulty, too.
  */
 export function membersToSuspend(
   ring: readonly RosterEntry[],
@@ -267,13 +270,13 @@ export function membersToSuspend(
     let worst: { group: ReadonlySet<string>; reason: Reason; weight: number } | null = null;
     for (const one of ring) {
       if (suspended.has(one.member)) continue;
-      // Tabs of one browser have the same network.
+      // Tabs of one browser have the same network, so suspects of one browser are judged together.
       const group = new Set([one.member]);
       for (const { member, browser } of ring) {
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
       const verdict = verdictOn(one.member, group, faults, { generation, worldSize: ring.length });
-      // If two ranks have equal weight, the later one is chosen.
+      // If two ranks have equal weight, the later one in the ring is chosen.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }

@@ -37,8 +37,8 @@ import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 export const MAX_RETRIES = 5;
 
 /**
- * Does what is possible without a request: starts, grows or resumes a run. If nothing is possible,
- * it broadcasts the room.
+ * Does what is due without a further request: starts, grows, pauses or resumes a run. If nothing is
+ * due, it broadcasts the room.
  */
 export function settle(state: RoomState): Step {
   // Other members may be training, so a restored room must not begin a run or a generation yet.
@@ -48,12 +48,13 @@ export function settle(state: RoomState): Step {
       const enough = startsWith(state);
       const present = enough === null ? undefined : choicesOf(state).find(({ length }) => length >= enough);
       if (enough === null || present === undefined) return broadcastRoom(state);
-      // The run begins with exactly this number of members, because their requested ranks are below
-      // it.
+      // The run begins with exactly `enough` members. Requested ranks are below this number, so
+      // every member can have its rank.
       return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
-      // In a restored room, the members have not received the pause.
+      // While a room is being restored, the pause waits until the members have returned, and `grow`
+      // only broadcasts the room.
       return state.isPausedByHost && !state.isRestoring ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
@@ -107,10 +108,10 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 
 /**
  * Begins another generation after members joined, left or became unreachable. It includes all ready
- * members, with the ranks of the previous generation first. If there are too few members or the
- * host paused the run, the run is paused instead. Members in `later` are included only if they are
- * needed. The same is true for members on probation, unless `isGrowth`: then the old generation
- * continues to train while they are tried.
+ * members, with the ranks of the previous generation first. The run is paused instead if there are
+ * too few members, if none of them has the state, or if the host paused the run. Members in `later`
+ * are included only if they are needed. The same is true for members on probation, unless
+ * `isGrowth`: then the old generation continues to train while they are tried.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -120,8 +121,9 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
     membersWithState.has(member) && hidden.get(member)?.stateOfRun === run;
   const mayHaveLatest = (one: RosterEntry): boolean =>
     hasLatest(one) || (membersWithState.has(one.member) && hidden.get(one.member)?.stateOfRun === undefined);
-  // A rank that is away may soon return with a newer state, so it is waited for. Newcomers that are
-  // away are not waited for.
+  // Members that have the latest state, or have not yet reported whether they have it. They are
+  // included even while they are away, because they may soon return. Newcomers that are away are
+  // not included.
   const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
   const rescuers = here.filter((one) => waiting.length === 0 && one.device && hasLatest(one));
   const before = state.phase === 'PAUSED' ? waiting : state.ring;
@@ -148,7 +150,7 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // Without these newcomers, the members with the state have trained before, so the newcomers are
+  // The members with the state have trained before, without these newcomers. So the newcomers are
   // suspended.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);

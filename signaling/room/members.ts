@@ -47,8 +47,9 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
-  // A restarted browser may join before the server notices that its old tab is gone. If the old tab
-  // still exists, it can return, but without its rank.
+  // The rank belongs to a member that is away. Probably its browser was restarted, and joins before
+  // the server notices that the old tab is gone. The newcomer receives the rank. In a full room the
+  // old member is removed, otherwise it stays without a rank.
   const isFull = state.members.length >= state.capacity;
   const members = state.members.flatMap((m) => (m !== holder ? [m] : isFull ? [] : [{ ...m, rank: null }]));
   const admitted = admit({ ...state, members }, member, newcomer);
@@ -63,8 +64,7 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
     return refuse(state, member, 'room-full', message);
   }
   const contradiction = contradictionWith(state, newcomer);
-  // Ranks of an elastic run are not fixed. A member that requests an unavailable rank joins without
-  // it.
+  // During a run, a newcomer whose request cannot be granted joins without a requested rank.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
   const wish = contradiction === null ? rank : null;
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
@@ -156,8 +156,8 @@ function endEmptyRoom(state: RoomState): Step {
 }
 
 /**
- * Returns the ranks of a growing generation that have not linked yet and cannot have the state. If
- * another rank leaves, the next generation does not wait for them.
+ * Returns the newcomers of a growing generation: ranks that have not linked yet and cannot have the
+ * state. If another rank leaves, the next generation does not wait for them.
  */
 function newcomersOf({ phase, ring, membersWithState, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>
@@ -170,12 +170,13 @@ function afterLeave(state: RoomState, next: RoomState, member: string, reason: L
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
-    // Members that lost the network may return. If the last tab was closed, the run has ended.
+    // A member that lost the network may return, so the run is paused. If the last tab was closed,
+    // the run has ended.
     const rest = isOpen && reason !== 'left' ? reform(next) : endEmptyRoom(next);
     const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
     return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };
   }
-  // A rank that has finished may close its tab, because its report has arrived.
+  // A rank that has finished may close its tab: its report has arrived, so the run does not fail.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
   if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 }, newcomersOf(state));
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);

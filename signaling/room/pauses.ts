@@ -24,7 +24,8 @@ export function pause(state: RoomState, hasState: boolean): Step {
     isRestoring: false,
   };
   const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
-  // The timer is set only once, so members that join and leave do not postpone the end.
+  // The timer that ends the run is set only once, so members that join and leave do not postpone
+  // the end.
   if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }

@@ -59,8 +59,9 @@ const INTERRUPTED = 'The server restarted while the run began, so the run has en
 /**
  * Restores a room from a returning member's state after a restart of the server. The run and the
  * generation follow later, when each member that reconnects reports them.
- * @param numbersFrom greater than the number of any earlier run or generation. Members that have
- * seen the highest numbers may not return.
+ * @param numbersFrom a number that is greater than those of all earlier runs and generations. The
+ * members' reports do not suffice, because the members that have seen the highest numbers may not
+ * return.
  */
 export function restore(
   { removed, ...settings }: ReconnectState['settings'],
@@ -132,8 +133,8 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
 }
 
 /**
- * Returns the member's state. A generation in which the member was not a rank is removed from it,
- * because only ranks know each other.
+ * Returns the state that the member reports. If the member was not a rank of the reported
+ * generation, this generation is left out, because only its own ranks can report it.
  */
 function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
@@ -175,14 +176,14 @@ function applyReconnectState(
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
-  // A room that is not restoring knows its own generations. There may also have been others with
-  // numbers up to `numbersFrom`.
+  // A room that is not restoring has had no generation above its latest one and `numbersFrom`. A
+  // reported number above both is reduced to the higher of them.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;
   if (!state.isRestoring && phase === 'PAUSED' && state.generation < state.numbersFrom && isOn && run === state.run) {
-    // The member is late, but no generation has begun without it. So it may have the state, like
-    // members that were in time.
+    // The member returned late, but no generation has begun without it. So it may have the state,
+    // like members that returned in time.
     return { ...known, membersWithState: new Set(membersWithState).add(member) };
   }
   if (!state.isRestoring || run < state.run || state.ended?.run === run) return known;
@@ -195,7 +196,8 @@ function applyReconnectState(
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
   // The member is a rank, but it reports another generation than the restored one.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
-  // No generation is known to train. Each member reports later whether it has the state.
+  // If no generation is known, an elastic run is paused. Each member reports later whether it has
+  // the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
   return { ...room, phase: 'PAUSED', membersWithState: new Set(room.membersWithState).add(member) };
 }
@@ -234,8 +236,8 @@ function restoreGeneration(
     hidden,
     membersWithState: new Set(ring.map((m) => m.member)),
   };
-  // Ranks that returned earlier did not report this generation, so they are not in it, or no
-  // longer.
+  // A rank that returned earlier did not report this generation, so it is not training in it. The
+  // generation is then incomplete, and another one is needed.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
   return isSteady && isWhole ? recalled : needAnother(recalled);
 }
@@ -292,12 +294,12 @@ export function finishRestore(state: RoomState): Step {
  */
 export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
-  // Members that have not returned have their own timers.
+  // Members of the generation that have not returned have their own timers.
   if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
   const known = { ...state, isRestoring: false, isPausedByHost: state.isPausedByHost && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
-  // Some members may be in a generation that no other member reports.
+  // Some members may be in a generation that the room does not know, so the pause is sent to all.
   return andThen(settle(known), sendPause);
 }
 

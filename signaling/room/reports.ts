@@ -24,7 +24,7 @@ export function onSynced(
   { member, generation, step, stateHash }: Extract<RoomEvent, { type: 'synced' }>,
 ): Step {
   const next = report(state, member, generation, 'SYNCING', `step ${step}, state ${stateHash}`);
-  // All ranks have reported this step.
+  // The phase changes when all ranks have reported, and all have reported this step.
   const begins = state.phase === 'SYNCING' && next.state.phase === 'RUNNING';
   return begins && step > state.beganAt ? { ...next, state: withProgress(next.state, step) } : next;
 }
@@ -64,7 +64,8 @@ function advance(state: RoomState): Step {
   const { generation } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
-    // A link over a relay proves nothing about the network of its ends.
+    // A link over a relay proves nothing about the network of its ends, so only ranks without
+    // relayed links are cleared.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
     const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };

@@ -20,13 +20,14 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
   const apart = doubtful.flatMap((a, i) =>
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
-  // With a relay, pairs that failed to link can stay neighbours. Without a relay they should be
-  // separated only if possible, because untried pairs may fail to link, too.
+  // With a relay, a pair that failed to link can stay neighbours. Without a relay, such a pair is
+  // separated if possible. This is not required, because pairs that were not tried yet may fail to
+  // link, too.
   const better = [...separated, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
-  // If the evidence against a member is not enough, the broken links are tried again.
+  // If no order avoids all broken links, the ring tries them again, over the relay if there is one.
   const tolerated = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
   const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, tolerated, hasRelay, better);
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
@@ -41,8 +42,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
 }
 
 /**
- * Whether the relay did not help in the last generation: this pair, or every relayed pair, could
- * not link over it. The pair then links directly next time.
+ * Whether the relay did not help in the last generation: this pair failed to link over it, or all
+ * relayed pairs failed. The pair then links directly next time.
  */
 function isRelayInVain({ relayed, faults, generation }: RoomState, pair: readonly [string, string]): boolean {
   const last = faults.filter((fault) => fault.kind === 'unlinked' && fault.generation === generation);

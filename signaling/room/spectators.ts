@@ -42,8 +42,8 @@ export function removeSpectator(state: RoomState, member: string): Step {
 }
 
 /**
- * Forwards a rank's update to the spectators. Only rank 0 may send updates; while the room is
- * PAUSED, a member with the state may send them.
+ * Forwards an update to the spectators. Updates are accepted only from rank 0 or, while the room is
+ * PAUSED, only from members with the state.
  */
 export function forwardUpdate(state: RoomState, member: string, update: string): Step {
   const { ring, phase, membersWithState, spectators } = state;

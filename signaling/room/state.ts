@@ -309,8 +309,8 @@ export function isSuspended({ hidden }: RoomState, member: string): boolean {
 }
 
 /**
- * Returns the members that may control the room: those with its host key or, if there are none, the
- * oldest present member.
+ * Returns the ids of present members and spectators with the room's host key. They may control the
+ * room. If there are none, the oldest present member may control it.
  */
 export function hostsOf(state: RoomState): string[] {
   const present = state.members.filter(({ member }) => !isAway(state, member)).map(({ member }) => member);
@@ -358,8 +358,8 @@ export function waitingFor(state: RoomState): number {
   // Suspended members are included, because they are used if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // The result is at least 1 unless the host paused the run: even if enough members are ready, none
-  // of them has the state.
+  // At least one ready member is missing, unless the host paused the run: even if enough members
+  // are ready, none of them has the state.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 

@@ -64,7 +64,7 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   const others = readyMembers(state).filter(({ member }) => !reasons.has(member));
-  // If too few others are left, the run waits for this member, so it is tried again soon.
+  // If too few others are left, the run waits for these members, so their suspension is short.
   const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);
@@ -76,7 +76,10 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   return { state: { ...state, suspensions }, effects };
 }
 
-/** Returns the suspension that is in force for all tabs of this member's browser. */
+/**
+ * Returns the suspension that is in force for all tabs of this member's browser; `null` if there is
+ * none.
+ */
 export function suspensionOf(
   { suspensions }: RoomState,
   member: string,
@@ -86,7 +89,7 @@ export function suspensionOf(
   return suspension?.isOn ? suspension : null;
 }
 
-/** Whether a member, or another tab of its browser, was suspended in the last minutes. */
+/** Whether a member, or another tab of its browser, is suspended or on probation. */
 export function isOnProbation(state: RoomState, member: string): boolean {
   return state.suspensions.has(browserOf(state, member));
 }

@@ -16,26 +16,27 @@ export const SYNCING_MS = 120_000;
 
 /**
  * Milliseconds within which a rank must end its work of the previous generation and enter SYNCING.
- * The first value is a little longer than the deadline of a collective. The other two are for ranks
- * that were reported as late once, or more often.
+ * The first value is for ranks that were never reported as late, and is a little longer than the
+ * deadline of a collective. The second value is for ranks that were reported as late once, and the
+ * third for ranks that were reported as late more often.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
 
 /**
- * Milliseconds between the start of a generation's training and the next newcomers, because each
- * growth interrupts all ranks for a moment.
+ * Milliseconds from the start of a generation's training until newcomers may be added. The wait is
+ * needed because each growth interrupts all ranks for a moment.
  */
 export const COOLING_MS = 3_000;
 
 /**
  * Duration of one ageing interval of faults in milliseconds. Faults are remembered for four to five
- * intervals. A generation that fails by a collective's deadline takes less time.
+ * intervals. This is longer than a generation that fails by the deadline of a collective.
  */
 export const AGE_FAULTS_MS = 60_000;
 
 /**
- * Milliseconds for which a run waits for a member with its state. All such members may have lost
- * the network for a moment.
+ * Milliseconds for which a run waits if no member with the run's state is present. All such members
+ * may have lost the network for a moment.
  */
 export const ABANDONED_MS = 60_000;
 

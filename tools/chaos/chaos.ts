@@ -26,7 +26,10 @@ export interface ChaosOptions extends JobOptions {
 }
 
 const DEFAULT_MINUTES = 3;
-/** The largest number of epochs of a job. It takes longer than any number of minutes. */
+/**
+ * The largest number of epochs of a job. It is the default, so that the number of minutes limits
+ * the run.
+ */
 const ENDLESS_EPOCHS = 1000;
 /**
  * Steps between two state comparisons. They are frequent, to find the step in which states began to
@@ -35,8 +38,8 @@ const ENDLESS_EPOCHS = 1000;
 const HASH_EVERY = 5;
 
 /**
- * @throws (rejects) UsageError; PeergradError if the run did not recover, after the report is
- *   printed.
+ * @throws (rejects) UsageError for invalid options, and on Windows. PeergradError if the run did
+ *   not recover; the report is printed before this error is thrown.
  */
 export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   if (process.platform === 'win32') {

@@ -28,8 +28,8 @@ interface Undo {
   afterMs: number;
   undo: () => void | Promise<void>;
   /**
-   * Whether the tab trains again, if that can be observed; and how many milliseconds to wait for
-   * it.
+   * Whether the tab has recovered, as far as this can be observed. The next fault waits for this,
+   * but at most `withinMs` milliseconds.
    */
   hasRecovered: () => boolean;
   withinMs: number;
@@ -96,7 +96,7 @@ export class FaultInjector {
         const { afterMs = 0 } = undo ?? {};
         await pool.until(() => pool.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
       } finally {
-        // Undone in any case, because a browser with stopped processes does not close.
+        // The fault is undone in any case, because a browser with stopped processes does not close.
         await undo?.undo();
       }
       if (undo !== null) {

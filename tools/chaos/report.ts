@@ -210,15 +210,15 @@ function countSamples(
       done = Math.max(done, offset + samples);
     }
     if (epoch < begun || epoch < due) skipped += Math.max(0, size - done);
-    // More samples than the epoch has: some must have been repeated.
+    // The windows contain more samples than the epoch has, so some samples were repeated.
     repeated += Math.max(0, done - size);
   }
   return { skipped, repeated };
 }
 
 /**
- * Returns the number of samples per epoch, and how many epochs must be complete: all epochs, if the
- * run has ended.
+ * Returns the number of samples per epoch (`size`), and how many epochs must be complete (`due`):
+ * all epochs if the run has finished and has no maximum number of steps, otherwise 0.
  */
 function epochsOf(observations: readonly Observation[]): { size: number; due: number } {
   let size = 0;
@@ -234,7 +234,7 @@ function epochsOf(observations: readonly Observation[]): { size: number; due: nu
 
 /**
  * Returns the number of steps after which states differed, within one tab's report or between two
- * tabs. A difference at the end is counted as one more step.
+ * tabs. If the final states of the run differ, this counts as one more step.
  */
 function countMismatches(observations: readonly Observation[]): number {
   const states = new Map<number | 'end', Set<string>>();

@@ -30,8 +30,9 @@ export class ServerProcess {
   }
 
   /**
-   * Starts a server on a free port. It opens a room for the job, which starts when `tabs` tabs are
-   * ready. `folder` contains the job's data; `null` if the server need not serve data.
+   * Starts a server on a free port. The server opens a room for the job, and the run starts when
+   * `tabs` tabs are ready. `folder` contains the job's data; `null` if the server need not serve
+   * data.
    *
    * @throws (rejects) PeergradError if the server does not start.
    */

@@ -76,8 +76,8 @@ export class TabPool {
   }
 
   /**
-   * Returns the tab on this seat. If it has failed, returns the next tab that has not failed; but
-   * for the copy's seat, only the copy.
+   * Returns the tab on this seat. If it has failed, returns the next tab that has not failed. But
+   * for the seat of the copy, returns only the copy, or `null` if there is no copy.
    */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;

@@ -74,8 +74,8 @@ interface World {
 }
 
 /**
- * @throws (rejects) UsageError; PeergradError if too much is lost or the state differs, after the
- *   report is printed.
+ * @throws (rejects) UsageError for invalid options. PeergradError if too much is lost or the state
+ * differs; the report is printed before this error is thrown.
  */
 export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Promise<void> {
   const { hashEvery = HASH_EVERY } = options;

@@ -105,7 +105,8 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   ): Promise<Page> => {
     const context = await browser.newContext({ viewport: SIZES.wide });
     context.setDefaultTimeout(PATIENCE_MS);
-    // WebRTC finds only the default route in Chromium, unless the page may use the microphone.
+    // Unless the page may use the microphone, WebRTC in Chromium finds only the network interface
+    // of the default route.
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     await prepare(page);

@@ -15,8 +15,8 @@ interface Batch {
 }
 
 /**
- * Uneven inputs: 3 ranks have 2, 6 and 4 batches. The cases are with and without noSync, and
- * gradients are divided by the number of all ranks or of the remaining ranks.
+ * Uneven inputs: 3 ranks have 2, 6 and 4 batches. There are four cases: with or without noSync, and
+ * with gradients divided by the number of all ranks or of the remaining ranks.
  */
 export const join: Suite = {
   name: 'join',
