@@ -38,7 +38,7 @@ export function mergeMoments(parts: readonly Moments[]): Moments {
   }, filled[0] ?? emptyMoments());
 }
 
-/** Returns the population standard deviation, or 0 if there are no numbers. */
+/** Returns the population standard deviation, or 0 without numbers. */
 export function standardDeviation({ count, squares }: Moments): number {
   return count === 0 ? 0 : Math.sqrt(squares / count);
 }

@@ -51,7 +51,7 @@ interface GenerationLinksOptions {
 export class GenerationLinks {
   /**
    * The ring neighbours of this rank. Usually there are two. In a world of two ranks there is one,
-   * and in a world of one rank there is none.
+   * and does not exist in a world of one rank.
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
