@@ -50,8 +50,8 @@ interface GenerationLinksOptions {
 
 export class GenerationLinks {
   /**
-   * The ring neighbours of this rank. Usually there are two. In a world of two ranks there is one,
-   * and does not exist in a world of one rank.
+   * The ring neighbours of this rank. Usually there are two, in a world of two ranks one, in a
+   * world of one rank zero.
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
