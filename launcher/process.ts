@@ -1,6 +1,6 @@
 /**
- * Connects a command line with its process: signals abort it, and its result becomes the exit code.
- * Everything else in a command line can be tested without a process.
+ * Runs a command in this process: a signal aborts the command, and the result of the command
+ * becomes the exit code. All other code of a command can be tested without a process.
  */
 import { once } from 'node:events';
 import { messageOf } from '../src/util/errors.ts';

@@ -141,7 +141,7 @@ function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type
   return isRank ? reconnectState : { ...reconnectState, active: null };
 }
 
-/** Returns the highest number of a run or generation that a returning member knows. */
+/** Returns the largest of all run and generation numbers that a returning member knows. */
 function latestOf({ run, generation, active }: ReconnectState): number {
   return Math.max(run, generation, active?.generation ?? 0);
 }

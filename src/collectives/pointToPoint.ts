@@ -305,7 +305,7 @@ export class PointToPoint {
       if (!fitsIn) {
         return fail(
           new ProtocolError(
-            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message, but they do not belong to its ${record.count} elements.`,
+            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message of ${record.count} elements, of which ${incoming.received} have arrived. They do not continue the message, or exceed its length.`,
             context(),
           ),
         );

@@ -184,7 +184,7 @@ export function worldOf(
 class CallbackEvents {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
   #epoch = -1;
-  /** Number of batches of the current epoch. */
+  /** Number of batches of the current epoch that have ended; the index of the next batch. */
   #batch = 0;
   #lossSum = 0;
   #samples = 0;

@@ -58,8 +58,8 @@ function powerOfTen(exponent: number): number {
 const LAST_POWER = 24;
 
 /**
- * Computes the cosine of `turns` times pi, for `turns` in 0 .. 1, with an error of 1e-13. It uses
- * the series at 0, which is short up to a quarter turn.
+ * Computes cos(pi * turns) for `turns` (half turns) in 0 .. 1, with an error of 1e-13. The Taylor
+ * series at 0 needs few terms up to 0.5. Larger values are mirrored.
  */
 function cosineOfHalfTurns(turns: number): number {
   if (turns > 0.5) return -cosineOfHalfTurns(1 - turns);

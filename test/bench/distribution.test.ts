@@ -21,6 +21,6 @@ test('a row uses the time of the slowest rank in each round, and has the number 
   expect(section(row)).toContain('| 1000 ');
 });
 
-test('in the bare ring, every rank sends as many bytes as the file has', () => {
+test('the tensor of the bare ring is sized so that every rank sends as many bytes as the file has', () => {
   for (const n of [2, 4, 8]) expect(theoryBytes(n, ringTensor(n, 20_000_000))).toBeCloseTo(20_000_000, -2);
 });

@@ -91,7 +91,7 @@ describe('a server that has restarted without a secret', () => {
     expect(await reconnect('AAAAAC')).toBe('admitted');
   });
 
-  test('admits each reported rank once without a token, and then requires its token', async () => {
+  test('admits each rank of a reported ring once without checking its token, and then requires the new token', async () => {
     const server = await start();
     const ids = ['member-ada', 'member-bo'] as const;
     const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));

@@ -59,8 +59,8 @@ export class Checkpoints {
     await this.#removeOld((checkpoints) => {
       const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
       const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
-      // The new checkpoint is not in this list, which has the latest first. So the new one is kept
-      // even if the clock is wrong.
+      // The returned checkpoints are removed. `others` is sorted by time, latest first, without the
+      // new checkpoint. So a wrong clock cannot cause the removal of the new one.
       return others.slice(CHECKPOINTS_KEPT - 1);
     });
   }

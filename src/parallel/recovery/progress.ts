@@ -38,9 +38,9 @@ export interface Progress {
    */
   trainedMs: number;
   /**
-   * Verdicts of the latest two evaluations; the newer one is last. If ranks leave during an
-   * evaluation, the new generation repeats that evaluation and compares it with the previous
-   * evaluation. So all ranks of the new generation have the same verdict.
+   * Verdicts of the latest two evaluations; the newer one is last. The older one is needed if ranks
+   * leave during an evaluation: the new generation repeats the evaluation and judges it against the
+   * older verdict, so all ranks have the same result.
    */
   verdicts: Verdict[];
 }

@@ -105,7 +105,7 @@ describe('an unreachable tab', () => {
     }
   });
 
-  test('is tried again less and less often, even if its tab is reopened', () => {
+  test('is tried less and less often, even if it is closed and opened again', () => {
     const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
     model.runUntil(() => false, 10 * SECOND);
     const generations: number[] = [];
@@ -344,7 +344,7 @@ describe('links that open and break again', () => {
   });
 
   test.each([3, 4, 5, 8, 30])(
-    'suspend the member at their common end for a while if this lasts a minute, in a class of %i',
+    'suspend the member at their common end only temporarily if the links break during one minute, in a class of %i',
     (n) => {
       const model: ClassModel = new ClassModel({
         seed: n,

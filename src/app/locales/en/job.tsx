@@ -83,7 +83,7 @@ export const job = {
   epochs: 'Epochs',
   maxSteps: 'Maximum steps',
   maxMinutes: 'Maximum minutes',
-  patience: 'Patience, evaluations',
+  patience: 'Patience (evaluations)',
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Schedule',

@@ -198,7 +198,7 @@ export const lesson = {
     'parameter-server': 'server, 2K(N−1)',
     measured: (bytes: string) => `measured here: ${bytes}`,
     counted: (bytes: string) => `counted here: ${bytes}`,
-    uneven: '(numbers cannot be split)',
+    uneven: '(not exactly the formula: the chunks are not equally long)',
     times: (n: number) => `With the parameter server, the busiest link carries ${n} times as much.`,
   },
 

@@ -172,7 +172,7 @@ export const lesson: Messages['lesson'] = {
     'parameter-server': '服务器，2K(N−1)',
     measured: (bytes) => `这里测得：${bytes}`,
     counted: (bytes) => `这里数出：${bytes}`,
-    uneven: '（一个数不能再切开）',
+    uneven: '（与公式略有不同：各块长度不完全相等）',
     times: (n) => `用参数服务器时，最忙的链路送的是 ${n} 倍。`,
   },
 
