@@ -124,10 +124,10 @@ function times(tab: Tab, type: 'admitted' | 'generation'): number {
   return tab.events.filter((event) => event.type === type).length;
 }
 
-/** Resolves after five further steps of the tab. */
+/** Resolves after five further steps of the tab. A newcomer may not have completed a step yet. */
 async function goesOn(tab: Tab): Promise<void> {
-  const soon = steps(tab).at(-1)! + 5;
-  await tab.event('step', ({ step }) => step >= soon);
+  const soon = steps(tab).length + 5;
+  await tab.event('step', () => steps(tab).length >= soon);
 }
 
 describe.skipIf(!hasRedis)('two signaling processes', () => {
