@@ -126,7 +126,7 @@ export function section(result: ScaleResult): string {
         ['addition of a byte to the sum', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
-    `Of the predictions, ${percent(withinFifth)} differ from the measured time by at most 20 %. The largest error is ${percent(worst)}.`,
+    `${percent(withinFifth)} of the predictions differ from the measured time by at most 20 %. The largest error is ${percent(worst)}.`,
     table(
       ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
       worldsOf(result).map((n) => {

@@ -219,7 +219,7 @@ test('two tabs train on a text and learn to continue it', async () => {
     bad: { 'cat.txt': Buffer.concat([Buffer.from(text), Buffer.of(0xff)]) },
     sentence: 'cat.txt is not UTF-8 text: byte 480 (255) does not belong to a character',
     good: { 'cat.txt': text },
-    seen: '480 characters, as 11 different tokens.',
+    seen: '480 characters; the vocabulary has 11 tokens.',
   });
   expect(result!.losses[0]).toBeCloseTo(Math.log(11), 0);
   expect(result!.samples!.map(({ steps }) => steps)).toContain(3);

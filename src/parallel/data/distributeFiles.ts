@@ -231,8 +231,8 @@ class Damaged {
     if (times === MAX_TRIES) {
       const { rank, worldSize, generation } = this.#group;
       throw new PeergradError(
-        `Slice ${slice + 1} of ${this.#slices.count} of the files arrived damaged ${times} times from rank ${from}, and as often ` +
-          'from all other ranks that have it. Reload the page on these ranks, and choose the files again.',
+        `Slice ${slice + 1} of ${this.#slices.count} of the files arrived damaged ${times} times from rank ${from}. ` +
+          'The other ranks that have the slice sent it damaged too. Reload the page on these ranks, and choose the files again.',
         { rank, worldSize, generation },
       );
     }

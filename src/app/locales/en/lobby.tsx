@@ -112,7 +112,7 @@ export const lobby = {
       </>
     ),
     characters: (characters: number, vocabulary: number) =>
-      `${plural(characters, 'character')}, as ${plural(vocabulary, 'different token')}.`,
+      `${plural(characters, 'character')}; the vocabulary has ${plural(vocabulary, 'token')}.`,
     samples: (samples: number, heldOut: number) =>
       `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out for tests.`,
     shape: (height: number, width: number, channels: number) =>

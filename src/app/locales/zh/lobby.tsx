@@ -98,7 +98,7 @@ export const lobby: Messages['lobby'] = {
       </>
     ),
     characters: (characters, vocabulary) =>
-      `${formatCount(characters)} 个字符，${formatCount(vocabulary)} 种不同的 token。`,
+      `${formatCount(characters)} 个字符；词表有 ${formatCount(vocabulary)} 个 token。`,
     samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
     shape: (height, width, channels) =>
       height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
