@@ -3,11 +3,13 @@
  * argument is invalid.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
+import { ALGORITHM_NAMES, type AlgorithmName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
 import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
+import { misfitOfAlgorithm } from './plans/algorithms.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
@@ -139,6 +141,15 @@ export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllRed
     );
   }
   return codec;
+}
+
+/** Checks that `n` ranks can run the algorithm of an all-reduce. @throws UsageError */
+export function checkAlgorithm(name: AlgorithmName, n: number, codec: Codec | null = null): void {
+  if (!ALGORITHM_NAMES.includes(name)) {
+    throw new UsageError(`There is no algorithm "${name}". Use one of these: ${ALGORITHM_NAMES.join(', ')}.`);
+  }
+  const misfit = misfitOfAlgorithm(name, n, codec !== null);
+  if (misfit !== null) throw new UsageError(`The all-reduce cannot run: ${misfit}. Choose the ring or auto.`);
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
- * Codecs encode the float32 values of an all-reduce in fewer bytes. At each hop of the ring a rank
- * decodes the received values, adds its own in float32 and encodes the sum for the next rank. The
- * owner of a chunk encodes the final sum once and replaces its own values by the decoded values.
+ * Codecs encode the float32 values of an all-reduce in fewer bytes. At each hop a rank decodes the
+ * received values, adds its own in float32 and encodes the sum for the next rank. The owner of a
+ * chunk encodes the final sum once and replaces its own values by the decoded values.
  *
  * A codec's rounding is idempotent: decoded values encode to the same bytes again, on every
  * machine. So a finished chunk may be forwarded as received or encoded again, with the same result.
@@ -11,6 +11,7 @@
  * (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et al., "Error
  * Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019).
  */
+import type { Displacements } from './plans/plans.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { JobCodec } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
@@ -43,6 +44,18 @@ export interface Codec {
   decode(frame: ArrayBuffer, into: Float32Array): void;
   /** Adds the decoded values of `frame` to `into`. */
   addTo(into: Float32Array, frame: ArrayBuffer): void;
+}
+
+/** How the values of an all-reduce are encoded. */
+export interface Encoding {
+  codec: Codec;
+  /** An array of the target's length that receives the residual of values this rank encodes. */
+  residual: Float32Array | null;
+  /**
+   * The parts of the tensor whose final sums are encoded, by one rank each. Frames with final sums
+   * end where a part ends. So every rank encodes them in the same segments, with the same bits.
+   */
+  chunks: Displacements;
 }
 
 const MAX_PAYLOAD_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;

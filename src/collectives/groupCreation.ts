@@ -1,5 +1,5 @@
 /** Creation of subgroups. */
-import { MismatchError } from '../util/errors.ts';
+import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
 
 interface World {
@@ -30,4 +30,30 @@ export async function agreeOnMembers(
   );
   world.abort(error);
   throw error;
+}
+
+/**
+ * Divides a world into groups of `size` consecutive ranks, and creates all of them.
+ *
+ * @returns this rank's group, and all groups.
+ * @throws (rejects) UsageError if `size` does not divide the world size.
+ */
+export async function createSubgroups<Group extends { destroy(): void }>(
+  { rank, worldSize }: { readonly rank: number; readonly worldSize: number },
+  size: number,
+  newGroup: (ranks: readonly number[]) => Promise<Group>,
+): Promise<[mine: Group, all: Group[]]> {
+  if (!Number.isInteger(size) || size < 1 || worldSize % size !== 0) {
+    throw new UsageError(`A world of ${worldSize} ranks cannot be divided into groups of ${size}.`);
+  }
+  const groups: Group[] = [];
+  try {
+    for (let first = 0; first < worldSize; first += size) {
+      groups.push(await newGroup(Array.from({ length: size }, (_, i) => first + i)));
+    }
+  } catch (error) {
+    for (const group of groups) group.destroy();
+    throw error;
+  }
+  return [groups[Math.floor(rank / size)]!, groups];
 }

@@ -3,7 +3,7 @@ import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '.
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
-import type { Codec } from './codecs.ts';
+import type { Encoding } from './codecs.ts';
 import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
 import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
@@ -19,8 +19,7 @@ export interface Issue<T> {
   plan: Planner;
   source: TypedArray;
   target: TypedArray;
-  codec?: Codec;
-  residual?: Float32Array | null;
+  encoding?: Encoding;
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
   timeoutMs: number;
@@ -69,7 +68,7 @@ export class InFlightOp {
 
   /** @throws UsageError if the dtype does not support the reduction. */
   constructor(issue: Issue<unknown>, seq: number, env: Environment) {
-    const { descriptor, dtype, plan, source, target, codec = null, residual = null, timeoutMs } = issue;
+    const { descriptor, dtype, plan, source, target, encoding = null, timeoutMs } = issue;
     const { call, group, rank, ranks, generation, segmentElements, recorder, clock } = env;
     this.#env = env;
     this.seq = seq;
@@ -80,11 +79,10 @@ export class InFlightOp {
       plan: plan(rank),
       source,
       target,
-      codec,
-      residual,
+      encoding,
       header: { ...emptyHeader(FrameKind.DATA, generation), ...descriptor, group, seq },
       worldSize: ranks.length,
-      segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
+      segmentElements: Math.min(segmentElements, encoding?.codec.maxSegment ?? maxSegment(dtype)),
       emit: (peer, frame) =>
         this.windows.send(peer, frame.byteLength, () => env.transmit(peer, frame, this.#countSent)),
       onfailure: (error) => env.crash(error),

@@ -1,5 +1,6 @@
 /** Options of a process group's calls. The names are those of torch.distributed, in camelCase. */
 import type { ReduceOp } from '../protocol/frame.ts';
+import type { AlgorithmName } from '../spec/names.ts';
 import type { Clock } from '../util/clock.ts';
 import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
@@ -12,6 +13,8 @@ export interface ProcessGroupOptions {
   localRank?: number;
   localWorldSize?: number;
   timeoutMs?: number;
+  /** Default of {@link AllReduceOptions.algorithm}, like NCCL_ALGO; `auto` by default. */
+  algorithm?: AlgorithmName;
   /**
    * Maximum number of elements in a frame's payload. Only tests set it, to a smaller number than
    * the default.
@@ -28,6 +31,9 @@ export interface OpOptions {
 
 export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
 
+/** Options of a new group; see {@link ProcessGroupOptions}. */
+export type GroupOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'algorithm'>;
+
 export interface ReduceOptions extends OpOptions {
   /** SUM by default. */
   op?: ReduceOp;
@@ -39,10 +45,12 @@ export interface AllReduceOptions extends ReduceOptions {
   /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
-   * Codec for float32 values on the ring, the same on every rank; `fp32` by default. In worlds of
-   * more than eight ranks, another algorithm may be faster than the ring. Then values are not
-   * encoded.
+   * The algorithm, the same on every rank. By default it is the group's. With `auto`, small worlds
+   * use the ring, and in larger worlds the cost model chooses. `two-level` needs a world size that
+   * can be divided into groups, and `doubling` supports no codec.
    */
+  algorithm?: AlgorithmName;
+  /** Codec for float32 values, the same on every rank; `fp32` by default. */
   codec?: CodecName;
   /**
    * An array of the tensor's length that receives this rank's rounding errors, or zeros if nothing

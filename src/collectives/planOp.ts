@@ -14,7 +14,7 @@ import {
   type FrameHeader,
 } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
-import type { Codec } from './codecs.ts';
+import type { Codec, Encoding } from './codecs.ts';
 import { dependencies } from './plans/dependencies.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
@@ -29,10 +29,7 @@ interface PlanOpOptions {
   source: TypedArray;
   /** Array for the received data. */
   target: TypedArray;
-  /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
-  codec: Codec | null;
-  /** An array of the target's length that receives the residual of values this rank encodes. */
-  residual: Float32Array | null;
+  encoding: Encoding | null;
   worldSize: number;
   segmentElements: number;
   /** The header of the op's DATA frames. The op owns it and writes each segment's fields to it. */
@@ -207,7 +204,7 @@ export class PlanOp {
 
   /** Combines all segments that have arrived and whose turn it is. */
   #take(progress: Progress): void {
-    const { codec } = this.#options;
+    const codec = this.#codec;
     const { move, early } = progress;
     while (early.length > 0) {
       const frame = early[0]!;
@@ -266,13 +263,12 @@ export class PlanOp {
   /** Sends to `peer` all segments that are ready. */
   #pump(peer: number): void {
     const lane = this.#lanes.get(peer)!;
-    const { segmentElements } = this.#options;
     while (this.#isStarted && !lane.isBusy) {
       const progress = lane.sends[lane.next];
       if (!progress) return;
       const { move } = progress;
       const start = move.start + progress.done;
-      const end = Math.min(start + segmentElements, move.end);
+      const end = this.#segmentEnd(move, start);
       if (!isClear(progress, start, end)) return;
       const frame = this.#frameOf(progress, start, end);
       this.#advance(progress, end - start);
@@ -283,6 +279,15 @@ export class PlanOp {
       this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }
+  }
+
+  /** Returns the end of the segment of a send that begins at `start`. */
+  #segmentEnd({ how, end }: Move, start: number): number {
+    const { segmentElements, encoding } = this.#options;
+    const last = Math.min(start + segmentElements, end);
+    if (encoding === null || how !== 'copy') return last;
+    const edge = encoding.chunks.find((chunk) => chunk > start)!;
+    return Math.min(last, edge);
   }
 
   #sent(lane: Lane, peer: number): void {
@@ -298,7 +303,8 @@ export class PlanOp {
 
   /** Returns a frame with a segment. If the segment was just received, its frame is reused. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
-    const { source, dtype, codec, header } = this.#options;
+    const { source, dtype, header } = this.#options;
+    const codec = this.#codec;
     header.step = move.step;
     header.offset = done;
     if (this.#carriesLengths) header.count = lengthOf(move);
@@ -321,21 +327,23 @@ export class PlanOp {
     return frame;
   }
 
+  get #codec(): Codec | null {
+    return this.#options.encoding?.codec ?? null;
+  }
+
   get #isAverage(): boolean {
     return this.descriptor.reduceOp === ReduceOp.AVG;
   }
 
   /** Returns the number of bytes of a payload. */
   #bytesOf(elements: number): number {
-    const { codec, dtype } = this.#options;
-    return codec ? codec.bytesOf(elements) : elements * dtype.bytes;
+    return this.#codec?.bytesOf(elements) ?? elements * this.#options.dtype.bytes;
   }
 
   /** Returns the elements in a frame; not an integer if the frame is not of this op. */
   #elementsOf({ byteLength }: ArrayBuffer): number {
-    const { codec, dtype } = this.#options;
     const bytes = byteLength - FRAME_HEADER_BYTES;
-    return codec ? codec.elementsOf(bytes) : bytes / dtype.bytes;
+    return this.#codec?.elementsOf(bytes) ?? bytes / this.#options.dtype.bytes;
   }
 
   /** Returns a part of the target of an op with a codec, which is float32 and in place. */
@@ -344,7 +352,7 @@ export class PlanOp {
   }
 
   #residualIn(start: number, end: number): Float32Array | null {
-    return this.#options.residual?.subarray(start, end) ?? null;
+    return this.#options.encoding?.residual?.subarray(start, end) ?? null;
   }
 
   #advance(progress: Progress, elements: number): void {

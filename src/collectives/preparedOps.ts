@@ -5,6 +5,7 @@
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import {
+  checkAlgorithm,
   checkCodec,
   checkCount,
   checkedDisplacements,
@@ -58,21 +59,21 @@ export function allReduceOp<T extends TypedArray>(
 ): PreparedOp<T> {
   const n = ranks.length;
   const dtype = dtypeOf(tensor, options.dtype);
-  const { bucket: tag = 0, residual = null } = options;
+  const { bucket: tag = 0, residual = null, algorithm = 'auto' } = options;
   checkTag('bucket', tag);
   checkReduction(dtype, options);
   const codec = checkCodec(tensor, dtype, options);
-  const choice = allReduceOf(tensor, n, codec);
+  checkAlgorithm(algorithm, n, codec);
+  const { chunks, ...choice } = allReduceOf(tensor, n, algorithm, codec);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
-  const isOnRing = choice.algorithm === Algorithm.RING;
-  const isEncoded = codec !== null && isOnRing && n > 1;
+  const isEncoded = codec !== null && n > 1;
   return {
     ...plain,
-    // The codec is part of the descriptor even if values are not encoded, because all ranks must
-    // pass the same codec.
+    // The codec is part of the descriptor even in a world of one rank, because all ranks must pass
+    // the same codec.
     descriptor: { ...plain.descriptor, dtype: codec?.code ?? dtype.code },
-    ...(isEncoded && { codec, residual }),
-    ...(isOnRing && { trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) }),
+    ...(isEncoded && { encoding: { codec, residual, chunks } }),
+    ...(choice.algorithm === Algorithm.RING && { trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) }),
     before: () => {
       plain.before?.();
       if (!isEncoded) residual?.fill(0);

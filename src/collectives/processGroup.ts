@@ -12,9 +12,11 @@
  */
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
+import type { AlgorithmName } from '../spec/names.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { UsageError } from '../util/errors.ts';
 import {
+  checkAlgorithm,
   checkCount,
   checkedDisplacements,
   checkMembers,
@@ -27,7 +29,7 @@ import {
 import { coalesce, concatenate, split } from './coalesce.ts';
 import { dtypeOf, type TypedArray } from './dtypes.ts';
 import { Executor } from './executor.ts';
-import { agreeOnMembers } from './groupCreation.ts';
+import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
 import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { ObjectCollectives } from './objects/objectCollectives.ts';
@@ -41,6 +43,7 @@ import type {
   ReduceOptions,
   RootedOptions,
   SizesOptions,
+  GroupOptions,
   TimeoutOption,
 } from './options.ts';
 import {
@@ -71,6 +74,8 @@ export class ProcessGroup {
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
   readonly generation: number;
+  /** The default algorithm of {@link allReduce}. */
+  readonly algorithm: AlgorithmName;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
@@ -89,6 +94,8 @@ export class ProcessGroup {
     this.ranks = Object.freeze(ranks ? [...ranks] : Array.from({ length: mesh.worldSize }, (_, rank) => rank));
     this.worldSize = this.ranks.length;
     this.generation = mesh.generation;
+    this.algorithm = options.algorithm ?? 'auto';
+    checkAlgorithm(this.algorithm, this.worldSize);
     this.localRank = options.localRank ?? 0;
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
@@ -136,10 +143,11 @@ export class ProcessGroup {
   /**
    * Combines `tensor` over all ranks in place. Afterwards every rank holds the same bits.
    *
-   * @throws UsageError if the op or the codec does not support the dtype.
+   * @throws UsageError if the op or the codec does not support the dtype, or the ranks cannot run
+   * the algorithm.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    return this.#issue(allReduceOp(this.#caller, tensor, options));
+    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }));
   }
 
   /**
@@ -320,19 +328,23 @@ export class ProcessGroup {
    * Resolves once all ranks have called it.
    *
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
-   * the deadline of this group.
+   * the deadline of this group. `algorithm` is the default algorithm of the group's all-reduces;
+   * `auto` by default, because the world's algorithm may not fit the group's size.
    * @throws (rejects) UsageError if `ranks` is empty, or contains an unknown rank or the same rank
    * twice, or if the generation already has 65 536 groups. MismatchError if two ranks passed
    * different members.
    */
-  async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
+  async newGroup(
+    ranks: readonly number[],
+    { timeoutMs = this.timeoutMs, algorithm = 'auto' }: GroupOptions = {},
+  ): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('newGroup must be called on the world group, because all ranks of the world take part.');
     }
     checkMembers(ranks, this.worldSize);
     if (this.failure) throw this.failure;
     // The group is registered before any rank can send to it.
-    const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
+    const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs, algorithm }, ranks);
     try {
       await agreeOnMembers(this, group.ranks, this.#mesh.rank, timeoutMs);
       return group;
@@ -349,20 +361,8 @@ export class ProcessGroup {
    * @returns this rank's group, and all groups.
    * @throws (rejects) UsageError if `size` does not divide the world size.
    */
-  async newSubgroups(size: number): Promise<[mine: ProcessGroup, all: ProcessGroup[]]> {
-    if (!Number.isInteger(size) || size < 1 || this.worldSize % size !== 0) {
-      throw new UsageError(`A world of ${this.worldSize} ranks cannot be divided into groups of ${size}.`);
-    }
-    const groups: ProcessGroup[] = [];
-    try {
-      for (let first = 0; first < this.worldSize; first += size) {
-        groups.push(await this.newGroup(Array.from({ length: size }, (_, i) => first + i)));
-      }
-    } catch (error) {
-      for (const group of groups) group.destroy();
-      throw error;
-    }
-    return [groups[Math.floor(this.rank / size)]!, groups];
+  newSubgroups(size: number): Promise<[mine: ProcessGroup, all: ProcessGroup[]]> {
+    return createSubgroups(this, size, (ranks) => this.newGroup(ranks));
   }
 
   /** Fails the group on every rank: ops in flight reject everywhere with `error`'s message. */

@@ -180,11 +180,44 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(off(results[0]!.decoded)).toBeLessThan(off(results[0]!.apart) / 20);
   });
 
-  test('does not encode if another algorithm than the ring is used', async () => {
-    // With 17 ranks, a tensor of this size is summed by an algorithm with log2(n) steps.
-    const results = await reduceIn(17, 100, { codec });
-    const plain = await reduceIn(17, 100, {});
-    for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(plain[0]!));
+  test.each([
+    ['two-level', 4],
+    ['two-level', 6],
+    ['two-level', 12],
+    ['two-level', 18],
+    ['halving-doubling', 3],
+    ['halving-doubling', 8],
+    ['halving-doubling', 13],
+  ] as const)('by %s gives all of %i ranks the same bits and exact residuals', async (algorithm, n) => {
+    for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
+      for (const world of [{}, { segmentElements: 50 }]) {
+        for (const op of [ReduceOp.SUM, ReduceOp.AVG]) {
+          const results = await runWorld(
+            n,
+            async (group) => {
+              const residual = new Float32Array(length).fill(Number.NaN);
+              const options = { codec, algorithm, residual, op };
+              return { reduced: await group.allReduce(gradientOf(group.rank, length), options), residual };
+            },
+            world,
+          );
+          const scale = op === ReduceOp.AVG ? n : 1;
+          const lost = Array.from({ length }, (_, i) => results.reduce((sum, { residual }) => sum + residual[i]!, 0));
+          const expected = sumOf(n, length);
+          for (const { reduced } of results) expect(bitsOf(reduced)).toEqual(bitsOf(results[0]!.reduced));
+          results[0]!.reduced.forEach((value, i) => {
+            expect(Math.abs(value * scale + lost[i]! - expected[i]!)).toBeLessThanOrEqual(n * n * 1e-6);
+            expect(Math.abs(lost[i]!)).toBeLessThanOrEqual(n * n * LOSS_PER_HOP[codec]);
+          });
+        }
+      }
+    }
+  });
+
+  test('by doubling is rejected, because roundings would differ between ranks', async () => {
+    await expect(reduceIn(4, 100, { codec, algorithm: 'doubling' })).rejects.toThrow(
+      /^The all-reduce cannot run: doubling supports no codec/,
+    );
   });
 
   test('does nothing with one rank', async () => {

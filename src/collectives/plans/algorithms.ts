@@ -1,15 +1,18 @@
-/** Creates the plan of a collective with the algorithm that `costModel.ts` chooses. */
+/** Creates the plan of a collective, with the caller's algorithm or the cost model's. */
 import { Algorithm } from '../../protocol/frame.ts';
 import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
 import type { RootedOptions } from '../options.ts';
+import type { AlgorithmName } from '../../spec/names.ts';
 import {
   bruckAllGather,
   chainBroadcast,
   chainReduce,
   directBroadcast,
   directReduce,
+  evenDisplacements,
+  groupSizeOf,
   halvingDoubling,
   recursiveDoubling,
   ringAllGather,
@@ -29,6 +32,12 @@ export interface Choice {
 
 type RootedPlanner = typeof chainBroadcast;
 
+const ALL_REDUCE_CODES: Record<Exclude<AlgorithmName, 'auto'>, Algorithm> = {
+  ring: Algorithm.RING,
+  'two-level': Algorithm.TWO_LEVEL,
+  'halving-doubling': Algorithm.HALVING_DOUBLING,
+  doubling: Algorithm.DOUBLING,
+};
 const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
   [Algorithm.RING]: ringAllReduce,
   [Algorithm.HALVING_DOUBLING]: halvingDoubling,
@@ -46,11 +55,42 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.DIRECT]: directBroadcast,
 };
 
-/** Chooses the algorithm for an all-reduce of `tensor` over `n` ranks. */
-export function allReduceOf({ length, byteLength }: TypedArray, n: number, codec: Codec | null = null): Choice {
-  const algorithm = chooseAllReduce(n, byteLength, codec?.bytesOf(length));
+/** An all-reduce's algorithm and plan, and the parts of the tensor that one rank each sums. */
+export interface AllReduceChoice extends Choice {
+  readonly chunks: Displacements;
+}
+
+/**
+ * Returns the plan of an all-reduce of `tensor` over `n` ranks.
+ *
+ * @param name an algorithm that {@link misfitOfAlgorithm} accepts.
+ */
+export function allReduceOf(
+  { length, byteLength }: TypedArray,
+  n: number,
+  name: AlgorithmName = 'auto',
+  codec: Codec | null = null,
+): AllReduceChoice {
+  const bytes = codec?.bytesOf(length) ?? byteLength;
+  const algorithm = name === 'auto' ? chooseAllReduce(n, bytes, codec !== null) : ALL_REDUCE_CODES[name];
   const planOf = ALL_REDUCE_PLANS[algorithm]!;
-  return { algorithm, plan: (rank) => planOf(rank, n, length) };
+  const parts = algorithm === Algorithm.HALVING_DOUBLING ? 2 ** Math.floor(Math.log2(n)) : n;
+  return { algorithm, plan: (rank) => planOf(rank, n, length), chunks: evenDisplacements(length, parts) };
+}
+
+/**
+ * Returns why `n` ranks cannot run the algorithm, as a clause, or `null` if they can.
+ *
+ * @param isEncoded whether a codec encodes the values.
+ */
+export function misfitOfAlgorithm(name: AlgorithmName, n: number, isEncoded = false): string | null {
+  if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
+    return `two-level needs groups of equal size, but ${n} ranks cannot be divided into groups of 2 or more`;
+  }
+  if (name === 'doubling' && isEncoded) {
+    return 'doubling supports no codec, because each rank adds the values of two ranks itself, and their roundings would differ';
+  }
+  return null;
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */

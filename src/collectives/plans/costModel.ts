@@ -133,16 +133,15 @@ const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUB
 /**
  * Chooses the all-reduce algorithm for a tensor of `bytes` over `n` ranks.
  *
- * @param ringBytes the tensor's bytes on the ring, which is the only algorithm with codecs.
+ * @param isEncoded whether a codec encodes the values; `bytes` is then their encoded size.
  */
-export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Algorithm {
+export function chooseAllReduce(n: number, bytes: number, isEncoded = false): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
+  // Recursive doubling supports no codec.
+  const candidates = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== Algorithm.DOUBLING);
   return quickest(
     n,
-    ALL_REDUCES.map((algorithm) => {
-      const travelling = algorithm === Algorithm.RING ? ringBytes : bytes;
-      return [algorithm, allReduceRounds(algorithm, n, travelling)];
-    }),
+    candidates.map((algorithm) => [algorithm, allReduceRounds(algorithm, n, bytes)]),
   );
 }
 

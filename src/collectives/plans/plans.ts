@@ -19,7 +19,7 @@ export interface Move {
   readonly end: number;
   /**
    * What a receiver does with the data: overwrite its own values, combine with them, or combine as
-   * the last rank of the sum. In the ring, a send has the value of the receive at its other end.
+   * the last rank of the sum. A send of an all-reduce has the value of the receive at its other end.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
@@ -196,7 +196,7 @@ function folded(
    * This step follows all steps of the p ranks, which take at most two steps for each halving of p.
    */
   const lastStep = 1 + 2 * Math.log2(p);
-  if (rank < 2 * extra && rank % 2 === 0) return [send(rank + 1, 0, all), receive(rank + 1, lastStep, all)];
+  if (rank < 2 * extra && rank % 2 === 0) return [send(rank + 1, 0, all, 'combine'), receive(rank + 1, lastStep, all)];
   const index = rank < 2 * extra ? (rank - 1) / 2 : rank - extra;
   const moves = inner(index, p, (i) => (i < extra ? 2 * i + 1 : i + extra), 1);
   if (rank >= 2 * extra) return moves;
@@ -225,7 +225,7 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
       const kept = base + (index & mask);
       const given = base + (partner & mask);
       const how = mask === 1 ? 'combine-last' : 'combine';
-      moves.push(send(rankOf(partner), step, part(displacements, given, given + mask - 1)));
+      moves.push(send(rankOf(partner), step, part(displacements, given, given + mask - 1), how));
       moves.push(receive(rankOf(partner), step, part(displacements, kept, kept + mask - 1), how));
     }
     for (let mask = 1; mask < p; mask *= 2, step++) {
@@ -251,7 +251,7 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
     for (let mask = 1, step = firstStep; mask < p; mask *= 2, step++) {
       const partner = rankOf(index ^ mask);
       const how = 2 * mask === p ? 'combine-last' : 'combine';
-      moves.push(send(partner, step, all), receive(partner, step, all, how));
+      moves.push(send(partner, step, all, how), receive(partner, step, all, how));
     }
     return moves;
   });
