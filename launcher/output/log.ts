@@ -91,6 +91,9 @@ class EventLog implements Log {
         { tab, step, loss, accuracy, ...(metrics && { metrics }) },
         `${tab} has evaluated the model.`,
       );
+    } else if (event.type === 'algorithm') {
+      const { step, algorithm } = event;
+      this.event('algorithm', { tab, step, algorithm }, `${tab} sends gradients by ${algorithm}.`);
     } else if (event.type === 'codec') {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));

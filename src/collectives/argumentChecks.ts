@@ -3,13 +3,12 @@
  * argument is invalid.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
-import { ALGORITHM_NAMES, type AlgorithmName } from '../spec/names.ts';
+import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from '../spec/algorithms.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
 import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
-import { misfitOfAlgorithm } from './plans/algorithms.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 

@@ -62,6 +62,7 @@ export class Executor {
   readonly #seqs = new SequenceNumbers();
   #launched = 0;
   #bytesSent = 0;
+  readonly #bytesSentBy = new Map<string, number>();
   #bytesReceived = 0;
   #failure: Error | null = null;
   /** Record of the latest collective. */
@@ -121,6 +122,11 @@ export class Executor {
 
   get bytesSent(): number {
     return this.#bytesSent;
+  }
+
+  /** Bytes of frames that this rank sent in collectives that have ended, by algorithm. */
+  get bytesSentBy(): ReadonlyMap<string, number> {
+    return this.#bytesSentBy;
   }
 
   get bytesReceived(): number {
@@ -274,6 +280,8 @@ export class Executor {
       // For example, there may not be enough memory for the result.
       return this.#crash(op.call, error, seq);
     }
+    const { algorithm, bytesSent } = op.record;
+    this.#bytesSentBy.set(algorithm, (this.#bytesSentBy.get(algorithm) ?? 0) + bytesSent);
     this.#inFlightOps.delete(seq);
     this.#launched -= 1;
     this.#diagnostics.ended(seq);

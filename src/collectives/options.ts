@@ -1,6 +1,6 @@
 /** Options of a process group's calls. The names are those of torch.distributed, in camelCase. */
 import type { ReduceOp } from '../protocol/frame.ts';
-import type { AlgorithmName } from '../spec/names.ts';
+import type { AlgorithmName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';

@@ -12,11 +12,10 @@
  */
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
-import type { AlgorithmName } from '../spec/names.ts';
+import type { AlgorithmName } from '../spec/algorithms.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { UsageError } from '../util/errors.ts';
 import {
-  checkAlgorithm,
   checkCount,
   checkedDisplacements,
   checkMembers,
@@ -74,8 +73,6 @@ export class ProcessGroup {
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
   readonly generation: number;
-  /** The default algorithm of {@link allReduce}. */
-  readonly algorithm: AlgorithmName;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
@@ -84,6 +81,8 @@ export class ProcessGroup {
   readonly #clock: Clock;
   /** Deadline of later ops in milliseconds, unless an op has its own. */
   timeoutMs: number;
+  /** Algorithm of later all-reduces, unless a call has its own. Set it to the same on every rank. */
+  algorithm: AlgorithmName;
 
   /** Creates the world group of a mesh; {@link newGroup} creates subgroups. */
   constructor(mesh: Mesh, options: ProcessGroupOptions = {}, ranks?: readonly number[]) {
@@ -95,7 +94,6 @@ export class ProcessGroup {
     this.worldSize = this.ranks.length;
     this.generation = mesh.generation;
     this.algorithm = options.algorithm ?? 'auto';
-    checkAlgorithm(this.algorithm, this.worldSize);
     this.localRank = options.localRank ?? 0;
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
@@ -113,6 +111,11 @@ export class ProcessGroup {
   /** Bytes of frames that this rank sent in the group, headers included. */
   get bytesSent(): number {
     return this.#executor.bytesSent;
+  }
+
+  /** Bytes of {@link bytesSent} in collectives that have ended, by algorithm. */
+  get bytesSentBy(): ReadonlyMap<string, number> {
+    return this.#executor.bytesSentBy;
   }
 
   /** Bytes of received frames. Unexpected frames are counted when their op is called. */

@@ -11,6 +11,7 @@ import { count, finite, hash, perRank, rank, worldSize } from './scalars.ts';
 import { RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { Metrics } from '../spec/measures.ts';
+import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
 
 /** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
@@ -112,6 +113,13 @@ export const HashesEvent = v.object({
   agree: v.boolean(),
 });
 
+/** From this step on, most bytes of gradients are sent by this algorithm. */
+export const AlgorithmEvent = v.object({
+  type: v.literal('algorithm'),
+  step: count,
+  algorithm: v.picklist(RUN_ALGORITHMS),
+});
+
 /** From this step on, gradients use another codec, which the ranks have chosen. */
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
@@ -160,6 +168,7 @@ export type RunEvent = v.InferOutput<
   | typeof TraceEvent
   | typeof RanksEvent
   | typeof HashesEvent
+  | typeof AlgorithmEvent
   | typeof CodecEvent
   | typeof EvaluationEvent
   | typeof ConfusionEvent

@@ -5,6 +5,7 @@ import { count, finite, hash, perRank, text, worldSize } from './scalars.ts';
 import { Device } from './room.ts';
 import { MAX_PROMPT } from '../spec/gpt.ts';
 import { Metrics } from '../spec/measures.ts';
+import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
 import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 
 /** The longest generated text, in characters. A byte-pair token may be a long word. */
@@ -64,6 +65,8 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
+  /** The algorithm that sent the most bytes of gradients in the last world of the run. */
+  algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),

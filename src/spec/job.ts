@@ -22,8 +22,10 @@ import { FileManifest } from './fileManifest.ts';
 import {
   codecsOf,
   defaultOptimizer,
+  FITTING_ALGORITHM,
   FITTING_CODEC,
   FITTING_RANGE_TEST,
+  fitsAlgorithm,
   fitsRangeTest,
   PLAN_FIELDS,
   positiveInteger,
@@ -193,6 +195,7 @@ export const JobSpec = v.pipe(
     if (problem) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson requires the strategy ddp'),
 );

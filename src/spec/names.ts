@@ -52,12 +52,6 @@ export type JobCodec = (typeof CODEC_NAMES)[number];
 export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
- * Algorithms of an all-reduce. With `auto`, the cost model chooses one of the others for each call.
- */
-export const ALGORITHM_NAMES = ['auto', 'ring', 'two-level', 'halving-doubling', 'doubling'] as const;
-export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
-
-/**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a
  * message port. It is much faster than WebRTC but does not behave like a network.
  */

@@ -1,6 +1,7 @@
 /** The training plan: the fields about training that jobs and Trainers share. */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
+import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
 import { defaultValuesOf, field, problemOf, schemasOf, sentenceOf } from './fields.ts';
 import {
   OPTIMIZER_NAMES,
@@ -98,6 +99,11 @@ export const PLAN_FIELDS = {
     value: 'n',
     help: 'largest number of steps by which a rank may be ahead of the slowest (async-parameter-server)',
   }),
+  /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
+  algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
+    value: 'name',
+    help: 'algorithm of the all-reduce (ddp, local-sgd, diloco); auto: chosen by a cost model',
+  }),
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
     value: 'name',
@@ -137,9 +143,18 @@ export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSte
 export const FITTING_CODEC =
   'ddp supports every codec, diloco supports fp16 and int8, and other strategies support fp32 only';
 
+export const FITTING_ALGORITHM =
+  'the algorithm doubling supports only the codecs fp32 and powersgd: with others, the roundings of two ranks would differ';
+
+/** Returns whether every all-reduce of the plan can encode its values. */
+export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: PlannedCodec }): boolean {
+  return misfitOfAlgorithm(algorithm, 1, codec !== 'fp32' && codec !== 'powersgd') === null;
+}
+
 const TrainingPlan = v.pipe(
   v.strictObject(schemasOf(PLAN_FIELDS)),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
 );
 

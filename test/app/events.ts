@@ -34,6 +34,7 @@ export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> 
 export const RESULT: RunResult = {
   worldSize: 3,
   strategy: 'ddp',
+  algorithm: 'ring',
   codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',

@@ -14,6 +14,7 @@ const K = 1000;
 const result = (strategy: StrategyName, sent: number[], received: number[]): RunResult => ({
   worldSize: sent.length,
   strategy,
+  algorithm: 'ring',
   codec: 'fp32',
   backend: 'cpu',
   adapter: '',

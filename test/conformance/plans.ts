@@ -5,6 +5,7 @@
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
+import { groupSizeOf } from '../../src/spec/algorithms.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 import { mixSeed } from '../../src/util/rng.ts';
 import type { ConformanceCase } from './case.ts';
@@ -148,7 +149,7 @@ const isPowerOfTwo = (n: number): boolean => 2 ** log2(n) === n;
  * ring between groups.
  */
 const twoLevelSteps = (n: number): number => {
-  const size = plans.groupSizeOf(n);
+  const size = groupSizeOf(n);
   return 2 * (size - 1) + 2 * (n / size - 1);
 };
 

@@ -8,6 +8,7 @@ import { ManualClock } from '../manualClock.ts';
 const result = (...stateHash: string[]): RunResult => ({
   worldSize: 2,
   strategy: 'ddp',
+  algorithm: 'ring',
   codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',

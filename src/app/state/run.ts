@@ -57,6 +57,7 @@ export function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, ...reduceProgress(run, event) };
     case 'link':
     case 'file-distribution':
+    case 'algorithm':
     case 'codec':
     case 'trace':
     case 'segments':

@@ -6,6 +6,7 @@ import type { RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
+import type { RunAlgorithm } from '../../spec/algorithms.ts';
 import type { EventOf } from './events.ts';
 
 export interface LinkView {
@@ -19,6 +20,8 @@ export interface RunTelemetry {
   links: Readonly<Record<number, LinkView>>;
   /** The distribution of the job's files: all bytes, and the bytes that each rank has. */
   fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
+  /** The algorithm that sends the gradients; `null` before the first step of a generation. */
+  algorithm: RunAlgorithm | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
   /** The trace of the newest bucket whose ring steps are all known. */
@@ -41,6 +44,7 @@ export interface RunTelemetry {
 export const initialTelemetry: RunTelemetry = {
   links: {},
   fileDistribution: null,
+  algorithm: null,
   choice: null,
   trace: null,
   statistics: null,
@@ -55,7 +59,7 @@ export const initialTelemetry: RunTelemetry = {
 export const LANE_STEPS = 32;
 
 export type TelemetryEvent = EventOf<
-  'link' | 'file-distribution' | 'codec' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes'
+  'link' | 'file-distribution' | 'algorithm' | 'codec' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes'
 >;
 
 interface Place {
@@ -75,6 +79,8 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
       // An event of another generation is ignored, because its ranks have other numbers.
       return event.generation === run.generation ? { fileDistribution: { total, bytesPerRank } } : {};
     }
+    case 'algorithm':
+      return { algorithm: event.algorithm };
     case 'codec': {
       const { choice } = event;
       // PowerSGD does not send the chunks that the trace shows.

@@ -1,5 +1,4 @@
 /** Tells which settings each strategy has and what the page can show of it; pure. */
-import { codecOf } from '../../collectives/codecs.ts';
 import { chooseAllReduce } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { Algorithm } from '../../protocol/frame.ts';
@@ -46,7 +45,7 @@ export interface Instead {
  * buckets are not sent over the ring.
  */
 export function insteadOfRing(
-  { strategy, syncEvery, codec }: JobSpec,
+  { strategy, syncEvery, algorithm, codec }: JobSpec,
   worldSize: number,
   bucketBytes: readonly number[] | null,
 ): Instead | null {
@@ -55,11 +54,10 @@ export function insteadOfRing(
     case 'ddp': {
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       if (bucketBytes === null) return null;
-      const travelling = codec === 'auto' ? null : codecOf(codec);
-      const goesRound = (bytes: number): boolean =>
-        chooseAllReduce(worldSize, bytes, travelling?.bytesOf(bytes / Float32Array.BYTES_PER_ELEMENT)) ===
-        Algorithm.RING;
-      if (bucketBytes.some(goesRound)) return null;
+      if (algorithm === 'ring') return null;
+      const isEncoded = codec !== 'auto' && codec !== 'fp32';
+      const goesRound = (bytes: number): boolean => chooseAllReduce(worldSize, bytes, isEncoded) === Algorithm.RING;
+      if (algorithm === 'auto' && bucketBytes.some(goesRound)) return null;
       return { lines: 'none', words: instead.otherwise(worldSize, ringStepCount(worldSize)) };
     }
     case 'parameter-server':

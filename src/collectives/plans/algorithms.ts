@@ -4,7 +4,7 @@ import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
 import type { RootedOptions } from '../options.ts';
-import type { AlgorithmName } from '../../spec/names.ts';
+import type { AlgorithmName } from '../../spec/algorithms.ts';
 import {
   bruckAllGather,
   chainBroadcast,
@@ -12,7 +12,6 @@ import {
   directBroadcast,
   directReduce,
   evenDisplacements,
-  groupSizeOf,
   halvingDoubling,
   recursiveDoubling,
   ringAllGather,
@@ -63,7 +62,7 @@ export interface AllReduceChoice extends Choice {
 /**
  * Returns the plan of an all-reduce of `tensor` over `n` ranks.
  *
- * @param name an algorithm that {@link misfitOfAlgorithm} accepts.
+ * @param name an algorithm that `misfitOfAlgorithm` accepts.
  */
 export function allReduceOf(
   { length, byteLength }: TypedArray,
@@ -76,21 +75,6 @@ export function allReduceOf(
   const planOf = ALL_REDUCE_PLANS[algorithm]!;
   const parts = algorithm === Algorithm.HALVING_DOUBLING ? 2 ** Math.floor(Math.log2(n)) : n;
   return { algorithm, plan: (rank) => planOf(rank, n, length), chunks: evenDisplacements(length, parts) };
-}
-
-/**
- * Returns why `n` ranks cannot run the algorithm, as a clause, or `null` if they can.
- *
- * @param isEncoded whether a codec encodes the values.
- */
-export function misfitOfAlgorithm(name: AlgorithmName, n: number, isEncoded = false): string | null {
-  if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
-    return `two-level needs groups of equal size, but ${n} ranks cannot be divided into groups of 2 or more`;
-  }
-  if (name === 'doubling' && isEncoded) {
-    return 'doubling supports no codec, because each rank adds the values of two ranks itself, and their roundings would differ';
-  }
-  return null;
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */

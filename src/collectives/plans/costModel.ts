@@ -9,7 +9,7 @@
  * simulation of the real plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
-import { groupSizeOf } from './plans.ts';
+import { groupSizeOf } from '../../spec/algorithms.ts';
 
 export interface Costs {
   /** Alpha: time of an empty frame from one rank to the next. */

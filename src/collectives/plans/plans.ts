@@ -6,6 +6,7 @@
  * A plan is sequential: a move sees the effects of all earlier moves on the same elements. Moves
  * that do not affect each other run at the same time.
  */
+import { groupSizeOf } from '../../spec/algorithms.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 
 export interface Move {
@@ -124,16 +125,6 @@ export function ringReduceScatter(rank: number, n: number, displacements: Displa
  */
 export function ringAllGather(rank: number, n: number, displacements: Displacements): Plan {
   return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
-}
-
-/**
- * Returns the group size of the two-level all-reduce: the divisor of n that is closest to the
- * square root of n, because it results in the fewest steps. Returns 1 if n is prime or less than 4.
- */
-export function groupSizeOf(n: number): number {
-  let size = Math.floor(Math.sqrt(n));
-  while (n % size > 0) size -= 1;
-  return size;
 }
 
 /**

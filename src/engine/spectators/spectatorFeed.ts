@@ -33,7 +33,7 @@ const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Events of which only the latest of each type matters. */
-type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
+type Newest = Of<'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
 /**
  * The types of these events, with the most important type first. An update contains as many of them
  * as fit.
@@ -41,6 +41,7 @@ type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusi
 const NEWEST = [
   'finished',
   'lesson',
+  'algorithm',
   'codec',
   'hashes',
   'ranks',

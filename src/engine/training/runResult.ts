@@ -34,6 +34,7 @@ export function resultOf(
   return {
     worldSize: end.worldSize,
     strategy: plan.strategy,
+    algorithm: figures.algorithm,
     codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
     ...(choice && { choice }),
     backend: device.backend,

@@ -16,6 +16,7 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
 import { type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
+import { misfitOfAlgorithm } from '../../spec/algorithms.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Yielder } from '../../util/yielder.ts';
@@ -184,6 +185,10 @@ export class TrainingLoop {
           'choose the strategy ddp.',
         { rank: group.rank, worldSize: group.worldSize },
       );
+    }
+    // The world size may have changed to one that cannot run the plan's algorithm.
+    if (plan.algorithm !== 'auto') {
+      group.algorithm = misfitOfAlgorithm(plan.algorithm, group.worldSize) === null ? plan.algorithm : 'ring';
     }
     await this.#samples.share(group, strategy.elastic?.isFresh ?? true);
     if (strategy.elastic === null) await strategy.attach(group);

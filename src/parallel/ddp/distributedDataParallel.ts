@@ -67,7 +67,7 @@ export class DistributedDataParallel {
     group: ProcessGroup,
     { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveOptions>,
   ) {
-    const { broadcastBuffers, findUnusedParameters, staticGraph, codec, errorFeedback } = shared;
+    const { broadcastBuffers, findUnusedParameters, staticGraph, algorithm, codec, errorFeedback } = shared;
     const { parameters, buffers } = variables;
     this.#group = group;
     this.#variables = variables;
@@ -81,6 +81,7 @@ export class DistributedDataParallel {
       clock,
       checkGradients,
       keepsLocal: keepGradients,
+      algorithm,
       codec,
       errorFeedback,
       shapes: parameters.map(({ shape }) => shape),

@@ -1,5 +1,6 @@
 /** Options of DistributedDataParallel. */
 import type { CodecName } from '../../collectives/codecs.ts';
+import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
 import { systemClock } from '../../util/clock.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from './buckets.ts';
@@ -30,6 +31,11 @@ export interface DistributedDataParallelOptions {
    */
   staticGraph?: boolean;
   /**
+   * Algorithm of the buckets' all-reduces; see {@link AllReduceOptions}. A communication hook
+   * chooses its own. Default: the group's algorithm.
+   */
+  algorithm?: AlgorithmName;
+  /**
    * Encoding of the gradients. `fp16` sends half of the bytes and `int8` a quarter; values are
    * rounded at every hop. Replicas stay equal bit for bit. Default `fp32`: no encoding.
    */
@@ -54,9 +60,12 @@ export interface DistributedDataParallelOptions {
 }
 
 /** Options that must be the same on every rank. */
-export type SharedOptions = Required<
-  Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients'>
->;
+export interface SharedOptions extends Required<
+  Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients' | 'algorithm'>
+> {
+  /** `null`: the group's algorithm. */
+  algorithm: AlgorithmName | null;
+}
 
 /** Returns `options` with the defaults filled in. */
 export function resolveOptions({
@@ -69,6 +78,7 @@ export function resolveOptions({
   broadcastBuffers = true,
   findUnusedParameters = false,
   staticGraph = false,
+  algorithm,
   codec = 'fp32',
   errorFeedback = true,
 }: DistributedDataParallelOptions) {
@@ -79,6 +89,7 @@ export function resolveOptions({
     broadcastBuffers,
     findUnusedParameters,
     staticGraph,
+    algorithm: algorithm ?? null,
     codec,
     errorFeedback,
   };

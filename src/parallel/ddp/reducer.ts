@@ -6,6 +6,7 @@
 import { codecOf, type CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
+import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
 import type { Range } from '../../util/range.ts';
@@ -34,6 +35,8 @@ interface ReducerOptions {
    * gradient's size.
    */
   keepsLocal: boolean;
+  /** Algorithm of the buckets' all-reduces; `null`: the group's. */
+  algorithm: AlgorithmName | null;
   /**
    * Initial codec of the buckets. With a codec, the tally (see `Tally`) is sent in a separate
    * message in fp32.
@@ -335,6 +338,7 @@ export class Reducer {
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Promise<number> | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;
+    const algorithm = this.#options.algorithm ?? group.algorithm;
     let issuedAt = 0;
     let lastReadAt = 0;
     const codec = this.#codec;
@@ -351,7 +355,7 @@ export class Reducer {
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
       const residual = this.#feedback?.apply(values, this.#layout.buckets[bucket]!.start) ?? null;
-      works.push(group.allReduce(values, { bucket, codec, residual }));
+      works.push(group.allReduce(values, { bucket, algorithm, codec, residual }));
     }
     await tallied;
     const traces: (OpTrace | null)[] = [];

@@ -3,8 +3,15 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import { RUN_ALGORITHMS, type RunAlgorithm } from '../../../spec/algorithms.ts';
 import { median, quantile } from '../../../util/statistics.ts';
 import { memoryBytes } from '../../device/memory.ts';
+
+interface ByteCounts {
+  sent: number;
+  received: number;
+  sentBy: ReadonlyMap<string, number>;
+}
 
 export class RunStats {
   readonly #times: StepTimes[] = [];
@@ -17,11 +24,20 @@ export class RunStats {
    * The group's byte counts at the latest mark. Bytes between two marks are either counted as
    * gradients or skipped.
    */
-  #mark = { sent: 0, received: 0 };
+  #mark: ByteCounts = { sent: 0, received: 0, sentBy: new Map() };
+  /** The bytes of gradients that were sent in this world, by algorithm. */
+  readonly #gradientBytesBy = new Map<string, number>();
 
   enter(group: ProcessGroup): void {
     if (this.#group) this.#earlierBytesSent += this.#group.bytesSent;
     this.#group = group;
+    this.#gradientBytesBy.clear();
+  }
+
+  /** The algorithm that has sent the most bytes of gradients in this world. */
+  get algorithm(): RunAlgorithm {
+    const [most] = [...this.#gradientBytesBy].sort(([, a], [, b]) => b - a);
+    return RUN_ALGORITHMS.find((name) => name === most?.[0]) ?? 'none';
   }
 
   took(ms: StepTimes): void {
@@ -30,13 +46,17 @@ export class RunStats {
 
   /** Does not count the bytes since the latest mark as gradients. */
   skipBytes(): void {
-    const { bytesSent: sent, bytesReceived: received } = this.#group!;
-    this.#mark = { sent, received };
+    const { bytesSent: sent, bytesReceived: received, bytesSentBy } = this.#group!;
+    this.#mark = { sent, received, sentBy: new Map(bytesSentBy) };
   }
 
   /** Counts the bytes since the latest mark as gradients. */
   countBytes(): void {
-    const { bytesSent, bytesReceived } = this.#group!;
+    const { bytesSent, bytesReceived, bytesSentBy } = this.#group!;
+    for (const [algorithm, bytes] of bytesSentBy) {
+      const added = bytes - (this.#mark.sentBy.get(algorithm) ?? 0);
+      if (added > 0) this.#gradientBytesBy.set(algorithm, (this.#gradientBytesBy.get(algorithm) ?? 0) + added);
+    }
     this.#gradientBytes.sent += bytesSent - this.#mark.sent;
     this.#gradientBytes.received += bytesReceived - this.#mark.received;
     this.skipBytes();

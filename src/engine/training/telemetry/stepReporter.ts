@@ -4,6 +4,7 @@ import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import type { RunAlgorithm } from '../../../spec/algorithms.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { RunStats } from './runStats.ts';
 import type { RunStrategy } from '../runStrategy.ts';
@@ -30,6 +31,7 @@ export class StepReporter {
   readonly telemetry: StepTelemetry;
   readonly #options: StepReporterOptions;
   #choice: CodecChoice | null = null;
+  #algorithm: RunAlgorithm | null = null;
 
   constructor(options: StepReporterOptions) {
     this.#options = options;
@@ -46,6 +48,7 @@ export class StepReporter {
     this.figures.enter(group);
     this.telemetry.enter(group);
     this.#choice = null;
+    this.#algorithm = null;
   }
 
   async emitModel(samples: { train: number; test: number }, totalSteps: number): Promise<void> {
@@ -72,6 +75,11 @@ export class StepReporter {
     const now = clock.now();
     const ms = timesOf(report, now - startedAt);
     this.figures.took(ms);
+    const { algorithm } = this.figures;
+    if (algorithm !== this.#algorithm) {
+      this.#algorithm = algorithm;
+      await emit({ type: 'algorithm', step, algorithm });
+    }
     const { bucketBytes } = strategy;
     for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes })) await emit(event);
     await emit({ type: 'step', step, epoch, offset, loss, samples, ms, at: now - runStartedAt });

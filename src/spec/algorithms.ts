@@ -1,0 +1,37 @@
+/** The algorithms of an all-reduce, and which of them a world can run. */
+
+/** With `auto`, the cost model chooses one of the others for each call. */
+export const ALGORITHM_NAMES = ['auto', 'ring', 'two-level', 'halving-doubling', 'doubling'] as const;
+export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
+
+/**
+ * Algorithms by which a run may send gradients or parameters. `tree` and `direct` are those of
+ * parameter servers. `none`: a world of one rank sends nothing.
+ */
+export const RUN_ALGORITHMS = ['ring', 'two-level', 'halving-doubling', 'doubling', 'tree', 'direct', 'none'] as const;
+export type RunAlgorithm = (typeof RUN_ALGORITHMS)[number];
+
+/**
+ * Returns the group size of the two-level all-reduce: the divisor of n that is closest to the
+ * square root of n, because it results in the fewest steps. Returns 1 if n is prime or less than 4.
+ */
+export function groupSizeOf(n: number): number {
+  let size = Math.floor(Math.sqrt(n));
+  while (n % size > 0) size -= 1;
+  return size;
+}
+
+/**
+ * Returns why `n` ranks cannot run the algorithm, as a clause, or `null` if they can.
+ *
+ * @param isEncoded whether a codec encodes the values.
+ */
+export function misfitOfAlgorithm(name: AlgorithmName, n: number, isEncoded = false): string | null {
+  if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
+    return `two-level needs groups of equal size, but ${n} ranks cannot be divided into groups of 2 or more`;
+  }
+  if (name === 'doubling' && isEncoded) {
+    return 'doubling supports no codec, because two ranks would each encode the same sum differently';
+  }
+  return null;
+}
