@@ -93,7 +93,7 @@ describe('a zip file', () => {
     ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked. It is damaged'],
     ['a wrong checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
     ['a wrong unpacked size', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
-  ])('is rejected: %s', async (_, bytes, sentence) => {
+  ])('is rejected with a reason: %s', async (_, bytes, sentence) => {
     const read = async (): Promise<unknown> => {
       const entries = await openZip('a.zip', new Blob([bytes]));
       return entries[0]!.blob();

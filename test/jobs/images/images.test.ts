@@ -68,7 +68,7 @@ describe('pictures in folders', () => {
   test.each([
     ['in plain files', pets],
     ['in a zip file', { 'pets.zip': zipFile(pets) }],
-  ])('%s have the name of their folder as class', async (_, files) => {
+  ])('have the name of their folder as class: pictures %s', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
     expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
     expect(held.size).toBe(2);
@@ -89,7 +89,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('have the same digest as a zip file of them, and another digest if a picture or the size changes', async () => {
+  test('have the same digest in a zip file, and another digest if a picture or the chosen size changes', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('are split by folders called train and test, and other files are counted', async () => {
+  test('are for training or held out by the names of their folders, such as train and val, and other files are counted', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,
@@ -121,7 +121,7 @@ describe('pictures in folders', () => {
     expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
   });
 
-  test('have no class if they are outside the folders of classes, at any depth', async () => {
+  test('are left out and counted if they are outside the folders of classes, at any depth', async () => {
     for (const root of ['', 'data/']) {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
@@ -197,13 +197,13 @@ describe('pictures in folders', () => {
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
       'p.zip, q.zip. Choose a single npz or zip file',
     ],
-  ])('are rejected: %s', async (_, files, sentence) => {
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
     await expect(load(files)).rejects.toBeInstanceOf(DataError);
   });
 });
 
-describe('arrays', () => {
+describe('arrays in npz files', () => {
   const x = npyFile([10, 4, 4], upTo(160), { type: 'u1', order: '|' });
   const y = npyFile(
     [10],
@@ -211,7 +211,7 @@ describe('arrays', () => {
     { type: 'i8' },
   );
 
-  test('with bytes become images with pixels from 0 to 1, and their labels become class indices', async () => {
+  test('become images with pixels from 0 to 1 if they contain bytes, and their labels become class indices', async () => {
     const {
       train,
       test: held,
@@ -227,7 +227,7 @@ describe('arrays', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
-  test('with large images have a preview', async () => {
+  test('may contain large images, which have a preview', async () => {
     const pixels = 224 * 224 * 3;
     const large = npyFile(
       [10, 224, 224, 3],
@@ -238,7 +238,7 @@ describe('arrays', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('with features are standardized, each feature over the training rows', async () => {
+  test('are standardized if they contain features, each feature over the training rows', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -260,7 +260,7 @@ describe('arrays', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('Choose mlp');
   });
 
-  test('with floats may have different precisions', async () => {
+  test('may be float64 for training and float32 for evaluation', async () => {
     const arrays = {
       'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
       'y_train.npy': y,
@@ -330,7 +330,7 @@ describe('arrays', () => {
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
       'held-out row 0 has label 0',
     ],
-  ])('are rejected: %s', async (_, files, sentence) => {
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });
@@ -341,7 +341,7 @@ describe('IDX files', () => {
   test.each([
     ['plain', pair],
     ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
-  ])('may be one %s pair with images of any size', async (_, files) => {
+  ])('may be one %s pair of images and labels, with images of any size', async (_, files) => {
     const { train, test: held } = await load(files);
     expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
     const samples = [...(await all(train)), ...(await all(held))];
@@ -349,7 +349,7 @@ describe('IDX files', () => {
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
   });
 
-  test('may be two pairs, of which t10k is held out', async () => {
+  test('may be two pairs, and the pair t10k is held out', async () => {
     const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
     const loaded = await load({ ...pair, ...held });
     expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
@@ -372,7 +372,7 @@ describe('IDX files', () => {
     ],
     ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
     ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],
-  ])('are rejected: %s', async (_, files, sentence) => {
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });

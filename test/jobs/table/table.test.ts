@@ -33,7 +33,7 @@ NA,blue,c,,rose
 `;
 
 describe('a table', () => {
-  test('has columns whose kinds are detected', async () => {
+  test('has a preview with the detected kind of each column', async () => {
     expect((await open(flowers)).preview).toMatchObject({
       rows: 4,
       columns: [
@@ -58,7 +58,7 @@ describe('a table', () => {
     });
   });
 
-  test('has an input for each word and for missing numbers, and leaves out rows without a target', async () => {
+  test('has an input for each word and one for missing numbers, and has no samples for rows without a target', async () => {
     // Every held-out row is equal to a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
@@ -73,7 +73,7 @@ describe('a table', () => {
     expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
-  test('has numbers that are standardized over the training rows, and a split that depends on the seed', async () => {
+  test('has numbers that are standardized over the training rows, and equal splits for equal seeds', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     await fc.assert(
       fc.asyncProperty(
@@ -100,7 +100,7 @@ describe('a table', () => {
     );
   });
 
-  test('has an amount as target if the target has many numbers, and keeps its unit', async () => {
+  test('predicts an amount if the target column has many different numbers, and knows the unit of this amount', async () => {
     const text = `x,price\n${Array.from({ length: 50 }, (_, i) => `${i},${1000 + 10 * i}`).join('\n')}`;
     const table = await open(text);
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });
@@ -111,7 +111,7 @@ describe('a table', () => {
     expect(train.labelUnit).toBeLessThan(200);
   });
 
-  test('has a class as target if the target has few numbers, unless the job sets the task', async () => {
+  test('predicts a class if the target column has few different numbers, unless the job sets the task', async () => {
     const text = `x,digit\n${Array.from({ length: 50 }, (_, i) => `${i},${i % 5}`).join('\n')}`;
     expect((await open(text)).preview.task).toBe('classification');
     expect((await open(text, { task: 'regression' })).preview.task).toBe('regression');
@@ -155,7 +155,7 @@ describe('a table', () => {
       { metrics: ['accuracy', 'r2'] },
       'a.csv, column "y": the job has metrics[1]: r2 is for amounts, but this job predicts classes: choose accuracy or top-3.',
     ],
-  ])('is rejected: %s', async (_, text, job, sentence) => {
+  ])('is rejected with a reason: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);
     expect(table.problem()?.message).toContain(sentence);
     await expect(table.load()).rejects.toThrow(sentence);

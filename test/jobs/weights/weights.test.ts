@@ -91,8 +91,8 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
   return (error as DataError).message;
 };
 
-describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test.each(MODELS)('restores an %s whose outputs are the same, bit for bit', async (name) => {
+describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
+  test.each(MODELS)('restores an %s with the same outputs, bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -107,7 +107,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     again.dispose();
   });
 
-  test('rejects a file that is cut off, at whatever byte', async () => {
+  test('rejects a file that is cut off at any byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
     // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
     // are zeros.
@@ -116,7 +116,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     await refusalOf(bytes.slice(0, -1));
   }, 60_000);
 
-  test('detects a changed weight', async () => {
+  test('rejects a file with a changed weight', async () => {
     const values = SMALL[0]!;
     const bytes = await encodeWeights(format, [values], dense('dense1'), {});
     const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
@@ -125,7 +125,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     expect(await refusalOf(bytes)).toContain('a file is damaged. Its weights are not those that were saved');
   });
 
-  test('names the tensor that does not fit the model', async () => {
+  test('names a missing, superfluous or wrongly shaped tensor if the file does not fit the model', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
@@ -218,7 +218,7 @@ describe('safetensors', () => {
 });
 
 describe('tfjs', () => {
-  test.each(MODELS)('writes an %s that TensorFlow.js loads', async (name) => {
+  test.each(MODELS)('writes an %s that has the same outputs in TensorFlow.js', async (name) => {
     const model = build(name, 1);
     const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
     const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;
@@ -235,7 +235,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('rejects a zip with a missing file, or a weight that is cut off or not float32, and names it', async () => {
+  test('rejects a zip with a missing file, or with a weight that is cut off or not float32, and names the file or weight', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -279,7 +279,7 @@ describe('keras', () => {
     }
   });
 
-  test('rejects a model without layers', async () => {
+  test('cannot write a model that is not made of layers', async () => {
     await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
       /not made of TensorFlow.js layers\. Save it as/,
     );
