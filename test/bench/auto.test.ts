@@ -15,7 +15,7 @@ const runOf = (codec: string, reachedMs: number | null): CodecRun => ({
   choice: null,
 });
 
-test('rateFor returns the rate at which a rank needs four times longer to send than to compute', () => {
+test('rateFor returns the rate at which the sending time of a rank is four times its computing time', () => {
   // 2(n-1)/n of 800 kB are 1.2 MB. In 4 x 300 ms, that is 1000 bytes per millisecond.
   expect(rateFor(800_000, 4, 300)).toBe(8000);
 });

@@ -72,14 +72,14 @@ describe('theory', () => {
 });
 
 describe('curves', () => {
-  test('largestDifference is the largest relative difference of a step', () => {
+  test('largestDifference returns the largest relative difference of two curves at any step', () => {
     expect(largestDifference([2, 1.1, 0.5], [2, 1, 0.5])).toBeCloseTo(0.1);
     expect(largestDifference([1], [1])).toBe(0);
     expect(largestDifference([1, 2], [1])).toBe(Infinity);
     expect(largestDifference([Number.NaN], [1])).toBeNaN();
   });
 
-  test('movingAverage is the mean of the most recent steps', () => {
+  test('movingAverage returns, for each step, the mean of the most recent values', () => {
     expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
   });
 });

@@ -13,7 +13,7 @@ const good = VARIANTS.map(({ points, fewer }, i) => {
   return [trial(accuracy - 0.01, bytes), trial(accuracy + 0.01, bytes)];
 });
 
-test('a row has means over the seeds, and compares them with fp32', () => {
+test('a row has means over the seeds, and compares these means with those of fp32', () => {
   const rows = rowsOf(good);
   expect(rows.map(({ name }) => name)).toEqual(VARIANTS.map(({ name }) => name));
   const int8 = rows[2]!;

@@ -81,7 +81,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('about an abort give an error whose rank is the sender, even if the sender writes that it is the receiver', async () => {
+  test('can abort a group; the error has the rank of the sender, even if the message contains the rank of the receiver', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -130,7 +130,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('is believed when it forwards a message of a ring neighbour whose link to the receiver is closed', async () => {
+  test('can send messages in the name of a ring neighbour of the receiver if the link between these two is closed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);

@@ -18,7 +18,7 @@ describe('process groups', () => {
     expect(senders[2]).toBe(3);
   });
 
-  test('fail with the reason of the end when their generation ends, also as subgroups', async () => {
+  test('and their subgroups fail with the given reason when their generation ends', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));

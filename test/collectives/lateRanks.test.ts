@@ -8,7 +8,7 @@ import { ManualClock } from '../manualClock.ts';
 import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
 describe('late ranks:', () => {
-  test('an object collective ends although this rank has issued 100 more ops, which other ranks call only after its end', async () => {
+  test('an object collective does not wait for later ops of this rank, which other ranks call only after the object collective', async () => {
     const sums = await runWorld(
       2,
       async (group) => {

@@ -162,7 +162,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 6,
-    title: 'allReduce returns and stores the sum of fewer elements than ranks',
+    title: 'allReduce of fewer elements than ranks returns the sum, and stores the sum in place',
     worlds: [3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -408,7 +408,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 104,
-    title: 'MIN and MAX propagate NaN, and treat -0 as less than 0',
+    title: 'MIN and MAX return NaN if one rank has NaN, and MIN of 0 and -0 is -0',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

@@ -299,7 +299,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 115,
-    title: 'every rank sends as many bytes as theory predicts, plus at most 1 % for framing',
+    title: 'in each collective, every rank sends the bytes that theory predicts, plus at most 1 % for framing',
     worlds: [2, 3, 4, 7, 8],
     inTabs: true,
     run: async (group, n) => {

@@ -89,7 +89,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 56,
-    title: 'a third member waits while a world of two is full, and replaces a rank that leaves',
+    title: 'a third member waits while a world of at most two ranks is full, and replaces a rank that leaves',
     check: () => {
       const room = new Rendezvous(2, 2).enter('a', 'b', 'c').play(start);
       expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'b']], 'three members, two places');

@@ -98,7 +98,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 60,
-    title: 'an epoch continues from its last commit with more or fewer ranks, and uses each sample once',
+    title: 'an epoch continues after its last commit with more or fewer ranks, and uses each sample exactly once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;

@@ -66,7 +66,7 @@ test('a lost tab rejoins after a pause, and pauses become longer if the tab is s
   await outcome;
 });
 
-test('the other tabs of a machine wait while one tab is refused', async () => {
+test('while the room refuses one tab of a machine, the other tabs of this machine do not try to join', async () => {
   const queue = new AdmissionQueue();
   const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');

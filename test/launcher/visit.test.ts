@@ -44,7 +44,7 @@ test('a tab that stays takes part in all runs until the host removes the tab', a
 });
 
 test.each([failed('SignalingError', true), failed('DataError', false)])(
-  'a tab is lost after the event %j',
+  'a tab counts as lost after the event %j',
   async (event) => {
     const { visited } = visit(true);
     visited.on(event);

@@ -111,7 +111,7 @@ test('RunWatch does not reject while all tabs wait for the host', async () => {
   expect(await w.done).toHaveLength(2);
 });
 
-test('ranks agree only if all tabs report the same hash for all ranks', () => {
+test('disagreement returns null only if all tabs report the same hash for all ranks', () => {
   expect(disagreement([result('a', 'a'), result('a', 'a')])).toBeNull();
   expect(disagreement([result('a', 'b'), result('a', 'b')])).toMatch(/rank 0 a, rank 1 b/);
   expect(disagreement([result('a', 'a'), result('b', 'b')])).not.toBeNull();

@@ -31,7 +31,7 @@ describe('the pages of the lesson', () => {
     }
   });
 
-  test('have valid numbers: an invalid page number in the address is replaced', () => {
+  test('are found for any number in the address: an invalid number gives the first or the last page', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
@@ -52,7 +52,7 @@ describe('a lesson in a single tab', () => {
     },
   );
 
-  test('takes the first of three ordered steps at once, and each further step when the hop of the previous step is over', () => {
+  test('takes the first of three requested steps at once, and each further step when the previous hop is over', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });

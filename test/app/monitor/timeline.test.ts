@@ -47,7 +47,7 @@ test('the lanes of a run have times on the clock of this rank, and the lane of a
 });
 
 describe('the visible part of a timeline', () => {
-  test('contains the latest steps, a single step, or all steps', () => {
+  test('can be the latest steps, a single step, or all steps', () => {
     expect(extentOf(timeline)).toEqual({ from: 100, to: 180 });
     expect(slowestStep(timeline)).toBe(2);
     const step = windowOf(timeline, 2)!;
@@ -72,7 +72,7 @@ describe('the visible part of a timeline', () => {
 });
 
 describe('a segment of a timeline', () => {
-  test('is found by its rank, the half of the lane and a time in the segment or close to it', () => {
+  test('is found by its rank, its kind (computation or communication) and a time in or near the segment', () => {
     expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
     expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
     expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });

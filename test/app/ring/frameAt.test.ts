@@ -72,7 +72,7 @@ describe('frameAt', () => {
     expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
   });
 
-  test('changes from reduce-scatter to all-gather after n - 1 ring steps, and then to done', () => {
+  test('returns the phase reduce-scatter for the first n - 1 ring steps, then all-gather, and done at the end', () => {
     expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
     expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
     expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });

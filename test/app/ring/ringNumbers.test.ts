@@ -35,7 +35,7 @@ describe('the numbers of a chunk', () => {
     expect(valuesOf({ first: 0, count: 3 }, [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('are never larger than the computed maximum, and their text is never longer than the computed length', () => {
+  test('are never larger, and their text is never longer, than extentOf returns', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,

@@ -140,7 +140,7 @@ test('the neighbours of a rank are the ranks on both sides in the ring', () => {
 describe('the start of a run', () => {
   const [ada] = MEMBERS;
 
-  test('requires that the host is ready, and names other tabs that are not ready', () => {
+  test('requires that the host is ready, and a note names other tabs that are not ready', () => {
     const unready = [member('Ada'), member('Grace', false)];
     expect(startObstacle(lobby({}), ada!.member)).toBeNull();
     expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
@@ -185,7 +185,7 @@ describe('the start of a run', () => {
     expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
   });
 
-  test('requires a single tab if the workers are in one tab', () => {
+  test('requires that only one tab is ready if the strategy is data-parallel', () => {
     const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
     const both = [ada!, member('Grace')];
     expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);

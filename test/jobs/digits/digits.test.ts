@@ -77,7 +77,7 @@ describe('synthetic digits', () => {
 });
 
 describe('the pen', () => {
-  test('draws curves through all points, with corners; two points give a straight line', () => {
+  test('draws curves through all points, corners at doubled points, and a straight line through two points', () => {
     const curve = smoothLine([0, 0, 1, 2, 4, 1]);
     const points = Array.from({ length: curve.length / 2 }, (_, k) => `${curve[2 * k]},${curve[2 * k + 1]}`);
     expect(points).toEqual(expect.arrayContaining(['0,0', '1,2', '4,1']));

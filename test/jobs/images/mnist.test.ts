@@ -56,7 +56,7 @@ describe('picked MNIST files', () => {
     },
   );
 
-  test('write samples only to their own places in the given arrays, and reject invalid arguments', async () => {
+  test('give samples that are written only to their own places in the given arrays, and invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);

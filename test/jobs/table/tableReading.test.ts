@@ -107,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('is a word in a column with other words, and such a table is divergent if most federated tables have numbers there', async () => {
+  test('is a word in a column with other words, and a federated table is divergent if most tables have numbers in this column', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -210,7 +210,7 @@ describe('numbers', () => {
     await expect((await open(text)).load()).rejects.toThrow(sentence);
   });
 
-  test('are the same class in any notation', async () => {
+  test('are the same class in any notation, such as "1", "1,0" and "01"', async () => {
     const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '1', count: 23 },

@@ -162,7 +162,7 @@ describe('safetensors', () => {
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('restores arbitrary tensors', () => {
+  test('reads arbitrary tensors as they were written', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(

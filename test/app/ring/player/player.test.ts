@@ -174,7 +174,7 @@ describe('showing a ring step', () => {
     player.dispose();
   });
 
-  test('jumps to the ring step without playing if it is earlier than the position or the user wants less motion', () => {
+  test('jumps to the ring step without playing if this step is before the position or the user wants less motion', () => {
     const player = startOf(4);
     player.seek(1);
     player.showStep(2);
@@ -187,7 +187,7 @@ describe('showing a ring step', () => {
     still.dispose();
   });
 
-  test('no longer stops the player at the ring step if the user has paused and played in between', () => {
+  test('does not stop the player at the ring step if the user has pressed pause and play in between', () => {
     const player = startOf(4);
     player.showStep(3);
     player.toggle();
