@@ -158,8 +158,11 @@ test.each([
   ['barrier', { op: OpCode.BARRIER, count: 1 }, true],
   ['an empty all-reduce', { op: OpCode.ALL_REDUCE, count: 0 }, false],
   ['reduce', { op: OpCode.REDUCE }, false],
-])('the data of %s (%o) already prove that all ranks have called: %s', (_name, fields, isSelfEvident) => {
-  const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
-  expect(agreement.isReached).toBe(isSelfEvident);
-  expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);
-});
+])(
+  'an agreement needs no frames if the data already prove that all ranks have called: for %s (%o), %s',
+  (_name, fields, isSelfEvident) => {
+    const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
+    expect(agreement.isReached).toBe(isSelfEvident);
+    expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);
+  },
+);

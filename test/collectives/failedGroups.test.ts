@@ -101,7 +101,7 @@ describe('a group', () => {
 
   test.each([
     [
-      'a message that it sends',
+      'a message that is not sent yet',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = one.isend(tensor, 1);
@@ -123,7 +123,7 @@ describe('a group', () => {
       'Rank 0 cannot complete send(100000 float32 to rank 1, tag 0): ',
     ],
     [
-      'a message that it receives',
+      'a message that is not received yet',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = other.irecv(tensor, 0);
@@ -133,7 +133,7 @@ describe('a group', () => {
       'Rank 1 cannot complete recv(100000 float32 from rank 0, tag 0): ',
     ],
     [
-      'a collective',
+      'a collective in flight',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = one.allReduce(tensor);
@@ -143,14 +143,11 @@ describe('a group', () => {
       },
       'Rank 0 cannot complete collective #0 allReduce(100000 float32, SUM): ',
     ],
-  ])(
-    'fails on all ranks if the program has transferred the tensor of %s to another thread',
-    async (_what, main, message) => {
-      const [first, second] = await main(pairWithoutTime());
-      const error = await errorOf(first!);
-      expect(error.message).toContain(message);
-      expect(error.message).toContain('detached');
-      expect((await errorOf(second!)).message).toBe(error.message);
-    },
-  );
+  ])('fails on all ranks if the program has detached the tensor of %s', async (_what, main, message) => {
+    const [first, second] = await main(pairWithoutTime());
+    const error = await errorOf(first!);
+    expect(error.message).toContain(message);
+    expect(error.message).toContain('detached');
+    expect((await errorOf(second!)).message).toBe(error.message);
+  });
 });

@@ -267,7 +267,7 @@ describe('a process group', () => {
       (group: ProcessGroup) =>
         group.allReduce(new Float32Array(4), { op: group.rank === 1 ? ReduceOp.AVG : ReduceOp.SUM }),
     ],
-  ])('fails on every rank if one rank calls %s', async (_name, call) => {
+  ])('fails on every rank if the call of one rank has %s', async (_name, call) => {
     const errors = await outcomes(4, call);
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -395,7 +395,7 @@ describe('a process group', () => {
   test.each([
     ['a frame that is too short', () => new ArrayBuffer(5), /shorter than its header/],
     [
-      'a segment twice',
+      'a segment that arrives twice',
       () =>
         createFrame(
           { ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, algorithm: 1, root: 1, count: 4 },

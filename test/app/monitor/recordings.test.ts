@@ -24,7 +24,7 @@ describe('a recording file', () => {
     [JSON.stringify({ ...recording(0), version: 3 }), /recording: version:/],
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
-  ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
+  ])('is rejected with a problem and the position of this problem if the file is not valid: %s', (text, problem) => {
     const read = readRecording(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });

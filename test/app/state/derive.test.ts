@@ -311,7 +311,7 @@ describe('the lobby of a room in which others train', () => {
     ],
     [{ nodes: { min: 1, max: 2 } }, 'WAITING', 'This room is training and full. You will join when a tab leaves.'],
     [{}, 'WAITING', 'This room is training. You will join in a moment.'],
-  ])('states when this tab will train: %o, %s', (change, name, sentence) => {
+  ])('states when this tab will train, for a lobby with %o and the state %s', (change, name, sentence) => {
     const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });

@@ -163,7 +163,7 @@ describe('a CSV file', () => {
 
   const long = `a,b\n${'1,x\n'.repeat(300_000)}`;
   test.each([
-    ['nothing', '', 'a.csv, line 1: the file has no records'],
+    ['an empty file', '', 'a.csv, line 1: the file has no records'],
     ['one field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
     ['one field too many, with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
     ['a missing field after a field with two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
@@ -197,7 +197,7 @@ describe('a CSV file', () => {
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('is rejected with file name and byte if the file changes while it is read', async () => {
+  test('is rejected with the file name and the byte if the file cannot be read any more', async () => {
     const gone = new Blob(['a,b\n']);
     gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
     await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(

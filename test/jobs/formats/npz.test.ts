@@ -62,7 +62,7 @@ describe('an npy file', () => {
     new Uint8Array(Buffer.from(Buffer.from(good).toString('latin1').replace(from, to), 'latin1'));
   test.each([
     ['an empty file', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
-    ['another file', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
+    ['a file that is not npy', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
     ['an unknown version', changed(6, 9), 'has npy version 9 at byte 6'],
     ['an unterminated header', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],
     [
@@ -70,8 +70,8 @@ describe('an npy file', () => {
       withHeader("'shape'", "'sharp'"),
       'the header at byte 10 does not contain type, order and shape',
     ],
-    ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
-    ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
+    ['an array of texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
+    ['an array of records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
     ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'This shape is too large'],
     [
       'a truncated file',

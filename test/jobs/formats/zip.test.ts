@@ -79,7 +79,7 @@ describe('a zip file', () => {
   test.each([
     ['an empty file', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
     [
-      'another file',
+      'a file that is not a zip file',
       text('hello, world'),
       'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04',
     ],

@@ -181,17 +181,21 @@ describe('pictures in folders', () => {
       { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
       'p.zip: pets/dogs/bomb.png has 67108865 bytes, more than 67108864. Make it smaller, or remove it.',
     ],
-    ['nothing', {}, 'The choice has no pictures'],
-    ['other files', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
-    ['no folder', { 'a.png': picture(1) }, 'a.png is not in a folder'],
-    ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
-    ['a damaged one', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
+    ['no files', {}, 'The choice has no pictures'],
+    ['files that are not pictures', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
+    ['a picture outside all folders', { 'a.png': picture(1) }, 'a.png is not in a folder'],
+    ['pictures in a single folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
+    ['a damaged picture', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
     [
-      'a damaged one in a zip file',
+      'a damaged picture in a zip file',
       { 'p.zip': zipFile({ ...pets, 'pets/cats/bad.png': picture(13) }) },
       'pets/cats/bad.png',
     ],
-    ['no zip file', { 'p.zip': picture(1) }, 'p.zip is not a zip file: it starts with 01 at byte 0'],
+    [
+      'a file named .zip that is not a zip file',
+      { 'p.zip': picture(1) },
+      'p.zip is not a zip file: it starts with 01 at byte 0',
+    ],
     [
       'two zip files',
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
@@ -275,25 +279,33 @@ describe('arrays in npz files', () => {
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
-    ['other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
+    ['arrays with other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
     [
-      'lengths',
+      'different numbers of samples and labels',
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
       'x.npy has 10 samples, but set.npz: y.npy has 9 labels',
     ],
     ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
-    ['fractions', npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }), 'y.npy: row 9 has label 0.5'],
+    [
+      'a label that is not an integer',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }),
+      'y.npy: row 9 has label 0.5',
+    ],
     [
       'a missing label',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), NaN]) }),
       'y.npy: row 9 has NaN at byte 164',
     ],
     [
-      'one class',
+      'labels of a single class',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
       'the number of different labels is 1',
     ],
-    ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
+    [
+      'images with channels first',
+      npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }),
+      'transpose(0, 2, 3, 1)',
+    ],
     [
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
@@ -326,7 +338,7 @@ describe('arrays in npz files', () => {
       'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1. Save both with the same type, because their scales may differ.',
     ],
     [
-      'an unknown class',
+      'a held-out class without training samples',
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
       'held-out row 0 has label 0',
     ],
@@ -358,20 +370,32 @@ describe('IDX files', () => {
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
+    ['images without labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
     [
-      'cut off',
+      'a file that is cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
       'ends too early: 20 x 6 x 5 elements of type u1 start at byte 16 and must end at byte 616, but the file ends at byte 99',
     ],
-    ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
+    [
+      'a file of labels that is not IDX',
+      { ...pair, [labels]: new Uint8Array(99) },
+      'is not IDX: it starts with 00 00 00 00 at byte 0',
+    ],
     [
       'damaged gzip',
       { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
       'cannot be unpacked. Its gzip data is damaged or ends too early, after',
     ],
-    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
-    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],
+    [
+      'different numbers of images and labels',
+      { ...pair, [labels]: labelsFile(19) },
+      'has 20 samples, but train-labels-idx1-ubyte has 19 labels',
+    ],
+    [
+      'labels of a single class',
+      { ...pair, [labels]: idxFile([20], new Uint8Array(20)) },
+      'the number of different labels is 1',
+    ],
   ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });

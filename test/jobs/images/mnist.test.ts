@@ -71,24 +71,40 @@ describe('picked MNIST files', () => {
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
     [
-      'nothing',
+      'no files',
       {},
       'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images',
     ],
     ['other files', { 'cat.jpg': new Uint8Array(3) }, 'Found: cat.jpg'],
-    ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
-    ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
-    ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'has 3 images, but train-labels-idx1-ubyte has 4'],
-    ['sizes', { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) }, 'images of 32 x 30 pixels'],
-    ['labels', { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) }, 'label 10 at position 0'],
+    ['images without labels', { [images]: imagesFile(2) }, 'its labels were not'],
+    ['labels without images', { [labels]: labelsFile(2) }, 'its images were not'],
+    [
+      'different numbers of images and labels',
+      { [images]: imagesFile(3), [labels]: labelsFile(4) },
+      'has 3 images, but train-labels-idx1-ubyte has 4',
+    ],
+    [
+      'images of another size than 28 x 28',
+      { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) },
+      'images of 32 x 30 pixels',
+    ],
+    [
+      'a label above 9',
+      { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) },
+      'label 10 at position 0',
+    ],
     [
       'swapped files',
       { [images]: labelsFile(50), [labels]: labelsFile(50) },
       'it has shape 50 and type u1, but images are bytes in 3',
     ],
-    ['no samples', pair('train', 0), 'has no images'],
-    ['one sample', pair('train', 1), 'too few'],
-    ['gzip', { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) }, 'is not gzip'],
+    ['files without samples', pair('train', 0), 'has no images'],
+    ['a single sample', pair('train', 1), 'too few'],
+    [
+      'a .gz file that is not gzip',
+      { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) },
+      'is not gzip',
+    ],
   ])('are rejected with a reason: %s', async (_, files, sentence) => {
     const error = await fromFiles(files).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);

@@ -156,7 +156,7 @@ describe('parseJob rejects a topology, and names the path of the problem:', () =
       'layers[4].inbound_nodes: "flat" comes later: put it before this layer.',
     ],
     [
-      'no source',
+      'a layer without a source',
       ({ layers }) => (layers[2]!.inbound_nodes = []),
       'layers[2].inbound_nodes: it must list the layers that this layer reads.',
     ],
@@ -171,7 +171,7 @@ describe('parseJob rejects a topology, and names the path of the problem:', () =
       'layers[2].inbound_nodes: layers that are called several times',
     ],
     [
-      'arguments',
+      'a call with arguments',
       ({ layers }) => (layers[2]!.inbound_nodes = [[['small', 0, 0, { training: true }]]]),
       'layers[2].inbound_nodes: arguments of calls are not supported',
     ],

@@ -201,17 +201,33 @@ describe('safetensors', () => {
       safetensors({ a: { dtype: 'F32', shape: [2] } }),
       'at byte 8, tensor "a": data_offsets',
     ],
-    ['a negative side', safetensors({ a: F32(0, 8, [-2]) }), 'tensor "a": shape.0'],
+    ['a negative dimension', safetensors({ a: F32(0, 8, [-2]) }), 'tensor "a": shape.0'],
     [
-      'another type',
+      'a tensor of another type',
       safetensors({ a: { ...F32(0, 8, [4]), dtype: 'F16' } }),
       'at byte 62, tensor "a" is F16, but only F32 is supported (save it as float32)',
     ],
-    ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
+    [
+      'a tensor whose shape needs more bytes',
+      safetensors({ a: F32(0, 8, [3]) }),
+      'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes',
+    ],
     ['tensors that overlap', safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }), 'tensor "b" overlaps tensor "a"'],
-    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header do not belong to a tensor'],
-    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" do not belong to a tensor'],
-    ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
+    [
+      'bytes between the header and the first tensor',
+      safetensors({ a: F32(4, 8, [1]) }),
+      'the bytes after the header do not belong to a tensor',
+    ],
+    [
+      'bytes after the last tensor',
+      safetensors({ a: F32(0, 4, [1]) }),
+      'the bytes after tensor "a" do not belong to a tensor',
+    ],
+    [
+      'a file that ends within a tensor',
+      safetensors({ a: F32(0, 16, [4]) }),
+      'it ends within tensor "a", 8 bytes too early',
+    ],
   ])('rejects %s, and states the position', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
