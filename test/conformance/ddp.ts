@@ -224,7 +224,7 @@ const sumOfCubes = (outputs: tf.Tensor): tf.Scalar => outputs.mul(outputs).mul(o
 export const DDP_CASES: readonly ConformanceCase[] = [
   {
     number: 38,
-    title: 'DDP averages the gradients of a Linear(1, 1)',
+    title: 'DDP averages the gradients of a linear model over ranks or samples',
     worlds: [1, 2, 3, 4, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -240,7 +240,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 40,
-    title: 'a static graph that changes, and models that differ, are errors on every rank',
+    title: 'DDP fails on every rank if a static graph changes, or if models differ between ranks',
     worlds: [2, 3, 4],
     inTabs: true,
     needsWorld: true,
@@ -302,7 +302,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   ...SETTINGS.map((setting): ConformanceCase => ({
     number: 43,
-    title: `join with ${setting.title}`,
+    title: `join trains on uneven inputs with ${setting.title}`,
     worlds: [3],
     run: (group) => joins(group, setting),
   })),
@@ -311,7 +311,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   ...SETTINGS.filter(({ extras }) => extras === LARGE.extras).flatMap((setting) =>
     GRID.earlies.flatMap((early) =>
       GRID.baselines.map((baseline): ConformanceCase => {
-        const title = `join with ${setting.title}, ${early} ranks end early, after ${baseline} iterations or more`;
+        const title = `join trains on uneven inputs with ${setting.title}; ${early} ranks end early, after ${baseline} iterations or more`;
         const part = { ...setting, ...GRID, earlies: [early], baselines: [baseline] };
         return { number: 43, title, worlds: [3], isLong: true, run: (group) => joins(group, part) };
       }),
@@ -319,7 +319,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   ),
   {
     number: 43,
-    title: 'join of 2, 4 and 5 ranks, some of them without inputs',
+    title: 'join ends with equal weights on 2, 4 and 5 ranks, even if some ranks have no inputs',
     worlds: [2, 4, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -337,7 +337,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 43,
-    title: 'join with throwOnEarlyTermination: all ranks stop after the fewest iterations',
+    title: 'join with throwOnEarlyTermination stops all ranks when the first rank has no more inputs',
     worlds: [3],
     inTabs: true,
     run: async (group) => {
@@ -360,7 +360,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 45,
-    title: 'PeriodicModelAverager averages once per period after the warm-up',
+    title: 'PeriodicModelAverager averages parameters once per period after the warm-up, and not before',
     worlds: [1, 2, 3, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -382,7 +382,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 50,
-    title: 'DDP weights gradients by the number of samples: 8 and 18 of 26',
+    title: 'DDP weights the gradients of ranks by their numbers of samples, 8 and 18',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -395,7 +395,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 180,
-    title: 'DDP broadcasts the parameters and buffers of rank 0, and they stay equal on all ranks',
+    title: 'DDP broadcasts the parameters and buffers of rank 0, and after steps they are still equal on all ranks',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group) => {
@@ -415,7 +415,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 181,
-    title: 'DDP handles parameters that only some ranks or no ranks use',
+    title: 'a DDP step changes a parameter that only one rank uses, and does not change a parameter that no rank uses',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -442,7 +442,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 182,
-    title: 'noSync accumulates gradients, and the next reduction sends their sum',
+    title: 'noSync accumulates gradients without sending, and the next backward pass averages their sum',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -462,7 +462,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 183,
-    title: 'a comm hook replaces the averaging, and can be registered only once',
+    title: 'a comm hook replaces the averaging of DDP, and a second hook is rejected',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -484,7 +484,7 @@ export const DDP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 184,
-    title: 'SyncBatchNormalization uses statistics of all ranks’ samples, also on a rank without samples',
+    title: 'SyncBatchNormalization uses the statistics of the samples of all ranks, even if one rank has no samples',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group, n) => {

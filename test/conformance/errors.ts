@@ -319,7 +319,7 @@ const HANG_MS = 5000;
 export const ERROR_CASES: readonly ConformanceCase[] = [
   {
     number: 18,
-    title: 'an invalid call fails at once',
+    title: 'an invalid call fails at once, and the group remains usable',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -336,7 +336,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
     number: 20,
-    title: `calls of ${collective} that differ between ranks fail`,
+    title: `a call of ${collective} that differs on one rank fails on every rank`,
     worlds: [2, 3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -356,7 +356,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   })),
   {
     number: 20,
-    title: 'calls that differ on every rank fail',
+    title: 'a call that differs on every rank fails on every rank',
     worlds: [2, 3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -377,7 +377,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 20,
-    title: 'calls that differ between ranks fail in larger worlds with other algorithms',
+    title: 'a call that differs on one rank fails on every rank of a larger world with other algorithms',
     worlds: [9, 16, 17],
     needsWorld: true,
     run: async (world, n) => {
@@ -407,7 +407,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 160,
-    title: 'after a failure, every call is rejected at once with the error of that failure',
+    title: 'after a failure of the group, every call is rejected at once with the error of this failure',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {

@@ -44,7 +44,7 @@ function normal(count: number): Float32Array {
 export const PARALLEL_CASES: readonly ConformanceCase[] = [
   {
     number: 37,
-    title: 'bucket assignment by size',
+    title: 'assignBuckets fills buckets up to their size limits',
     check: () => {
       for (const [name, items, limits, expected] of BUCKETS) {
         expectEqual(assignBuckets(items, limits), expected, `${name}, limits ${limits.join(', ')}`);
@@ -98,7 +98,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 60,
-    title: 'an epoch continues from its last commit with more or fewer ranks, and uses each sample once',
+    title: 'an epoch continues after its last commit with more or fewer ranks, and uses each sample exactly once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
@@ -161,7 +161,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'the float16 codec has small errors, and encodes zeros as finite numbers',
+    title: 'the float16 codec has small errors, and decodes zeros as zeros',
     check: () => {
       const values = normal(128 * 128 * 64);
       const decoded = fromHalf(toHalf(values));
@@ -173,7 +173,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'the int8 codec has small errors, and encodes zeros as finite numbers',
+    title: 'the int8 codec has small errors, and decodes zeros as zeros',
     check: () => {
       const codec = codecOf('int8')!;
       const decoded = (values: Float32Array): Float32Array => {

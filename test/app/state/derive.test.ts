@@ -85,62 +85,62 @@ function textAfter(...events: EngineEvent[]): string {
   return describeState(fold(...events)).text;
 }
 
-describe('rates', () => {
+describe('the statistics of a run', () => {
   const run = fold(GENERATION, ...[0, 1, 2, 3, 4].map(stepEvent)).run!;
 
-  test('of samples per second are computed from the time between steps', () => {
+  test('have samples per second, computed from the time between steps', () => {
     expect(samplesPerSecond(run)).toBe(2000);
     expect(samplesPerSecond(fold(GENERATION, stepEvent(0)).run!)).toBe(2500);
     expect(samplesPerSecond(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('determine the time left from the number of steps left', () => {
+  test('have the time left, computed from the number of steps left', () => {
     expect(timeLeft(run, 25)).toBe(1000);
     expect(timeLeft(run, 5)).toBe(0);
     expect(timeLeft(run, null)).toBeNull();
   });
 
-  test('are not needed if a run ends only by its time, without epochs or maximum steps', () => {
+  test('say whether only the time ends the run, because the job has neither epochs nor a maximum of steps', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
-  test('of communication are a share of the step, and overlapped communication is a share of communication', () => {
+  test('have the share of communication in a step, and the share of overlapped communication in all communication', () => {
     expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
     expect(communication(fold(GENERATION).run!)).toBeNull();
   });
 
-  test('of an edge are its bytes divided by the time of communication', () => {
+  test('have the rate of an edge: its bytes divided by the time of communication', () => {
     const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
     expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
   });
 
-  test('have a theoretical value: 2(n-1)/n times the gradient bytes per step', () => {
+  test('have the bytes that theory predicts: 2(n-1)/n times the gradient bytes, for each step', () => {
     expect(theoreticalBytes(4, 1000, 10)).toBe(15_000);
     expect(theoreticalBytes(1, 1000, 10)).toBe(0);
   });
 });
 
-describe('agreement', () => {
-  test('is unknown before the first comparison', () => {
+describe('the agreement of state hashes', () => {
+  test('is unknown before the first comparison, and names the ranks that differ afterwards', () => {
     expect(agreement(null)).toEqual({ kind: 'unknown' });
     expect(agreement({ step: 1, hashes: ['a', 'a'], agree: true })).toEqual({ kind: 'agree' });
     expect(agreement({ step: 1, hashes: ['a', 'b'], agree: false })).toEqual({ kind: 'differ', ranks: [1] });
   });
 });
 
-test('the neighbours of a rank are the ranks on both sides', () => {
+test('the neighbours of a rank are the ranks on both sides in the ring', () => {
   expect(neighbours(0, 4)).toEqual([1, 3]);
   expect(neighbours(1, 2)).toEqual([0]);
   expect(neighbours(0, 1)).toEqual([]);
 });
 
-describe('starting', () => {
+describe('the start of a run', () => {
   const [ada] = MEMBERS;
 
-  test('requires that the host is ready, and names other tabs that are not ready', () => {
+  test('requires that the host is ready, and a note names other tabs that are not ready', () => {
     const unready = [member('Ada'), member('Grace', false)];
     expect(startObstacle(lobby({}), ada!.member)).toBeNull();
     expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
@@ -185,7 +185,7 @@ describe('starting', () => {
     expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
   });
 
-  test('requires a single tab if the workers are in one tab', () => {
+  test('requires that only one tab is ready if the strategy is data-parallel', () => {
     const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
     const both = [ada!, member('Grace')];
     expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);
@@ -193,7 +193,7 @@ describe('starting', () => {
     expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
   });
 
-  test('is automatic when enough tabs are ready', () => {
+  test('is automatic if the room sets a number of tabs, and missingToStart counts the tabs that are not ready yet', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
     expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);
@@ -207,7 +207,7 @@ function distributing(generation: number, bytesPerRank: number[]): EngineEvent {
 }
 
 describe('the state in words', () => {
-  test('names the stage of the warm-up, then training', () => {
+  test('names the stage of the warm-up, and later says that the tab trains', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
     expect(textAfter(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this device');
     expect(textAfter(GENERATION, warm, state('RUNNING'))).toBe('training');
@@ -250,7 +250,7 @@ describe('the state in words', () => {
     expect(textAfter(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
   });
 
-  test('is connecting instead of warming up when a newcomer has become ready', () => {
+  test('is "connecting" and no longer "warming up" when a newcomer is ready and opens links', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
     const before = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     const linking = state('LINKING', { connecting: [{ rank: 0, isRelayed: false }] });
@@ -291,7 +291,7 @@ describe('the state in words', () => {
     expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
   });
 
-  test('is stopped or finished at the end of the run', () => {
+  test('is "stopped" after a failure of the run, and "finished" after its result', () => {
     const stopped: EngineEvent = { type: 'failed', name: 'PeergradError', message: 'x', fatal: false };
     expect(textAfter(GRACE, GENERATION, room({}), state('WAITING'), stopped)).toBe('stopped');
     const finished: EngineEvent = { type: 'finished', result: RESULT };
@@ -299,7 +299,7 @@ describe('the state in words', () => {
   });
 });
 
-describe('the lobby of a room that trains', () => {
+describe('the lobby of a room in which others train', () => {
   test.each<[Partial<Lobby>, RankState, string]>([
     [{ nodes: null }, 'WAITING', 'This room is training. You can join its next run.'],
     [{}, 'LINKING', 'Connecting. This tab will train in a moment.'],
@@ -311,19 +311,19 @@ describe('the lobby of a room that trains', () => {
     ],
     [{ nodes: { min: 1, max: 2 } }, 'WAITING', 'This room is training and full. You will join when a tab leaves.'],
     [{}, 'WAITING', 'This room is training. You will join in a moment.'],
-  ])('states when this tab will train: %o, %s', (change, name, sentence) => {
+  ])('states when this tab will train, for a lobby with %o and the state %s', (change, name, sentence) => {
     const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });
 });
 
-test('ranks whose member is not in the room count as left until the run is over', () => {
+test('a rank counts as gone if its member is not in the room and the run is not over', () => {
   const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
   expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
   expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
 });
 
-test('the title of a hidden tab shows its progress', () => {
+test('the title of a hidden tab shows the progress of the run', () => {
   const training = fold(GRACE, room({ phase: 'RUNNING' }), GENERATION, stepEvent(119), state('RUNNING'));
   const sizes = { parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 315, trainSamples: 1, testSamples: 1 };
   const view = reduce(training, { type: 'model', ...sizes });
