@@ -49,7 +49,7 @@ function expectClose([actual, expected]: Float32Array[][]): void {
   }
 }
 
-test('computes the loss of jobs', async () => {
+test('the wasm backend computes the loss of classification jobs and its gradient like the cpu backend', async () => {
   const logits = random(4, 10);
   const compute = (): tf.Tensor[] => {
     const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
@@ -63,7 +63,7 @@ test('computes the loss of jobs', async () => {
   expectClose([actual!, expected!]);
 });
 
-test.each(['mlp', 'cnn'] as const)('computes the gradients of %s', async (name) => {
+test.each(['mlp', 'cnn'] as const)('the wasm backend computes the gradients of %s like the cpu backend', async (name) => {
   const images = random(6, 28, 28, 1);
   const compute = (): tf.Tensor[] => {
     const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
@@ -84,7 +84,7 @@ test.each<[strides: [number, number], pad: 'same' | 'valid' | number, size: [num
   [[2, 2], 'same', [8, 8]],
   [[2, 3], 'valid', [9, 11]],
   [[2, 2], 2, [6, 5]],
-])('computes the filter gradient of a convolution by %j, padded %s', async (strides, pad, size) => {
+])('the wasm backend computes the filter gradient of a convolution with strides %j and padding %s like the cpu backend', async (strides, pad, size) => {
   const [x, filter] = [random(2, ...size, 3), random(3, 2, 3, 4)];
   const compute = (): tf.Tensor[] => {
     const image = tf.tensor4d(x.values, x.shape as [number, number, number, number]);

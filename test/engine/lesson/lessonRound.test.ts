@@ -67,7 +67,7 @@ describe('the state', () => {
     expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
-  test('lets newcomers wait while the ranks of a round keep their positions', () => {
+  test('lets newcomers wait for the next round if the ranks of the current round keep their positions', () => {
     const state = step(enter(null, world('a', 'b')));
     const more = enter(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);

@@ -54,7 +54,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
     expect(sumOf(tf.tensor1d(outputs)).dataSync()[0]).toBeCloseTo(byHand(outputs), 6);
   });
 
-  test('has the same gradient as finite differences, and the gradient 0 if there is no error', () => {
+  test('has the same gradient as finite differences, and the gradient 0 if a prediction is exact', () => {
     const gradient = tf.grad(sumOf)(tf.tensor1d(outputs)).dataSync();
     const half = 1e-4;
     for (const i of outputs.keys()) {

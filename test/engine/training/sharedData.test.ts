@@ -39,7 +39,7 @@ test('all ranks train on the files of one rank, even ranks that join later', asy
   for (const training of [host, guest, joiner]) training.dispose();
 });
 
-test('a snapshot does not build the model', async () => {
+test('a snapshot before the model is built is rejected, and does not build the model', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const weights: WeightsFile = { file: 'w', format: 'safetensors', tensors: [], vocabulary: null, facts: null };
