@@ -79,7 +79,7 @@ test('a report that is due without a connection is sent after the member has rec
   ]);
 });
 
-test('a run ends once', () => {
+test('the end of a run takes effect only once', () => {
   expect(after(...RUNNING, ended(1)).effects).toEqual(['drop', 'end']);
   expect(after(...RUNNING, ended(1), ended(1)).effects).toEqual([]);
   expect(after(...RUNNING, ended(1), prepare(2, 2), ended(2)).effects).toEqual(['drop', 'end']);

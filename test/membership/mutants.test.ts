@@ -339,8 +339,8 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
 ];
 
-describe('recovery schedules find this fault', () => {
-  test.each(RECOVERY_MUTANTS)('%s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
+describe('recovery schedules find a planted fault', () => {
+  test.each(RECOVERY_MUTANTS)('in runs on %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
     let seed = 0;
@@ -349,8 +349,8 @@ describe('recovery schedules find this fault', () => {
   });
 });
 
-describe('membership schedules find the fault that breaks an invariant', () => {
-  test.each(MUTANTS)('%s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
+describe('membership schedules find a planted fault', () => {
+  test.each(MUTANTS)('that breaks invariant %s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
     expect(find(invariant, mutant)).not.toBeNull();
   });
 });

@@ -52,7 +52,7 @@ describe('the global cursor', () => {
     );
   });
 
-  test('N ranks with batch b see the window of one rank with batch N * b', () => {
+  test('N ranks with batch b divide among them the window of one rank with batch N * b', () => {
     fc.assert(
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
         const position = { epoch: 3, offset: at % datasetSize };

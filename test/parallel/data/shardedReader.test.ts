@@ -30,7 +30,7 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 }
 
 describe('readShard', () => {
-  test('divides lines among any number of ranks, for any text in any pieces', async () => {
+  test('divides the lines of any text among any number of ranks, in whatever pieces the text arrives', async () => {
     const piece = fc.constantFrom('\n', '\r\n', '\r', 'a', 'ü', '漢字', '🙂', ' ', '\u0000', '\ufeff');
     await fc.assert(
       fc.asyncProperty(

@@ -19,7 +19,7 @@ const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => t
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
-  test.each([1, 2, 3, 5])("averages gradients over %i ranks as PyTorch's Linear(1, 1) with input = rank", async (n) => {
+  test.each([1, 2, 3, 5])("averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input", async (n) => {
     await runWorld(n, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -71,7 +71,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('applies a step to its own parameters even if the model has changed', async () => {
+  test('applies a step to its own flat parameters, and overwrites a value that was assigned to the model', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -198,7 +198,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('passes lists if the model has several inputs or outputs', async () => {
+    test('takes and returns lists if the model has several inputs or outputs', async () => {
       const inputs = [tf.input({ shape: [2] }), tf.input({ shape: [3] })];
       const outputs = inputs.map((input) => tf.layers.dense({ units: 1 }).apply(input) as tf.SymbolicTensor);
       const model = tf.model({ inputs, outputs });
@@ -210,7 +210,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('requires a model', async () => {
+    test('is rejected if a list of variables is trained', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
