@@ -99,7 +99,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I1',
-    'a restored room continues to count from the numbers that members reported',
+    'a restored room numbers generations on from those that members reported',
     { stepRoom: roomAs({ numbersFrom: 0 }) },
   ],
   [
@@ -138,7 +138,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I4',
-    'a repeated step is treated as one of its first generation',
+    'a repeated step is treated as a step of the generation that took it first',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
@@ -220,7 +220,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I11',
-    'a report of one rank suspends the other',
+    'a report of a single rank suspends the reported rank',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(before, event);
@@ -254,7 +254,7 @@ const statesThat =
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
-    'a rank that is one step behind receives that step whatever its state is',
+    'a rank that is one step behind receives the missing step even if its state differs',
     {
       states: statesThat(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
@@ -264,7 +264,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ]),
   [
     'federated',
-    'a repeated step is treated as one of its first generation',
+    'a repeated step is treated as a step of the generation that took it first',
     {
       states: statesThat(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,

@@ -196,7 +196,7 @@ describe.each(NAMES)('%s', (name) => {
   });
 
   test.each([[{ start: 0, end: 4 }], [{ start: -1, end: 2 }], [{ start: 2, end: 1 }]])(
-    'rejects the range %o of 3 and changes nothing',
+    'rejects the range %o of an array of 3 and changes nothing',
     (range) => {
       const optimizer = make(3);
       const params = Float32Array.of(1, 1, 1);

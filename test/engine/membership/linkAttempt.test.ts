@@ -181,15 +181,18 @@ describe('Edge (a link of one generation)', () => {
     [false, false, 0],
     [false, true, 1],
     [true, true, 0],
-  ])('with relayOnly %s in one generation and %s in the next, makes %i new connections', async (before, after, made) => {
-    const first = pair(() => true, { relayOnly: before });
-    const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
-    const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
-    await Promise.all([second.alice.link(), second.bob.link()]);
-    expect(second.attempts.alice).toHaveLength(made);
-    // The previous generation still trains over the connection that the next generation uses.
-    expect(older.state).toBe(made === 0 ? 'open' : 'closed');
-  });
+  ])(
+    'with relayOnly %s in one generation and %s in the next, makes %i new connections',
+    async (before, after, made) => {
+      const first = pair(() => true, { relayOnly: before });
+      const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
+      const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
+      await Promise.all([second.alice.link(), second.bob.link()]);
+      expect(second.attempts.alice).toHaveLength(made);
+      // The previous generation still trains over the connection that the next generation uses.
+      expect(older.state).toBe(made === 0 ? 'open' : 'closed');
+    },
+  );
 });
 
 describe('Edge between tabs of one browser', () => {

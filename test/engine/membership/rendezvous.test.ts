@@ -177,7 +177,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['mismatch', 'room-full'] as const)(
-    'requests admission again after the refusal %s if its earlier request, whose answer was lost, may be the cause',
+    'requests admission again after the refusal %s, because its own earlier request may have caused it',
     async (code) => {
       (await begin()).closed();
       (await connection(2)).refuses(code);
@@ -329,17 +329,20 @@ describe('a rank whose training fails', () => {
   test.each([
     ['a lost link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
     ['a missed deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
-  ])('leaves it to another rank to report %s of that rank, and later reports only that its own training failed', async (_, error, reportedAfterMs) => {
-    training.reject(error);
-    await settle();
-    clock.advance(reportedAfterMs + 400);
-    expect(reports()).toEqual([]);
-    // The other rank may have left.
-    clock.advance(100);
-    expect(reports()).toEqual([
-      { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
-    ]);
-  });
+  ])(
+    'leaves it to another rank to report %s of that rank, and later reports only that its own training failed',
+    async (_, error, reportedAfterMs) => {
+      training.reject(error);
+      await settle();
+      clock.advance(reportedAfterMs + 400);
+      expect(reports()).toEqual([]);
+      // The other rank may have left.
+      clock.advance(100);
+      expect(reports()).toEqual([
+        { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
+      ]);
+    },
+  );
 
   test('reports the other ranks that its timeout error names', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));

@@ -19,17 +19,20 @@ const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => t
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
-  test.each([1, 2, 3, 5])("averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input", async (n) => {
-    await runWorld(n, async (group) => {
-      const [weight, bias] = line(1);
-      const ddp = await DistributedDataParallel.create([weight, bias], group);
-      for (let i = 0; i < 5; i++) {
-        await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
-        // Back-propagation reaches the bias first.
-        expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
-      }
-    });
-  });
+  test.each([1, 2, 3, 5])(
+    "averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input",
+    async (n) => {
+      await runWorld(n, async (group) => {
+        const [weight, bias] = line(1);
+        const ddp = await DistributedDataParallel.create([weight, bias], group);
+        for (let i = 0; i < 5; i++) {
+          await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
+          // Back-propagation reaches the bias first.
+          expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
+        }
+      });
+    },
+  );
 
   test('weights ranks by their number of samples, even if a rank has none', async () => {
     const values = [[1, 2, 3], [], [10]];
@@ -143,7 +146,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('sends no gradient that fails checkGradients', async () => {
+  test('rejects a backward whose gradients fail checkGradients', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: reject });

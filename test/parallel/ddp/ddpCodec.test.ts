@@ -134,13 +134,16 @@ describe('a step of few samples among steps of many', () => {
     ['fp16', { codec: 'fp16' as const }, null, 0.0075],
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
-  ])('leaves with %s no larger residual than steps that all have many samples', async (_name, options, makeHook, most) => {
-    const equal = await driftOf(options, makeHook, EQUAL);
-    const unequal = await driftOf(options, makeHook, UNEQUAL);
-    for (const drift of unequal) expect(drift).toBeLessThan(most);
-    // The remaining drift depends on the values only, not on the number of samples.
-    expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
-  });
+  ])(
+    'leaves with %s no larger residual than steps that all have many samples',
+    async (_name, options, makeHook, most) => {
+      const equal = await driftOf(options, makeHook, EQUAL);
+      const unequal = await driftOf(options, makeHook, UNEQUAL);
+      for (const drift of unequal) expect(drift).toBeLessThan(most);
+      // The remaining drift depends on the values only, not on the number of samples.
+      expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
+    },
+  );
 
   test('has the same result with and without totalSamples', async () => {
     const gradients = await runWorld(2, async (group) => {

@@ -106,14 +106,14 @@ function convolutional(seed: number): tf.LayersModel {
 
 const SETTINGS: [string, Setting][] = [
   ['a linear model', {}],
-  ['ranks averaged', { options: { average: 'ranks' } }],
+  ['average: ranks', { options: { average: 'ranks' } }],
   ['convolutions in many buckets', { model: convolutional, shape: [4, 4, 1], options: { bucketCapBytes: 4 } }],
   ['a static graph', { model: normalized, options: { staticGraph: true } }],
   ['a hook', { model: normalized, hook: () => allReduceHook }],
   ['a hook of several collectives', { hook: () => gatherHook }],
   ['PowerSGD', { model: convolutional, shape: [4, 4, 1], hook: () => createPowerSgdHook({ startPowerSgdIter: 2 }) }],
   [
-    'noSync every 3, a hook and unused parameters',
+    'a reduction after every third pass, a hook and unused parameters',
     { model: twoHeads, every: 3, hook: () => gatherHook, options: { findUnusedParameters: true } },
   ],
 ];
