@@ -215,7 +215,7 @@ describe('a tab that is out after an error', () => {
     expect(typesOf(tab.room({ job: parseJob({ job: 'digits', seed: 2 }) }))).toEqual(['prepare']);
   });
 
-  test('does not save the run when the run is paused, unlike other tabs', () => {
+  test('does not save the run when the run is paused, unlike a tab that trains', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'PAUSED', run: 1, isCounted: true }))).toEqual(['save']);
     const out = inRun();

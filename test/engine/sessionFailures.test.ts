@@ -110,7 +110,7 @@ describe('when a GPU is lost', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('the only rank of a run continues from its state, and losses of an earlier run do not count', async () => {
+  test('the only rank of a run continues from its state, and losses in earlier runs do not count towards the limit', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     // The run waits after every fourth step. Otherwise a run of one rank would end before the test
     // can act.

@@ -355,7 +355,7 @@ describe('membership schedules find a planted fault', () => {
   });
 });
 
-test('a failing schedule is shortened to the actions that it needs', () => {
+test('a failing schedule is shortened to fewer actions that break the same invariant', () => {
   const { outcome, parts } = find('I4', { needsAll: false })!;
   const short = shrink(outcome, parts);
   expect(short.violation?.invariant).toBe('I4');

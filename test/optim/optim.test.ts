@@ -56,7 +56,7 @@ describe('the updates of an optimizer', () => {
     expected.forEach((value, i) => expect(params[i]).toBeCloseTo(value, 6));
   });
 
-  test("the first step of Adam moves each parameter by the learning rate, in the direction of its gradient's sign", () => {
+  test('the first step of Adam moves each parameter by the learning rate, against the sign of its gradient', () => {
     const params = Float32Array.of(1, 1, 1);
     createOptimizer('adam', { learningRate: 0.1 }, 3).apply(params, Float32Array.of(0.5, -300, 1e-3));
     expect(params[0]).toBeCloseTo(0.9, 6);

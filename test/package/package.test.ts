@@ -161,7 +161,7 @@ test("README's code trains one model in two tabs of a page built by Vite", { tim
   }
 });
 
-test('a world of ranks runs in plain Node', async () => {
+test('a world of several ranks runs in one process of plain Node', async () => {
   expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
 });
 

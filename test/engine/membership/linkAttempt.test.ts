@@ -169,7 +169,7 @@ describe('Edge (a link of one generation)', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('closes only its own end of the link when it is closed, and keeps the connection', async () => {
+  test('closes its end of the link when the edge is closed, but keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();

@@ -87,7 +87,7 @@ test('a run is saved regularly, and at once on request', async () => {
   expect(saved).toEqual([20, 60, 62]);
 });
 
-test('nothing is saved before the first step or after the last', async () => {
+test('nothing is saved before the first step or after the final step', async () => {
   autosave.save(run(0));
   await autosave.idle;
   autosave.save(run(100));
@@ -110,7 +110,7 @@ test('a tab neither saves nor removes checkpoints while another tab of the same 
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab saves if no other tab of the same browser has saved recently; on request a tab saves only a later step', async () => {
+test('a tab does not save soon after another tab of the same browser, unless a later step is saved on request', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
@@ -149,7 +149,7 @@ test('a resumed run removes the checkpoint from which it started once it has sav
   expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
 });
 
-test('a run that is resumed in the room of its checkpoint keeps its own checkpoints', async () => {
+test('a run that is resumed in the room of its checkpoint removes no checkpoint of this room', async () => {
   autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
   autosave.save(run(20));
   await autosave.idle;

@@ -108,7 +108,7 @@ async function told(create: (n: number) => Promise<JobTask>) {
   return worlds;
 }
 
-test('errors and R² of a regression are exact over all ranks, for any loss', async () => {
+test('errors and R² of a regression are exact over all ranks, whatever the loss is', async () => {
   const job = jobOf({ loss: 'huber', metrics: ['r2', 'mae', 'rmse'] });
   const data = { train: amounts(20), test: amounts(HELD_OUT) };
   const all = await told((n) => createJobTask(job, data, n));

@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('keeps, of two states with equally many steps, that of the later generation, even after its rank has opened the GPU again', async () => {
+  test('keeps the state of the later generation if two states have equally many steps, even after a rank has opened its GPU again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -451,7 +451,7 @@ describe('a run', () => {
 });
 
 describe('entering a generation', () => {
-  test('rejects a rank with other data, and tells the other ranks which rank that is', async () => {
+  test('rejects a rank with other data, and tells the other ranks which rank has other data', async () => {
     const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
@@ -465,7 +465,7 @@ describe('entering a generation', () => {
     dispose(members);
   });
 
-  test('rejects new ranks whose data differ from those of a training rank, even if the new ranks are more', async () => {
+  test('rejects new ranks whose data differ from those of a training rank, even if most ranks are new', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
@@ -491,7 +491,7 @@ describe('entering a generation', () => {
   });
 
   test.each(STRATEGY_NAMES.filter((strategy) => !isElastic({ strategy })))(
-    'is refused in a second generation of a run with %s',
+    'is refused for the second time in a run with the strategy %s',
     async (strategy) => {
       const members = await counters(2, { strategy });
       const { results } = await runGeneration(members);

@@ -60,7 +60,7 @@ test('every rank reports files that are not data for the job', async () => {
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that is still preparing does not delay the end of a generation, and is prepared in the next generation', async () => {
+test('a rank that still prepares its data does not delay the end of a generation, and enters the next generation', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];

@@ -255,7 +255,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server synchronizes next a whole period after an early synchronization', async () => {
+  test('after an early synchronization, an asynchronous server synchronizes again a whole period later', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });

@@ -12,7 +12,7 @@ describe('the global cursor', () => {
   const batch = fc.integer({ min: 1, max: 64 });
   const world = fc.integer({ min: 1, max: 12 });
 
-  test('an epoch contains each sample once, in a different order per epoch', () => {
+  test('an epoch contains each sample once, in another order in every epoch', () => {
     fc.assert(
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });

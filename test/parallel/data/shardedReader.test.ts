@@ -96,7 +96,7 @@ describe('readShard', () => {
     expect(isCancelled).toBe(true);
   });
 
-  test('reports the cause if the source breaks off', async () => {
+  test('reports the cause if the source fails while it is read', async () => {
     const failure = new Error('the cable');
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(bytesOf('first\nsec')),

@@ -38,7 +38,7 @@ test('the expected times of codecs include the latency of hops, which no codec s
   expect(codec).not.toBe('powersgd');
 });
 
-test('the reported rate of the line is that of sending 2(n-1)/n of the gradient', () => {
+test('the reported rate of the line assumes that each rank sends 2(n-1)/n of the gradient', () => {
   const { bytesPerMs } = choose(exposed(10, 10_000));
   expect(bytesPerMs).toBeGreaterThan(150);
   expect(bytesPerMs).toBeLessThan(155);
