@@ -19,17 +19,20 @@ const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => t
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
-  test.each([1, 2, 3, 5])("averages gradients over %i ranks as PyTorch's Linear(1, 1) with input = rank", async (n) => {
-    await runWorld(n, async (group) => {
-      const [weight, bias] = line(1);
-      const ddp = await DistributedDataParallel.create([weight, bias], group);
-      for (let i = 0; i < 5; i++) {
-        await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
-        // Back-propagation reaches the bias first.
-        expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
-      }
-    });
-  });
+  test.each([1, 2, 3, 5])(
+    "averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input",
+    async (n) => {
+      await runWorld(n, async (group) => {
+        const [weight, bias] = line(1);
+        const ddp = await DistributedDataParallel.create([weight, bias], group);
+        for (let i = 0; i < 5; i++) {
+          await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
+          // Back-propagation reaches the bias first.
+          expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
+        }
+      });
+    },
+  );
 
   test('weights ranks by their number of samples, even if a rank has none', async () => {
     const values = [[1, 2, 3], [], [10]];
@@ -71,7 +74,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('applies a step to its own parameters even if the model has changed', async () => {
+  test('applies a step to its own flat parameters, and overwrites a value that was assigned to the model', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -143,7 +146,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('sends no gradient that fails checkGradients', async () => {
+  test('rejects a backward whose gradients fail checkGradients', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: reject });
@@ -198,7 +201,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('passes lists if the model has several inputs or outputs', async () => {
+    test('takes and returns lists if the model has several inputs or outputs', async () => {
       const inputs = [tf.input({ shape: [2] }), tf.input({ shape: [3] })];
       const outputs = inputs.map((input) => tf.layers.dense({ units: 1 }).apply(input) as tf.SymbolicTensor);
       const model = tf.model({ inputs, outputs });
@@ -210,7 +213,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('requires a model', async () => {
+    test('is rejected if a list of variables is trained', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));

@@ -35,7 +35,7 @@ function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promi
   });
 }
 
-describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
+describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
   test('gives all ranks the same gradients, close to those of fp32', async () => {
     const [plain] = await gradientsOf({});
     const encoded = await gradientsOf({ codec });
@@ -48,7 +48,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
     });
   });
 
-  test('counts encoded bytes', async () => {
+  test('counts the bytes of the encoded gradient', async () => {
     await runWorld(2, async (group) => {
       const plain = await DistributedDataParallel.create(mlp(1, { units: 400 }), group);
       const ddp = await DistributedDataParallel.create(mlp(1, { units: 400 }), group, { codec });
@@ -60,7 +60,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
   });
 });
 
-test('averages exactly over many steps with error feedback, and has the same error in every step without it', async () => {
+test('with error feedback the mean over many steps is exact, and without error feedback every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the other values are less than half a
   // quantization step.
@@ -134,15 +134,18 @@ describe('a step of few samples among steps of many', () => {
     ['fp16', { codec: 'fp16' as const }, null, 0.0075],
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
-  ])('carries over no more than the residual of an average with %s', async (_name, options, makeHook, most) => {
-    const equal = await driftOf(options, makeHook, EQUAL);
-    const unequal = await driftOf(options, makeHook, UNEQUAL);
-    for (const drift of unequal) expect(drift).toBeLessThan(most);
-    // The remaining drift depends on the values only, not on the number of samples.
-    expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
-  });
+  ])(
+    'leaves with %s no larger residual than steps that all have many samples',
+    async (_name, options, makeHook, most) => {
+      const equal = await driftOf(options, makeHook, EQUAL);
+      const unequal = await driftOf(options, makeHook, UNEQUAL);
+      for (const drift of unequal) expect(drift).toBeLessThan(most);
+      // The remaining drift depends on the values only, not on the number of samples.
+      expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
+    },
+  );
 
-  test('has the same result whether ranks count their samples or know the total', async () => {
+  test('has the same result with and without totalSamples', async () => {
     const gradients = await runWorld(2, async (group) => {
       const made = [];
       for (const totalSamples of [undefined, 3]) {
@@ -158,7 +161,7 @@ describe('a step of few samples among steps of many', () => {
     for (const [counted, known] of gradients) expect(known).toEqual(counted);
   });
 
-  test('fails on every rank if one rank passes a wrong total', async () => {
+  test('fails on every rank if one rank passes a wrong totalSamples', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -173,7 +176,7 @@ describe('a step of few samples among steps of many', () => {
     for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
   });
 
-  test('accepts a fractional total', async () => {
+  test('accepts a fractional totalSamples', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -181,7 +184,7 @@ describe('a step of few samples among steps of many', () => {
     });
   });
 
-  test('fails on every rank if the total differs from the sum of the samples', async () => {
+  test('fails on every rank if totalSamples differs from the sum of the samples', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -194,7 +197,7 @@ describe('a step of few samples among steps of many', () => {
   });
 });
 
-test('fp16 is accurate for large batches of large gradients', async () => {
+test('fp16 is accurate for large batches with large gradients', async () => {
   await runWorld(2, async (group) => {
     const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
       const weights = tf.variable(tf.zeros([500]));
@@ -295,7 +298,7 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('a codec is named in the error if ranks have different codecs, and excludes a hook', async () => {
+test('different codecs of ranks are rejected with an error that names them, and a codec together with a hook is rejected', async () => {
   const errors = await runWorld(2, (group) =>
     rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );

@@ -18,8 +18,8 @@ const assignAll = (retainedGradients: (RetainedGradient | null)[], batchSize = 4
   retainedGradients.map((_, rank) => assignSamples(fresh, retainedGradients, { rank, batchSize }));
 const partsOf = (deals: ReturnType<typeof assignAll>) => deals.map(({ positions }) => [...positions]);
 
-describe('an assignment', () => {
-  test('of a new window gives every n-th sample to each rank', () => {
+describe('an assignment of samples to ranks', () => {
+  test('gives every n-th sample of a new window to each of n ranks', () => {
     const deals = assignAll([null, null, null]);
     expect(partsOf(deals)).toEqual([
       [0, 3, 6],
@@ -29,7 +29,7 @@ describe('an assignment', () => {
     for (const { window, microBatches } of deals) expect([window, microBatches]).toEqual([fresh, 1]);
   });
 
-  test('of a retained window divides the remaining samples among all ranks, in as many micro-batches as needed', () => {
+  test('divides samples without a retained gradient among all ranks, in as many micro-batches as needed', () => {
     const deals = assignAll([retained(old, 0, 1), null], 2);
     expect(deals.map(({ window }) => window)).toEqual([old, old]);
     expect(deals.map(({ retains }) => retains)).toEqual([true, false]);
@@ -40,7 +40,7 @@ describe('an assignment', () => {
     expect(deals.map(({ microBatches }) => microBatches)).toEqual([2, 2]);
   });
 
-  test('uses the window that was assigned last', () => {
+  test('uses the window that was assigned last if ranks retain gradients of different windows', () => {
     const later = { ...old, size: 4, assignedIn: 4 };
     const deals = assignAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
     expect(deals.map(({ retains }) => retains)).toEqual([false, true, false]);
@@ -60,7 +60,7 @@ describe('an assignment', () => {
     expect(deals.map(({ microBatches }) => microBatches)).toEqual([1, 1]);
   });
 
-  test('has each sample of the window once for any retained gradients, and no micro-batch that is too large', () => {
+  test('uses each sample of the window once, whatever gradients ranks retain, and makes no micro-batch too large', () => {
     const anyWindow = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
     const anyHolding = fc.option(
       anyWindow.chain((of) =>
