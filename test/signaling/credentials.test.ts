@@ -21,7 +21,7 @@ test('a token is not a host key, and a host key is not a token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
-test('a seal is valid for the removed members of one room, and does not expire', () => {
+test('a seal is a signature under the list of removed members of one room; it is valid for no other list or room, and does not expire', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const members = ['member-ada', 'member-bo'];
@@ -56,7 +56,7 @@ test('credentials are valid for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
-test('credentials report that half of their lifetime is over after half a day', () => {
+test('after half a day, half of the lifetime of credentials is over', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];

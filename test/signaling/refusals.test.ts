@@ -44,7 +44,7 @@ describe('the server', () => {
     expect(await late.answer()).toBe('admitted');
   });
 
-  test('counts wrong codes of returning tabs without a token like those of newcomers', async () => {
+  test('counts wrong codes of reconnecting tabs with a wrong token together with wrong codes of newcomers', async () => {
     const clock = new ManualClock();
     const { server, room, adaId, adaToken } = await pair({
       clock,
@@ -93,7 +93,7 @@ describe('the server', () => {
     expect(await bo.closed).toBe(1008);
   });
 
-  test('refuses only the 65th member of a class behind one address', async () => {
+  test('admits 64 members of a class behind one address, and refuses the 65th', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     const members = Array.from({ length: 64 }, () => member(server));
@@ -121,7 +121,7 @@ describe('the server', () => {
     expect((await ada.next('refused')).code).toBe('rate-limited');
   });
 
-  test('opens a room for an address that sent too many wrong codes', async () => {
+  test('still opens a room for an address that has sent too many wrong codes', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 1 } });
     const child = member(server);
     await child.join('AAAAAA');
@@ -131,7 +131,7 @@ describe('the server', () => {
     await teacher.next('admitted');
   });
 
-  test('drops a room that refuses its creator', async () => {
+  test('drops a new room that refuses the member that opened it', async () => {
     const server = await start({ limits: { roomCapacity: 0 } });
     const ada = member(server);
     await ada.send(create());
@@ -168,7 +168,7 @@ describe('the server', () => {
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
   });
 
-  test('closes only the connection that sends an oversized frame', async () => {
+  test('closes the connection that sends an oversized frame, and accepts others', async () => {
     const server = await start();
     const ada = member(server);
     await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));
