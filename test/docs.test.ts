@@ -89,7 +89,7 @@ describe('links', () => {
   });
 });
 
-describe('the index', () => {
+describe('docs/README.md', () => {
   test.each(PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md'))('links %s', (page) => {
     expect(linksOf(read('docs/README.md'))).toContain(page.slice('docs/'.length));
   });
@@ -155,7 +155,7 @@ describe('commands', () => {
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 
-  test('are found with their options', () => {
+  test('and their options are found in help texts', () => {
     expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });

@@ -143,11 +143,11 @@ describe('the server', () => {
   test.each([
     ['invalid JSON', '{'],
     ['null', 'null'],
-    ['another version', JSON.stringify({ ...create(), version: 99 })],
+    ['of another version', JSON.stringify({ ...create(), version: 99 })],
     ['a signal that simple-peer would execute', '{"type":"signal","signal":{"type":"renegotiate"}}'],
-    ['a first message of another type', '{"type":"heartbeat"}'],
+    ['the first message and opens or joins no room', '{"type":"heartbeat"}'],
     ['binary', Buffer.from('{}')],
-  ])('refuses %s', async (_, data) => {
+  ])('refuses a message if it is %s', async (_, data) => {
     const ada = member(await start());
     await ada.raw(data);
     expect((await ada.next('refused')).code).toBe('bad-message');

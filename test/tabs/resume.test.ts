@@ -30,7 +30,7 @@ async function hasCheckpoint(): Promise<boolean> {
 
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
-test('a run continues from the latest checkpoint of a tab that returns, with a new tab, and uses each sample once', async () => {
+test('a run continues from the latest checkpoint of a returning tab, together with a new tab, and uses each sample once', async () => {
   const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   await expect.poll(() => ann!.page.evaluate(hasCheckpoint), { timeout: 60_000 }).toBe(true);
