@@ -99,7 +99,7 @@ describe('members', () => {
     for (const one of [again, bo]) await one.next('sync');
   });
 
-  test('cannot be replaced by a client with a wrong token', async () => {
+  test('cannot be replaced by a client that reconnects with a wrong token', async () => {
     const { server, room, adaId, adaToken, generation } = await pair();
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
@@ -115,7 +115,7 @@ describe('members', () => {
     }
   });
 
-  test('cannot be replaced while they are disconnected, whether or not the server has a lasting secret', async () => {
+  test('cannot be replaced with a wrong token while they are disconnected, whether or not the server has a lasting secret', async () => {
     for (const secret of [null, 'a secret of the server']) {
       const clock = new ManualClock();
       const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
@@ -170,7 +170,7 @@ describe('members', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('are disconnected if they never send a message', async () => {
+  test('are disconnected if they connect and send no message', async () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();
     // When this answer has arrived, the server's end of the connection exists.

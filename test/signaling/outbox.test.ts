@@ -86,7 +86,7 @@ test('nothing is sent to a closed connection', async () => {
   expect(taken).toEqual([]);
 });
 
-test('many tabs that join at once receive fewer room messages than there are changes', async () => {
+test('tabs that join at once do not each receive a room message for every change', async () => {
   const server = await start();
   const code = server.createRoom({ job: DEFAULT_JOB, startAt: null });
   const CROWD = 64;

@@ -7,14 +7,14 @@ import { create, enter, returning, rooms, testServers } from './helpers.ts';
 const { start, member, pair } = testServers();
 
 describe('the server', () => {
-  test('refuses a wrong code', async () => {
+  test('refuses a newcomer with a wrong room code', async () => {
     const ada = member(await start());
     await ada.join('AAAAAA');
     expect((await ada.next('refused')).message).toMatch(/no room AAAAAA/);
     expect(await ada.closed).toBe(1008);
   });
 
-  test('refuses an address for a minute after too many wrong codes', async () => {
+  test('refuses newcomers from an address for a minute after it sent too many wrong room codes', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -31,7 +31,7 @@ describe('the server', () => {
     await late.next('admitted');
   });
 
-  test('does not block an address that sends the same wrong code many times', async () => {
+  test('does not block an address that sends the same wrong room code many times', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     for (let i = 0; i < 10; i++) {
@@ -154,21 +154,21 @@ describe('the server', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('refuses a second room on one connection', async () => {
+  test('refuses a connection that opens or joins a second room', async () => {
     const ada = member(await start());
     await ada.send(create());
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('bad-message');
   });
 
-  test('refuses a flood of messages', async () => {
+  test('disconnects a member that sends too many messages at once', async () => {
     const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
     for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
     expect((await ada.next('refused')).code).toBe('rate-limited');
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
   });
 
-  test('closes the connection that sends an oversized frame, and accepts others', async () => {
+  test('closes a connection that sends an oversized frame, and still accepts other connections', async () => {
     const server = await start();
     const ada = member(server);
     await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));

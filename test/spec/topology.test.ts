@@ -239,7 +239,7 @@ test.each<[string, unknown, string]>([
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
-test('a model that does not fit into a message is rejected', () => {
+test('a model whose layers take more bytes than a message may have is rejected', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },

@@ -61,7 +61,7 @@ afterAll(async () => {
 test.each([
   ['freeze', freezeTab],
   ['cut', cutTab],
-])('the fault %s of a tab: no rank takes a step until the fault is over', async (_name, begin) => {
+])('the fault %s: no rank takes a step until the affected tab is back', async (_name, begin) => {
   const goOn = await begin(ann);
   const before = stepsOf('ben');
   await sleep(AWAY_MS);
@@ -71,7 +71,7 @@ test.each([
   await Promise.all([more('ann'), more('ben')]);
 });
 
-test('the fault cut of a tab: its page still runs scripts, but cannot reach the server', async () => {
+test('the fault cut: the page of the affected tab still runs scripts, but cannot reach the server', async () => {
   const mend = await cutTab(ann);
   const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
   expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');

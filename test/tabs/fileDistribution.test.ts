@@ -51,7 +51,7 @@ test('files of the host reach all remaining tabs if a tab is closed during the d
   await rm(folder, { recursive: true });
 });
 
-test('files that the host shares are checked before the run, and the page shows their errors', async () => {
+test('files that the host shares are checked before the run, and the page shows errors in these files', async () => {
   const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>

@@ -71,7 +71,7 @@ test('a run continues from the latest checkpoint of a returning tab, together wi
     .toBe(0);
 });
 
-test('one of two tabs of a browser saves checkpoints, and the other tab saves them after the first is closed', async () => {
+test('only one of two tabs of a browser saves checkpoints, and the other tab saves them after the first tab is closed', async () => {
   const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });

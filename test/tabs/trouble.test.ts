@@ -119,7 +119,7 @@ describe('problems:', () => {
 });
 
 describe('a server that stops', () => {
-  test('is reported while a tab waits, and does not interrupt training', async () => {
+  test('is reported to tabs that wait, and does not interrupt tabs that train', async () => {
     const lonely = await World.start();
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
@@ -199,7 +199,7 @@ describe('a flight recording', () => {
     expect((await download(ann!)).records.at(-1)).toMatchObject(GRADIENTS);
   });
 
-  test('is available after a failure that ended the engine: another tab left while the server was away', async () => {
+  test('is available after the run has failed because another tab left while the server was stopped', async () => {
     const lonely = await World.start();
     try {
       const room = lonely.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);

@@ -53,7 +53,7 @@ describe('slow ranks', () => {
     ).toEqual([]);
   });
 
-  test('are found by their time of computing, although a step takes equally long on all ranks; the report tells if the tab is hidden', () => {
+  test('are found by their computing time, although a step takes equally long on all ranks; the report tells if the tab is hidden', () => {
     const found = find([{ compute: 40 }, { compute: 44 }, { compute: 84, isHidden: true }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
@@ -65,7 +65,7 @@ describe('slow ranks', () => {
     expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
   });
 
-  test('are reported from the slowest on, and as slow in computing only if computing is the reason', () => {
+  test('are reported in order, the slowest first, and are reported as slow in computing only if computing is the reason', () => {
     const found = find([
       { compute: 40 },
       { compute: 41, other: 60 },

@@ -287,7 +287,7 @@ describe('the time of recovery', () => {
     expect(reportOf(ended.observations, [fault('join', 2500, 'c')]).unrecovered).toEqual({ join: 1 });
   });
 
-  test('belongs to a counted change of membership only if the new generation took a step', () => {
+  test('is preceded by a counted change of membership only if the new generation took a step', () => {
     expect(timeline.report).toMatchObject({ membershipChanges: 3, worldSizes: [3, 2, 4] });
     const idle = new Timeline()
       .generation(1, ['a', 'b'])

@@ -9,7 +9,7 @@ const alice: Hello = { room: 'K7F3QX', generation: 2, member: 'alice-id', rank: 
 const bob: Hello = { room: 'K7F3QX', generation: 2, member: 'bob-id-1', rank: 1 };
 const options = { timeoutMs: 500, clock: systemClock };
 
-describe('handshake', () => {
+describe('a handshake', () => {
   test('verifies who both ends are, and queues the frames that follow for the next handler', async () => {
     const [a, b] = createMemoryLinkPair();
     const first = handshake(a, alice, bob, options).then(() => a.send(new ArrayBuffer(99)));

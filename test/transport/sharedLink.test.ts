@@ -124,7 +124,7 @@ describe('the view of one generation on a shared link', () => {
 });
 
 describe('a shared link', () => {
-  test.each(['near', 'far'])('closes all views on both ends when the %s end closes it', async (end) => {
+  test.each(['near', 'far'])('closes all views on both ends when the %s end closes the link', async (end) => {
     const [a, b] = sharedPair();
     const closes = [closesOf(a), closesOf(b)];
     (end === 'near' ? a : b).close();

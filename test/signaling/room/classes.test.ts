@@ -71,7 +71,7 @@ describe('an unreachable tab', () => {
     expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('is left out also if up to half of a class is unreachable', () => {
+  test('is left out, even if up to half of the class is unreachable', () => {
     for (const bad of [2, 3, 5, 8, 10, 15]) {
       const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
       const model = classOf(30, { canReach: unreachable(...gone) });
@@ -270,7 +270,7 @@ describe('a tab that delays every step', () => {
     }
   });
 
-  test('returns once it is fast enough', () => {
+  test('gets a rank again once it is fast enough', () => {
     let isSlow = true;
     const model = classOf(4, { stepMs: (member) => (member === 'm1' && isSlow ? 100 : 1) * SECOND });
     model.runUntil(() => model.suspended.length > 0, 3 * MINUTE);

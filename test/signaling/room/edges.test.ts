@@ -72,7 +72,7 @@ describe('a ring order that avoids broken links', () => {
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });
 
-  test('leaves out two of three members if all links between the three broke twice', () => {
+  test('leaves out two of three members if all links between these three broke twice', () => {
     expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
   });
 

@@ -24,7 +24,7 @@ describe('a link that breaks', () => {
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
 
-  test('is counted once if both ends report it', () => {
+  test('is counted once if both ends report the break', () => {
     const play = open(4).do(
       { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
       { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
@@ -67,7 +67,7 @@ describe('a link that breaks', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('is not counted as broken any more if it does not break again for a while', () => {
+  test('is no longer counted after it has not broken again for a while', () => {
     const play = breakLink(open(3), 'Ada', 'Bo');
     expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
     play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
@@ -162,7 +162,7 @@ describe('a reported failure', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is followed by another generation with the same ranks if it concerns the generation', () => {
+  test('is followed by another generation with the same ranks if its scope is the generation', () => {
     const play = open(3).do(fail('generation')).gather();
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
@@ -185,7 +185,7 @@ describe('a reported failure', () => {
     expect(play.received('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
-  test('ends the run for all ranks if it concerns the run', () => {
+  test('ends the run for all ranks if its scope is the run', () => {
     const play = open(3).do(fail('run'));
     expect(play.received('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
     expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);

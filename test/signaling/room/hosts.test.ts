@@ -25,7 +25,7 @@ describe('hosts', () => {
     expect(paused.received('Ada', 'ended').outcome).toBe('stopped');
   });
 
-  test('pause a run, and resume it with all present members', () => {
+  test('pause a run, and resume the run with all members that are present then', () => {
     const play = open(2).do({ type: 'pause', member: 'Bo' });
     expect(play.received('Bo', 'refused')).toMatchObject({
       code: 'not-host',

@@ -81,7 +81,7 @@ describe('a lost connection of a member', () => {
 });
 
 describe('a member that returns late', () => {
-  test('receives the end of the run', () => {
+  test('receives the message that its run has ended', () => {
     const play = open(2).do(away('Bo'));
     const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
@@ -92,20 +92,20 @@ describe('a member that returns late', () => {
     expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
   });
 
-  test('receives the end of its run before the room message of the next run', () => {
+  test('receives the message that its run has ended before the room message of the next run', () => {
     const play = Play.running(2).do(away('Bo'), missed('Bo'), { type: 'start', member: 'Ada' });
     play.do(back(play, 'Bo', { run: 1, active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['ended', 'room']);
   });
 
-  test('receives the pause of the run', () => {
+  test('receives the message that the run is paused', () => {
     const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.received('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
   });
 
-  test('gets a rank like a newcomer, and brings its state', () => {
+  test('gets a rank like a newcomer, and still has its state', () => {
     const play = open(2)
       .do(away('Bo'), missed('Bo'))
       .train()

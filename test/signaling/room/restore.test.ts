@@ -209,7 +209,7 @@ describe('after a restart of the server,', () => {
     expect(gone.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
-  test('a rank that returns late receives the end of a run that all other ranks have left', () => {
+  test('a rank that returns late receives the message that its run has ended if all other ranks have left', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });

@@ -82,7 +82,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('ends the run when a rank fails, with its message', () => {
+  test('ends the run when a rank fails, with the message of this rank', () => {
     const play = Play.running(2).do({
       type: 'failed',
       member: 'Bo',
@@ -96,7 +96,7 @@ describe('a room', () => {
     expect(play.received('Bo', 'ended').outcome).toBe('failed');
   });
 
-  test('names the ranks that missed a deadline', () => {
+  test('ends the run when ranks miss a deadline, and names these ranks', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.received('Bo', 'ended').message).toMatch(
@@ -106,7 +106,7 @@ describe('a room', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('names the ranks whose state differs', () => {
+  test('ends the run when a rank begins or ends with a different state, and names this rank', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
     expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with a different state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
@@ -116,7 +116,7 @@ describe('a room', () => {
     );
   });
 
-  test('continues when a rank that has finished leaves', () => {
+  test('continues the run when a rank that has finished leaves', () => {
     const play = Play.running(2);
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });

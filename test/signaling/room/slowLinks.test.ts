@@ -19,7 +19,7 @@ const slow = (play: Play, member: string, peer: string): RoomEvent => ({
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
 
-test('a reported slow link begins another generation of the same members, in which its ends are not neighbours', () => {
+test('the report of a slow link begins another generation of the same members, in which the ends of the link are not neighbours', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
   const prepare = play.received('Ada', 'prepare');
