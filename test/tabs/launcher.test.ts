@@ -77,7 +77,7 @@ function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResul
   return JSON.parse(out.at(-1)!) as RunResult;
 }
 
-test('two processes that are started by hand form one world with the ranks of their environment variables', async () => {
+test('two processes that are started by hand form one world, with the ranks that their environment variables request', async () => {
   const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
   const slow = await browserAfter('slow-browser', 'sleep 3');
   // Rank 1's tab joins first, but its rank is still 1. Only rank 0 writes a screenshot.
@@ -193,7 +193,7 @@ test('more tabs than SwiftShader supports are distributed over several browsers'
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 
-test('a machine that joins waits for the server and the room, starts its browser again if it is killed, and stays after the run', async () => {
+test('`peergrad join` waits for the server and the room, starts its browser again if the browser is killed, and with --stay stays after the run', async () => {
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();

@@ -139,7 +139,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'passes frames to the handler that is set when they arrive',
+    name: 'passes each frame to the handler that is set at the time of its arrival',
     alice: async (link, header) => {
       await sendAll(link, [100, 200, 300], header);
       await meet(link, header);
@@ -152,7 +152,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'blocks the sender above the limit and releases it below',
+    name: 'blocks sends while more bytes than the limit are unsent, and resolves them later',
     alice: async (link, header) => {
       const frames = (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES;
       let unresolved = 0;
@@ -212,7 +212,7 @@ export const LINK_CASES: LinkCase[] = [
     bob: meet,
   },
   {
-    name: 'closes on both ends, once, and then rejects sends',
+    name: 'closes each end exactly once, and then rejects sends',
     isCloseSeen: true,
     alice: async (link, header) => {
       await meet(link, header);
@@ -240,7 +240,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'settles every send when it is closed while sending',
+    name: 'settles every send if this end closes the link while sending',
     isCloseSeen: true,
     alice: async (link, header) => {
       const sends = Array.from({ length: 100 }, () => link.send(zeros(MAX_FRAME_BYTES, header)));
@@ -261,7 +261,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'settles every send when the other end closes while receiving',
+    name: 'settles every send if the other end closes the link while receiving',
     isCloseSeen: true,
     alice: async (link, header) => {
       const gone = closed(link);

@@ -18,7 +18,7 @@ const NAMES = ALL_NAMES.slice(0, 4);
 const BROWSERS = ['browser-of-the-lab', 'browser-at-home'];
 
 describe('a room', () => {
-  test('reaches every phase of a run', () => {
+  test('passes through all phases of a run, and back to FORMING', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     expect(play.state.phase).toBe('LINKING');
     expect(play.received('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
@@ -36,7 +36,7 @@ describe('a room', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('starts its first run by itself if startAt is set', () => {
+  test('starts its first run by itself when the number of ready members reaches startAt', () => {
     const play = new Play({ startAt: 2 }).enter(1);
     expect(play.state.phase).toBe('FORMING');
     play.enter(2);
@@ -46,7 +46,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('lets members that are not ready wait, and starts without them', () => {
+  test('starts a run without the members that are not ready', () => {
     const play = new Play().enter(2).do(join('Cy'), { type: 'start', member: 'Ada' });
     expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
@@ -54,7 +54,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('lets only the host configure the job, and start the run when the host is ready', () => {
+  test('lets only the host configure the job and start the run, and only when the host is ready', () => {
     const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused').code).toBe('not-now');
     play.enter(2).do({ type: 'start', member: 'Bo' });
@@ -82,7 +82,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('ends the run when a rank fails, with its message', () => {
+  test('ends the run when a rank fails, with the message of this rank', () => {
     const play = Play.running(2).do({
       type: 'failed',
       member: 'Bo',
@@ -96,7 +96,7 @@ describe('a room', () => {
     expect(play.received('Bo', 'ended').outcome).toBe('failed');
   });
 
-  test('names the ranks that missed a deadline', () => {
+  test('ends the run when ranks miss a deadline, and names these ranks', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.received('Bo', 'ended').message).toMatch(
@@ -106,7 +106,7 @@ describe('a room', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('names the ranks whose state differs', () => {
+  test('ends the run when a rank begins or ends with a different state, and names this rank', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
     expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with a different state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
@@ -116,7 +116,7 @@ describe('a room', () => {
     );
   });
 
-  test('continues when a rank that has finished leaves', () => {
+  test('continues the run when a rank that has finished leaves', () => {
     const play = Play.running(2);
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
@@ -130,7 +130,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('is empty and has no run after its last member has left; then the next newcomer is host', () => {
+  test('is empty and without a run after its last member has left, and makes the next newcomer host', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
@@ -141,14 +141,14 @@ describe('a room', () => {
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('sends no message if a repeated ready changes nothing', () => {
+  test('sends no message if a member repeats the same ready message', () => {
     const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
     play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
     expect(play.received('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
-  test('makes members not ready when the job needs other data', () => {
+  test('marks all members as not ready when the host configures a job that needs other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
     expect(play.received('Bo', 'room').members[0]?.device).toEqual(DEVICE);
@@ -170,7 +170,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('assigns requested ranks, and the rest in the order of joining', () => {
+  test('assigns the requested ranks, and assigns the free ranks in the order of joining', () => {
     const play = new Play({ startAt: 4 });
     for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
       play.do(join(name, { rank }));
@@ -218,7 +218,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
   });
 
-  test('readmits a member whose rank was taken, without a rank but still as host', () => {
+  test('readmits a returning member whose rank was taken, without a requested rank but still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
@@ -242,7 +242,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('refuses a start if a member expects more members, and names this member', () => {
+  test('refuses to start the run if a ready member expects a larger world, and names this member', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused')).toMatchObject({
@@ -260,7 +260,7 @@ describe('a room', () => {
     expect(play.received('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
   });
 
-  test('starts by itself again only after all former ranks have left', () => {
+  test('starts another run by itself only after all former ranks have left', () => {
     const play = new Play({ startAt: 2 }).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
     expect(play.received('Ada', 'ended').outcome).toBe('failed');
     for (const name of ['Bo', 'Cy']) {
@@ -271,7 +271,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
-  test('numbers browsers without revealing their ids', () => {
+  test('sends members numbers of browsers instead of browser ids', () => {
     const play = new Play();
     for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
       play.do(join(NAMES[i]!, { browser }));
@@ -283,7 +283,7 @@ describe('a room', () => {
     expect(numbers()).toEqual([1, 2, 0, 1]);
   });
 
-  test('relays signals only between ranks of the latest generation', () => {
+  test('relays signals only between ranks of the present generation', () => {
     const play = Play.running(2).do(join('Cy'));
     const signal = { type: 'offer' as const, sdp: 'v=0' };
     play.do({ type: 'signal', member: 'Ada', to: 'Bo', generation: 1, attempt: 2, signal });
