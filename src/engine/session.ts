@@ -234,11 +234,12 @@ export class Session {
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {
     const rendezvous = this.#rendezvous;
     try {
-      const { device, stateOfRun } = await this.#run.makeReady(room);
+      const ready = await this.#run.makeReady(room, () => this.#readiness.announcement?.id === id);
+      if (ready === null) return;
       // A rank that still works for an earlier generation would delay the other ranks, so this rank
       // is ready only after that work.
       await rendezvous?.freed();
-      this.#dispatch({ type: 'prepared', id, device, stateOfRun });
+      this.#dispatch({ type: 'prepared', id, ...ready });
     } catch (error) {
       this.#dispatch({ type: 'unprepared', id, error });
     }

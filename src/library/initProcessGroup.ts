@@ -106,7 +106,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     browserId,
     random: Math.random,
     openSocket: (url) => new WebSocket(url),
-    connectTab: (wish) => connectTab(askForPort, wish),
+    connectTab: (attempt) => connectTab(askForPort, attempt),
     hello:
       room === null
         ? {

@@ -149,6 +149,23 @@ describe('an attempt to enter a room', () => {
     expect(ada.last('room')!.job.seed).toBe(2);
   });
 
+  test('takes part in the run of its current room, although its device opened for another room', async () => {
+    const [ada] = (await world.room(['Ada'], { job: { ...LONG, hidden: 4, hashEvery: 1 } })) as [Tab];
+    ada.command({ type: 'checkpoint-barrier' });
+    ada.command({ type: 'start' });
+    await world.stepped([ada], 1);
+    const [cy] = (await world.room(['Cy'], { job: LONG })) as [Tab];
+    const bo = world.tab('Bo');
+    bo.join(ada.room);
+    await world.until('the device is being opened', () => bo.devicesOpened === 1);
+    bo.join(cy.room);
+    await world.until('Bo is in the other room', () => bo.all('admitted').length === 2);
+    await world.counted([cy, bo]);
+    cy.command({ type: 'start' });
+    await world.finished([cy, bo]);
+    expectOneModel([cy, bo]);
+  });
+
   test('is abandoned if the user leaves while a checkpoint is read', async () => {
     const resume = await abandonRun();
     const ada = world.tab('Ada');

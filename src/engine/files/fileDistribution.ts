@@ -47,10 +47,10 @@ export class FileDistribution {
         emit({ type: 'file-distribution', generation: group.generation, total, bytesPerRank });
       },
     });
-    if (missing.length > 0) throw this.#lost(missing, members);
+    if (missing.length > 0) throw this.#incomplete(missing, members);
   }
 
-  #lost(missing: readonly number[], members: readonly RosterEntry[]): Error {
+  #incomplete(missing: readonly number[], members: readonly RosterEntry[]): Error {
     const here = new Set(members.map(({ member }) => member));
     const gone = [...this.#completeMembers].flatMap(([member, name]) => (here.has(member) ? [] : [name]));
     const { shared } = this.#options;

@@ -4,7 +4,7 @@ import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
 import { answer } from './inspection.ts';
 
-export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
+type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
   /**

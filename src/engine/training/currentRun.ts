@@ -174,10 +174,15 @@ export class CurrentRun {
 
   /**
    * Opens the device and, during a run, prepares this tab's part. The returned `stateOfRun` is the
-   * run whose state this tab has.
+   * run whose state this tab has. Returns `null` if `isCurrent` returns false once the device is
+   * open, because the tab may be in another room by then.
    */
-  async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; stateOfRun: number | null }> {
+  async makeReady(
+    { phase, run, job, members }: RoomMessage,
+    isCurrent: () => boolean,
+  ): Promise<{ device: Device; stateOfRun: number | null } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
+    if (!isCurrent()) return null;
     // With an origin, this tab already has the state from which the next run starts.
     if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
     const part = await this.#prepare(run, job, members.length);
