@@ -12,7 +12,7 @@ import {
 } from '../../../src/app/state/jobForm.ts';
 import { SETTINGS } from '../../../src/app/state/strategies.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
-import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
@@ -94,6 +94,15 @@ describe('a change of the job name', () => {
     expect(places.map((job) => parseJob(job).data)).toEqual(data);
     for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
+    for (const strategy of ['ddp', 'data-parallel'] as const) {
+      for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
+        const job = withSource(withJob(withStrategy(DEFAULT_JOB, strategy), name, null), kind, '/data/');
+        expect(acceptsData(job, kind), `${strategy}, ${kind}`).toBe(!('problem' in checkJob(job)));
+      }
+    }
   });
 
   test('does not change settings that were chosen', () => {
