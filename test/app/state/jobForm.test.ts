@@ -16,6 +16,15 @@ import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '..
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
+test('the form only creates valid jobs', () => {
+  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
+  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
+  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
+  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
+  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});
+
 describe('a change of the strategy', () => {
   test.each(STRATEGY_NAMES)(
     'to %s gives the default job of this strategy, and a change back gives the previous job',
