@@ -6,6 +6,7 @@ import { DDP_CASES } from './ddp.ts';
 import { ERROR_CASES } from './errors.ts';
 import { GATHERING_CASES } from './gathering.ts';
 import { GROUP_CASES } from './groups.ts';
+import { JOIN_CASES } from './join.ts';
 import { MEMBERSHIP_CASES } from './membership.ts';
 import { MESSAGE_CASES } from './messages.ts';
 import { OBJECT_CASES } from './objects.ts';
@@ -25,5 +26,6 @@ export const CASES: readonly ConformanceCase[] = [
   ...PLAN_CASES,
   ...PARALLEL_CASES,
   ...DDP_CASES,
+  ...JOIN_CASES,
   ...MEMBERSHIP_CASES,
 ].sort((a, b) => a.number - b.number);
