@@ -148,3 +148,6 @@ export type EngineEvent =
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
   /** The run is over for this rank. If `fatal`, the rank has also left the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
+
+/** Engine events of these types. */
+export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;

@@ -128,6 +128,19 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   lesson: ['none'],
 };
 
+/**
+ * Whether data of this kind involve other tabs. The workers of `data-parallel` share one tab, so
+ * they cannot use such data.
+ */
+export function involvesOtherTabs(kind: string): boolean {
+  return kind === 'shared' || kind === 'federated';
+}
+
+/** Returns whether a job with this strategy can train on data of this kind. */
+export function acceptsData({ job, strategy }: Pick<JobSpec, 'job' | 'strategy'>, kind: string): boolean {
+  return DATA_OF[job].includes(kind) && (strategy !== 'data-parallel' || !involvesOtherTabs(kind));
+}
+
 /** Returns whether the job trains on digits. People can draw a digit to try such a model. */
 export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
@@ -167,7 +180,7 @@ export const JobSpec = v.pipe(
       'these four or "built-in"; lesson has "none"',
   ),
   v.check(
-    ({ data, strategy }) => !['shared', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
+    ({ data, strategy }) => !involvesOtherTabs(data.kind) || strategy !== 'data-parallel',
     'the workers of data-parallel share one tab: choose data of kind "files"',
   ),
   v.check(

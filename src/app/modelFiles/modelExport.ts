@@ -3,7 +3,7 @@
  * its error stays until the next export.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EventOf } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
 import { saveFile } from '../browser/download.ts';
 
@@ -36,7 +36,7 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
   return ++lastId;
 }
 
-export function setModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
+export function setModelFile({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');

@@ -90,7 +90,7 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
 export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   const found: Trouble[] = [];
   const seen = new Set<string>();
-  const tell = (group: number, trouble: Trouble): void => {
+  const report = (group: number, trouble: Trouble): void => {
     if (seen.has(`${group}/${trouble.kind}`)) return;
     seen.add(`${group}/${trouble.kind}`);
     found.push(trouble);
@@ -101,12 +101,12 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const name = `${call} #${seq}`;
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
-    if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
+    if (calls.length > 1) report(group, { kind: 'differs', seq, calls });
     // If one rank has completed a collective, all ranks have called it. If a recording lacks this
     // call, the rank made the call after its recording had been made.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
-    if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
-    else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
+    if (missing.length > 0) report(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
+    else if (!states.includes('unknown')) report(group, { kind: 'stuck', call: name, ranks: open });
   }
   return found;
 }

@@ -12,7 +12,8 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { askForServerData } from '../browser/serverData.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
-import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../state/store.ts';
+import { keepInAddress, route } from '../state/address.ts';
+import { createRoom, dismissFailure, entering, name } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 

@@ -4,6 +4,7 @@ import {
   checkJob,
   DEFAULT_JOB,
   defaultsOf,
+  involvesOtherTabs,
   JOB_FIELDS,
   keepsModel,
   learnsDigits,
@@ -123,8 +124,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   // Only DDP has a range test, so another strategy gets the default schedule.
   const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
   const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
-  const isOfOthers = spec.data.kind === 'shared' || spec.data.kind === 'federated';
-  return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
+  const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
+  return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }
 
 /** Returns the word for what computes a part of each step: a tab or a worker. */

@@ -1,7 +1,7 @@
 /** State of a run as the page shows it: its generation, its progress, and what ranks report. */
 import type { RosterEntry } from '../../protocol/room.ts';
+import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { EventOf } from './events.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
 import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
 

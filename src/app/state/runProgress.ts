@@ -3,8 +3,8 @@
  */
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
+import type { EventOf } from '../../protocol/events.ts';
 import { metricsTold, type Metrics } from '../../spec/measures.ts';
-import type { EventOf } from './events.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
 export type StepView = Omit<EventOf<'step'>, 'type'>;

@@ -3,9 +3,8 @@
  * pure: the same list of events always results in the same page. The size of the state is bounded,
  * because a run may take days.
  */
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { EventOf } from './events.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
 import { initialRoom, reduceRoom, type RoomView } from './room.ts';
 import { reduceRun, runAtGeneration, type Run } from './run.ts';

@@ -6,7 +6,7 @@
  * contains everything.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import type { Clock } from '../../util/clock.ts';
 
@@ -31,9 +31,8 @@ const STEPS_AT_ONCE = 16;
  */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
-type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Events of which only the latest of each type matters. */
-type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
+type Newest = EventOf<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
 /**
  * The types of these events, with the most important type first. An update contains as many of them
  * as fit.
@@ -50,8 +49,8 @@ const NEWEST = [
 ] as const satisfies Newest['type'][];
 
 interface Curve {
-  steps: readonly Of<'step'>[];
-  evaluations: readonly Of<'evaluation'>[];
+  steps: readonly EventOf<'step'>[];
+  evaluations: readonly EventOf<'evaluation'>[];
 }
 
 interface SpectatorFeedOptions {
@@ -62,14 +61,14 @@ interface SpectatorFeedOptions {
 export class SpectatorFeed {
   readonly #options: SpectatorFeedOptions;
   #spectators: ReadonlySet<string> = new Set();
-  #generation: Of<'generation'> | null = null;
-  #model: Of<'model'> | null = null;
-  readonly #links = new Map<number, Of<'link'>>();
-  #steps = new Thinned<Of<'step'>>(MAX_STEPS);
-  #evaluations = new Thinned<Of<'evaluation'>>(MAX_EVALUATIONS);
+  #generation: EventOf<'generation'> | null = null;
+  #model: EventOf<'model'> | null = null;
+  readonly #links = new Map<number, EventOf<'link'>>();
+  #steps = new Thinned<EventOf<'step'>>(MAX_STEPS);
+  #evaluations = new Thinned<EventOf<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
   /** Points of the curve that were not sent yet. */
-  readonly #fresh = { steps: [] as Of<'step'>[], evaluations: [] as Of<'evaluation'>[] };
+  readonly #fresh = { steps: [] as EventOf<'step'>[], evaluations: [] as EventOf<'evaluation'>[] };
   readonly #unsent = new Set<Newest['type']>();
   /** The time when everything was last sent; `null` if everything must be sent now. */
   #wholeAt: number | null = null;
@@ -111,7 +110,7 @@ export class SpectatorFeed {
     this.#cancel = null;
   }
 
-  #begin(generation: Of<'generation'>): void {
+  #begin(generation: EventOf<'generation'>): void {
     if (generation.run !== this.#generation?.run) {
       this.#steps = new Thinned(MAX_STEPS);
       this.#evaluations = new Thinned(MAX_EVALUATIONS);

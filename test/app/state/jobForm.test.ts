@@ -12,9 +12,18 @@ import {
 } from '../../../src/app/state/jobForm.ts';
 import { SETTINGS } from '../../../src/app/state/strategies.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
-import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
+
+test('the job form creates only valid jobs', () => {
+  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
+  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
+  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
+  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
+  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});
 
 describe('a change of the strategy', () => {
   test.each(STRATEGY_NAMES)(
@@ -94,6 +103,15 @@ describe('a change of the job name', () => {
     expect(places.map((job) => parseJob(job).data)).toEqual(data);
     for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
+    for (const strategy of ['ddp', 'data-parallel'] as const) {
+      for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
+        const job = withSource(withJob(withStrategy(DEFAULT_JOB, strategy), name, null), kind, '/data/');
+        expect(acceptsData(job, kind), `${strategy}, ${kind}`).toBe(!('problem' in checkJob(job)));
+      }
+    }
   });
 
   test('does not change settings that were chosen', () => {

@@ -3,7 +3,7 @@ import { initialView, reduce, withoutRun, type View } from '../../../src/app/sta
 import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
 import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import type { CodecChoice } from '../../../src/protocol/runResult.ts';
 import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
@@ -54,7 +54,7 @@ function trace(step: number, hops: number): EngineEvent {
 
 function world(generation: number, members: RosterEntry[]): EngineEvent {
   return {
-    ...(GENERATION as Extract<EngineEvent, { type: 'generation' }>),
+    ...(GENERATION as EventOf<'generation'>),
     generation,
     members,
     worldSize: members.length,

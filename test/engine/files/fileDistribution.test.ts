@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -19,7 +19,7 @@ interface Rank {
   readonly name: string;
   readonly shared: SharedFiles;
   readonly spreading: FileDistribution;
-  readonly events: Extract<EngineEvent, { type: 'file-distribution' }>[];
+  readonly events: EventOf<'file-distribution'>[];
 }
 
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {

@@ -5,14 +5,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
 import { lineBytes, movesAt, stepCount } from '../../../src/engine/lesson/lessonRound.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EventOf } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { numbersOf, type LessonMode, type LessonOrder, type LessonState } from '../../../src/protocol/lesson.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError, PeergradError } from '../../../src/util/errors.ts';
 
-type LessonEvent = Extract<EngineEvent, { type: 'lesson' }>;
+type LessonEvent = EventOf<'lesson'>;
 
 /** A tab that can enter several worlds, one after the other. */
 class Pupil {

@@ -4,7 +4,7 @@
  * told about a slow link, and can choose another ring order.
  */
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
-import type { EngineEvent } from '../../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import { findStragglers } from '../../../telemetry/stragglers.ts';
 
 /**
@@ -20,11 +20,9 @@ const RATIO = 3;
  */
 const LASTING = 2;
 
-type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
-
 export class SlowLink {
-  #generation: Of<'generation'> | null = null;
-  #statistics: Of<'ranks'>['ranks'] = [];
+  #generation: EventOf<'generation'> | null = null;
+  #statistics: EventOf<'ranks'>['ranks'] = [];
   #times = 0;
 
   /**
