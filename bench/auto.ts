@@ -10,6 +10,7 @@ import type { CodecChoice } from '../src/protocol/runResult.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import type { PlannedCodec } from '../src/spec/job.ts';
 import { median } from '../src/util/statistics.ts';
+import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, mnistOption, tabsOption } from './command/options.ts';
 import { table } from './report/table.ts';
@@ -155,8 +156,7 @@ const TIMES_OWN = 4;
  * rest of a step.
  */
 export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
-  const bytes = (2 * (n - 1) * gradientBytes) / n;
-  return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
+  return Math.max(1, Math.round((theoryBytes(n, gradientBytes) * 8) / (TIMES_OWN * ownMs)));
 }
 
 /**

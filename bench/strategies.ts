@@ -8,6 +8,7 @@ import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { MAX_REPLICAS, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
+import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, option, worldSizesOption } from './command/options.ts';
 import { table } from './report/table.ts';
@@ -105,7 +106,7 @@ export interface StrategyRow {
  */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
   if (SERVERS.has(strategy)) return 2 * K * (n - 1);
-  return (2 * K * (n - 1)) / (n * syncEvery);
+  return theoryBytes(n, K) / syncEvery;
 }
 
 /** @param period `syncEvery` of the job. The number of steps is a multiple of it. */
