@@ -148,7 +148,7 @@ async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: 
       byCap.map(({ ms }) => ms.exposed),
     ),
   ];
-  const names = byCap.map(({ capBytes }) => (capBytes === null ? 'whole' : `${capBytes / KIB} KiB`));
+  const names = byCap.map(({ capBytes }) => nameOf(capBytes));
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
 }
 
@@ -308,7 +308,7 @@ communication. This loss is part of \`compute\`.
 }
 
 function nameOf(capBytes: number | null): string {
-  return capBytes === null ? 'whole' : `${capBytes / 1024} KiB`;
+  return capBytes === null ? 'whole' : `${capBytes / KIB} KiB`;
 }
 
 export const step = defineBenchmark({
