@@ -17,7 +17,7 @@ import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 
-export interface CodecsBenchOptions {
+interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
@@ -52,7 +52,7 @@ const HASH_EVERY = 1_000_000;
 /**
  * @throws (rejects) PeergradError if ranks' sums differ, a tab fails, or a codec misses its target.
  */
-export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
+async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
   io.err(`${tabs} tabs all-reduce ${bytes} bytes ${options.rounds} times with each codec ...`);
   const local = await timed(options);
@@ -166,7 +166,7 @@ export const VARIANTS: readonly Variant[] = [
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' }, points: 1, fewer: 50 },
 ];
 
-export interface TrainedRow {
+interface TrainedRow {
   name: string;
   /**
    * Bytes that the busiest rank sends for gradients, framing included: per step, and in the whole
@@ -224,7 +224,7 @@ export function shortfalls(rows: readonly TrainedRow[]): string[] {
   });
 }
 
-export interface TimedRow {
+interface TimedRow {
   codec: string;
   /** Median milliseconds until all ranks have the sum. */
   ms: number;
@@ -239,7 +239,7 @@ export interface TimedRow {
   error: number;
 }
 
-export interface CodecsResult {
+interface CodecsResult {
   tabs: number;
   bytes: number;
   /** Results in one browser on this machine. */

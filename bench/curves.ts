@@ -15,7 +15,7 @@ import { drawPanels, type Panel } from './report/plot.ts';
 import { replaceSection, table } from './report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
-export interface CurvesOptions {
+interface CurvesOptions {
   data: string;
   json?: true;
 }
@@ -70,7 +70,7 @@ const ONE_TAB_COLOUR = '#b9c2cf';
  * @throws (rejects) UsageError for a folder without data; PeergradError if a strategy misses its
  * tolerance. The results are written before.
  */
-export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
+async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
   const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };
   const oneTab = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);

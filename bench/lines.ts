@@ -11,7 +11,7 @@ import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { World } from './world/world.ts';
 
-export interface LinesBenchOptions {
+interface LinesBenchOptions {
   hosts: string;
   tabs: number;
   /** Rate of each line in megabits per second. */
@@ -28,7 +28,7 @@ const ROUNDS = 5;
 const WARM_UPS = 2;
 
 /** @throws (rejects) as {@link withHosts}; PeergradError if a tab fails. */
-export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBenchOptions, io: Io): Promise<void> {
+async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBenchOptions, io: Io): Promise<void> {
   const result = await withHosts({ tool: hosts, count: n }, async (on, limit): Promise<LinesResult> => {
     const world = await World.open(n, { hosts: on });
     try {
@@ -52,7 +52,7 @@ export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBen
   io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
 }
 
-export interface LinesResult {
+interface LinesResult {
   n: number;
   bytes: number;
   /** Rate of every host's line in megabits per second. */

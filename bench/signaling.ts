@@ -15,7 +15,7 @@ import { relayTimes } from './signaling/relay.ts';
 import type { ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
 import { table } from './report/table.ts';
 
-export interface SignalingBenchOptions {
+interface SignalingBenchOptions {
   clients: number;
   storm: number;
   json?: true;
@@ -41,7 +41,7 @@ const OTHER_FILES = 100;
  * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
  * before.
  */
-export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
+async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
@@ -104,7 +104,7 @@ function quantile(sorted: readonly number[], q: number): number {
   return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
 }
 
-export interface SignalingResult {
+interface SignalingResult {
   /** Number of clients that are connected during the measurement. */
   clients: number;
   bytesPerConnection: number;
@@ -117,7 +117,7 @@ export interface SignalingResult {
   joinStorm: { clients: number; ms: number; failures: number };
 }
 
-export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
   return table(
     ['signaling', 'value'],
     [

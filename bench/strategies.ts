@@ -14,7 +14,7 @@ import { listOf, option, worldSizesOption } from './command/options.ts';
 import { table } from './report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
-export interface StrategiesOptions {
+interface StrategiesOptions {
   tabs: readonly number[];
   strategies: readonly StrategyName[];
   json?: true;
@@ -33,7 +33,7 @@ const BATCH = 4;
  * @throws (rejects) PeergradError if the bytes of ddp or parameter-server differ from theory. The
  * result is printed before.
  */
-export async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
+async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
   const rows: StrategyRow[] = [];
   const skipped: { strategy: StrategyName; n: number; reason: string }[] = [];
   let adapter = '';
@@ -78,7 +78,7 @@ const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
 /** Relative difference that is allowed for the headers of frames. */
 const TOLERANCE = 0.01;
 
-export interface StrategyRow {
+interface StrategyRow {
   strategy: StrategyName;
   /** World size. */
   n: number;
@@ -147,7 +147,7 @@ interface StrategiesResult {
   adapter: string;
 }
 
-export function strategiesTable({ strategies }: StrategiesResult): string {
+function strategiesTable({ strategies }: StrategiesResult): string {
   return table(
     ['a step of the busiest rank', 'n', 'K, kB', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
     strategies.map(({ strategy, n, K, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [

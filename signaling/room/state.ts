@@ -141,7 +141,7 @@ type MemberEvent = Exclude<
 export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
 
 /** A tab joins or reconnects. For `reconnect`, the connection has already checked the token. */
-export type ArrivalEvent =
+type ArrivalEvent =
   | ({ type: 'join'; member: string } & Newcomer)
   | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
 
