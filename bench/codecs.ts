@@ -7,7 +7,7 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { median } from '../src/util/statistics.ts';
+import { mean, median } from '../src/util/statistics.ts';
 import type { EncodedResult } from './codecs/encodedAllReduce.ts';
 import type { TrialOrder, TrialResult } from './codecs/trial.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
@@ -303,10 +303,6 @@ sends a scale of 4 bytes for every 128 values, so its factor is below 4. The wor
 codecs. PowerSGD needs two all-reduces, one after the other, and its first two steps use fp32. For small models, its second round trip costs more time
 than its fewer bytes save.
 `;
-}
-
-export function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 export const codecs = defineBenchmark({

@@ -9,6 +9,7 @@ import { checkDataFolder } from '../launcher/options/jobOptions.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import type { StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
+import { mean } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { mnistOption } from './command/options.ts';
 import { drawPanels, type Panel } from './report/plot.ts';
@@ -204,10 +205,7 @@ export function largestDifference(losses: readonly number[], reference: readonly
  * Returns for each step the mean of the last `span` values, or of fewer values at the beginning.
  */
 export function movingAverage(values: readonly number[], span: number): number[] {
-  return values.map((_, i) => {
-    const part = values.slice(Math.max(0, i + 1 - span), i + 1);
-    return part.reduce((sum, value) => sum + value, 0) / part.length;
-  });
+  return values.map((_, i) => mean(values.slice(Math.max(0, i + 1 - span), i + 1)));
 }
 
 export const curves = defineBenchmark({

@@ -6,6 +6,7 @@ import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { metricEntries, metricsTold, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
+import { mean } from '../../util/statistics.ts';
 import { theoreticalBytes } from '../state/derive.ts';
 import {
   formatBytes,
@@ -46,8 +47,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
-  const sent =
-    result.bytesSentPerRank.reduce((sum, bytes) => sum + bytes, 0) / Math.max(1, result.bytesSentPerRank.length);
+  const sent = mean(result.bytesSentPerRank);
   return (
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
