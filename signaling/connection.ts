@@ -268,7 +268,7 @@ export class Connection implements Peer {
     try {
       if (message.type === 'create') await this.#create(message);
       else if (message.type === 'join') await this.#join(message);
-      else await this.#return(message);
+      else await this.#reconnect(message);
       this.#pending = null;
       for (const next of pending) if (!this.#isOver) this.#handle(next);
     } catch (error) {
@@ -305,7 +305,7 @@ export class Connection implements Peer {
     this.#enter(room, owner, { type: 'join', name, browser, rank, isSpectator, worldSize, holdsKey });
   }
 
-  async #return(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
+  async #reconnect(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
     const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
     const { rooms, credentials, wrongCodes, restores } = this.#server;
     const isProven = credentials.isToken(token, room, member);
