@@ -178,7 +178,7 @@ export function rowOf(
   };
 }
 
-export function tableOf(rows: readonly AllReduceRow[]): string {
+function tableOf(rows: readonly AllReduceRow[]): string {
   return table(
     [
       'tensor, bytes',
@@ -213,7 +213,7 @@ export function tableOf(rows: readonly AllReduceRow[]): string {
   );
 }
 
-export function section({ rows, cores }: AllReduceBenchResult): string {
+function section({ rows, cores }: AllReduceBenchResult): string {
   return `## All-reduce
 
 \`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the

@@ -124,7 +124,7 @@ function last(round: readonly { ms: number }[]): number {
   return Math.max(...round.map(({ ms }) => ms));
 }
 
-export function tableOf(rows: readonly DistributionRow[]): string {
+function tableOf(rows: readonly DistributionRow[]): string {
   return table(
     ['file, bytes', 'n', 'ms', 'bare ring, ms', 'ratio', 'bare chain, ms', 'ratio', 'MB/s', 'sent / theory', 'wrong'],
     rows.map(({ n, bytes, medianMs, ringMs, chainMs, ratio, chainRatio, MBps, sentOverTheory, wrong }) => [

@@ -69,7 +69,7 @@ interface LinesResult {
   wrong: number;
 }
 
-export function section(result: LinesResult): string {
+function section(result: LinesResult): string {
   return `## An all-reduce over capped lines
 
 \`npm run -s bench -- lines\`: a browser on each of ${result.n} test hosts of one machine, whose lines are capped at ${result.rateMbit} Mbit/s by a token
@@ -82,7 +82,7 @@ Every SCTP packet of 1191 bytes has about 90 bytes of headers (SCTP, DTLS, UDP, 
 `;
 }
 
-export function tableOf({ n, bytes, rateMbit, medianMs, lineMs, ratio, rawMedianMs, wrong }: LinesResult): string {
+function tableOf({ n, bytes, rateMbit, medianMs, lineMs, ratio, rawMedianMs, wrong }: LinesResult): string {
   return table(
     ['tensor, bytes', 'n', 'line, Mbit/s', 'ms', 'line alone, ms', 'ratio', 'bare, ms', 'wrong'],
     [

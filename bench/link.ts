@@ -71,7 +71,7 @@ export function summaryOf(turns: LinkTurns): LinkResult {
   return { rows };
 }
 
-export function tableOf({ rows }: LinkResult): string {
+function tableOf({ rows }: LinkResult): string {
   return table(
     ['link', 'MB/s', 'of bare', 'round trip, ms'],
     rows.map(({ kind, MBps, ratio, roundTripMs }) => [
@@ -80,7 +80,7 @@ export function tableOf({ rows }: LinkResult): string {
   );
 }
 
-export function section(result: LinkResult): string {
+function section(result: LinkResult): string {
   return `## One link
 
 \`npm run -s bench -- link\`: two tabs of one browser. One tab sends 16 MiB in frames of 64 KiB to the other. Then a frame of 32 bytes

@@ -103,7 +103,7 @@ function optimizerTable({ rows }: OptimizerResult): string {
   );
 }
 
-export function section(result: OptimizerResult): string {
+function section(result: OptimizerResult): string {
   return `## What a step does on the CPU
 
 \`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work is measured in turn, 15 times. Times are medians. *Times a

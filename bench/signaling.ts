@@ -131,7 +131,7 @@ function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: Sig
   );
 }
 
-export function section(result: SignalingResult): string {
+function section(result: SignalingResult): string {
   return `## The signaling server
 
 \`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has

@@ -182,7 +182,7 @@ interface CapResult {
   leastShare: number;
 }
 
-export interface Together {
+interface Together {
   tabs: number;
   model: StepModel;
   parameters: number;

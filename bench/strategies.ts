@@ -157,7 +157,7 @@ function strategiesTable({ strategies }: StrategiesResult): string {
   );
 }
 
-export function section(result: StrategiesResult): string {
+function section(result: StrategiesResult): string {
   const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n} ranks, because ${reason}`);
   return `## What strategies send
 

@@ -100,7 +100,7 @@ interface Needs {
   hosts?: string;
 }
 
-export interface Part {
+interface Part {
   /** Name of the command and of the markers in docs/BENCHMARKS.md. */
   name: string;
   argv: readonly string[];
