@@ -1,5 +1,5 @@
 /** Members of a room: how they join, lose their connection and leave. */
-import { backToForming, over } from './ending.ts';
+import { backToForming, recordEnd } from './ending.ts';
 import { end, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
 import { removeSpectator, admitSpectator } from './spectators.ts';
@@ -152,7 +152,7 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
 function endEmptyRoom(state: RoomState): Step {
   const open = { ...state, isLocked: shouldStayLocked(state) };
   if (!isRunOn(state)) return noEffects(backToForming(open));
-  return over({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
+  return recordEnd({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
 }
 
 /**
