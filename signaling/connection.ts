@@ -19,6 +19,7 @@ import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
 import type { Credentials } from './credentials.ts';
 import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
+import { outlineOf } from './monitoring/errorOutline.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
@@ -389,11 +390,4 @@ export class Connection implements Peer {
 /** Returns the message for a room that does not exist. */
 export function noRoom(code: string): string {
   return `There is no room ${code} here. Check the code.`;
-}
-
-/** Describes an error without its message, because the message may quote what a member sent. */
-export function outlineOf(error: unknown): { error: string; at: string[] } {
-  if (!(error instanceof Error)) return { error: typeof error, at: [] };
-  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
-  return { error: error.name, at: frames.map((line) => line.trim()) };
 }

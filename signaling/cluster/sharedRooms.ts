@@ -11,7 +11,7 @@ import type { ReconnectState } from '../../src/protocol/room.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
-import { outlineOf } from '../connection.ts';
+import { outlineOf } from '../monitoring/errorOutline.ts';
 import type { Hub, NewRoom } from '../hub.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 import type { RoomLog } from '../monitoring/roomLog.ts';
