@@ -80,7 +80,7 @@ export class Connection implements Peer {
   /** Messages that arrived while the tab enters a room; `null` while it does not enter one. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
-  #heardAt: number;
+  #receivedAt: number;
   /** The latest token that the tab received. */
   #token = '';
   /** Time at which the tab's ICE servers were last sent. */
@@ -95,7 +95,7 @@ export class Connection implements Peer {
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
     this.#updates = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
     this.#outbox = new Outbox(socket, server.metrics);
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
       this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
     });
@@ -205,7 +205,7 @@ export class Connection implements Peer {
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isOver) return;
     const { clock, metrics } = this.#server;
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     const startedAt = performance.now();
     try {
       if (this.#isTooFast()) return;
@@ -366,7 +366,7 @@ export class Connection implements Peer {
    */
   #watchSilence(): void {
     const { clock, limits } = this.#server;
-    const rest = this.#heardAt + limits.silentMs - clock.now();
+    const rest = this.#receivedAt + limits.silentMs - clock.now();
     if (rest <= 0) {
       const seconds = limits.silentMs / 1000;
       return this.refuse('silent', `The server received nothing from this tab for ${seconds} s. Reload the page.`);

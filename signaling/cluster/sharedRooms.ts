@@ -260,8 +260,8 @@ export class SharedRooms implements RoomDirectory {
     if (link === null) return;
     this.#options.metrics.processMessage('sent');
     link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
-      (isHeard) => {
-        if (!isHeard) peer.end();
+      (isDelivered) => {
+        if (!isDelivered) peer.end();
       },
       // An error needs no handling: the link reports its own end.
       () => {},

@@ -66,8 +66,8 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const contradiction = contradictionWith(state, newcomer);
   // During a run, a newcomer whose request cannot be granted joins without a requested rank.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
-  const wish = contradiction === null ? rank : null;
-  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
+  const granted = contradiction === null ? rank : null;
+  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: granted };
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = {
     browser,
@@ -89,9 +89,9 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
  * Returns a sentence that explains why the room cannot grant a newcomer's request, or `null` if it
  * can.
  */
-function contradictionWith(state: RoomState, asked: Newcomer): string | null {
+function contradictionWith(state: RoomState, request: Newcomer): string | null {
   const { members, worldSize, capacity } = state;
-  const { rank, worldSize: counted } = asked;
+  const { rank, worldSize: counted } = request;
   if (worldSize !== null && counted !== undefined && counted !== worldSize) {
     return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
