@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { metricEntries, metricsTold, type MetricName } from '../../spec/measures.ts';
+import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { mean } from '../../util/statistics.ts';
 import { theoreticalBytes } from '../state/derive.ts';
@@ -40,7 +40,7 @@ interface Props {
 export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { run: labels, charts } = messages.value;
   const { worldSize } = result;
-  const metrics = metricEntries(metricsTold(result));
+  const metrics = metricEntries(allMetrics(result));
   const [value, meaning] = outcome(result, metrics);
   // The main result of a language model is its loss.
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
