@@ -7,6 +7,7 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
+import { median, quantile } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
 import { Child } from './signaling/child.ts';
@@ -74,7 +75,7 @@ async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, i
     const result: SignalingResult = {
       clients: clients - gathered.failures,
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
-      relayMs: { median: quantile(times, 0.5), p99: quantile(times, 0.99) },
+      relayMs: { median: median(times), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
     };
     io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
@@ -98,10 +99,6 @@ function checkOpenFiles(sockets: number): void {
   throw new UsageError(
     `On this machine a process may open only ${most} files, but ${sockets} clients need more. Raise the limit (ulimit -Hn), or pass smaller numbers with --clients and --storm.`,
   );
-}
-
-function quantile(sorted: readonly number[], q: number): number {
-  return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
 }
 
 interface SignalingResult {
