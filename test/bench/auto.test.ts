@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { rateFor, speedUpOf, type CodecRun } from '../../bench/auto.ts';
-import { section } from '../../bench/auto.ts';
+import { rateFor, speedUpOf, type CodecRun, section } from '../../bench/auto.ts';
 import { section as orderSection } from '../../bench/order.ts';
 
 const runOf = (codec: string, reachedMs: number | null): CodecRun => ({

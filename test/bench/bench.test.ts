@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
-import { DOC } from '../../bench/command/all.ts';
-import { partsOf } from '../../bench/command/all.ts';
+import { DOC, partsOf } from '../../bench/command/all.ts';
 import { runBench } from '../../bench/command/cli.ts';
 import { replaceSection, table } from '../../bench/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';

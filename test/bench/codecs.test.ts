@@ -1,8 +1,7 @@
 /** The part of `bench codecs` that runs no training: rows of the table, and missed targets. */
 import { expect, test } from 'vitest';
-import { codecTables, section } from '../../bench/codecs.ts';
+import { codecTables, section, rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 import type { TrialResult } from '../../bench/codecs/trial.ts';
-import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 
 const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
 

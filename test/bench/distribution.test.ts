@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { ringTensor, rowOf } from '../../bench/distribution.ts';
-import { section } from '../../bench/distribution.ts';
+import { ringTensor, rowOf, section } from '../../bench/distribution.ts';
 import { theoryBytes } from '../../bench/allreduce.ts';
 
 const ours = (ms: number[], hashes = ms.map(() => 'a')) =>

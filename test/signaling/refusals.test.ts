@@ -162,7 +162,7 @@ describe('the server', () => {
   });
 
   test('disconnects a member that sends too many messages at once', async () => {
-    const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
+    const { ada, bo } = await pair({ clock: new ManualClock(), limits: { messageBurst: 5 } });
     for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
     expect((await ada.next('refused')).code).toBe('rate-limited');
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);

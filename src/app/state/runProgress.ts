@@ -4,7 +4,7 @@
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { EventOf } from '../../protocol/events.ts';
-import { metricsTold, type Metrics } from '../../spec/measures.ts';
+import { allMetrics, type Metrics } from '../../spec/measures.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
 export type StepView = Omit<EventOf<'step'>, 'type'>;
@@ -123,7 +123,7 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
 
 function withEvaluation(progress: RunProgress, event: EventOf<'evaluation'>): Partial<RunProgress> {
   const { step, loss, samples } = event;
-  const metrics = metricsTold(event);
+  const metrics = allMetrics(event);
   if (Object.keys(metrics).length === 0) return {};
   const at = progress.last?.at ?? 0;
   const all = [...progress.evaluations.filter((one) => one.step < step), { step, at, loss, metrics, samples }];

@@ -8,11 +8,11 @@ import { OUTSIDE, type MembershipEffect, type MembershipEvent } from '../../../s
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replicatedDataAssigner.ts';
+import { bitsOf } from '../bits.ts';
 import { EPOCH_SAMPLES } from '../replica.ts';
 import { Violation } from '../violation.ts';
 import { Invariants } from './invariants.ts';
 import {
-  bitsOf,
   emptySlot,
   forget,
   type Client,

@@ -86,10 +86,10 @@ describe('a member that returns late', () => {
     const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
-    const left2 = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
-    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
-    left2.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
-    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    const stopped = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
+    expect(stopped.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    stopped.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
+    expect(stopped.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
   });
 
   test('receives the message that its run has ended before the room message of the next run', () => {

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { restore, type RoomEvent } from '../../../signaling/room/index.ts';
-import { join, Play, ready } from './play.ts';
 import { settingsOf } from '../../../src/protocol/room.ts';
+import { left, OPEN } from './elasticRoom.ts';
+import { join, Play, ready } from './play.ts';
 
-const OPEN = { nodes: { min: 1, max: 4 } };
 const watch = (member: string, holdsKey = false): RoomEvent => join(member, { isSpectator: true, holdsKey });
 const update = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
-const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
 describe('a spectator', () => {
   test('receives the messages about the room, and is not counted as a member', () => {

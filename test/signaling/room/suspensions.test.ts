@@ -50,7 +50,7 @@ describe('a suspended tab', () => {
 });
 
 describe('a start with a suspended tab', () => {
-  const pardon: RoomEvent = { type: 'suspension-end', id: 1 };
+  const suspensionEnd: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };
 
   test('leaves the suspended tab out if enough other members are ready', () => {
@@ -90,7 +90,7 @@ describe('a start with a suspended tab', () => {
       const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
       for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
       breakLink(breakLink(play.start().train(), 'Ada', 'Bo'), 'Bo', 'Ada');
-      if (isOver) play.do(pardon);
+      if (isOver) play.do(suspensionEnd);
       expect(play.do(stop, ready('Bo')).start().ring.toSorted()).toEqual(['Ada', 'Bo', 'Cy']);
     }
   });
