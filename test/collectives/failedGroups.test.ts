@@ -4,7 +4,8 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, type PeergradError } from '../../src/util/errors.ts';
-import { errorOf, pause, pairWithoutTime, transfer } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, pairWithoutTime, transfer } from './faultyRanks.ts';
 
 afterEach(() => vi.restoreAllMocks());
 

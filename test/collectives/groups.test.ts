@@ -4,7 +4,8 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { MismatchError, PeerGoneError, TimeoutError, UsageError } from '../../src/util/errors.ts';
-import { errorOf, pause, watchGroups } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, watchGroups } from './faultyRanks.ts';
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -15,7 +15,8 @@ import {
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
-import { errorOf, rankZeroOfTwo, sendAhead } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { rankZeroOfTwo, sendAhead } from './faultyRanks.ts';
 
 describe('hostile ranks', () => {
   test.each([

@@ -5,7 +5,8 @@ import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } fro
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
-import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
 describe('late ranks:', () => {
   test('an object collective does not wait for later ops of this rank, which other ranks call only after the object collective', async () => {

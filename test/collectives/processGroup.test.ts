@@ -17,19 +17,10 @@ import { runWorld } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { MismatchError, PeerGoneError, ProtocolError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+import { errorOf } from '../errorOf.ts';
 
 const WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8, 16];
 const SEGMENT_32 = { segmentElements: 32 };
-
-/** Resolves with the error of a promise, which must reject. */
-async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('expected a rejection');
-}
 
 /** Runs every rank to its end and returns the outcomes of all ranks. */
 function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>, options = {}): Promise<Error[]> {

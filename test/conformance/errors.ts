@@ -182,7 +182,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
           const error = await expectRejection(call(group, world.rank === odd), MismatchError, 'Ranks disagree', where);
           const { message } = error;
           expectThat(new RegExp(`Rank ${odd} called `).test(message), `${where}: the message names it: ${message}`);
-          const calls = new Set(Array.from(message.matchAll(/called (\w+\([^)]*\))/g), ([, said]) => said));
+          const calls = new Set(Array.from(message.matchAll(/called (\w+\([^)]*\))/g), ([, signature]) => signature));
           expectThat(calls.size >= 2, `${where}: the message names the calls: ${message}`);
         }
       }

@@ -105,7 +105,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       /** Returns the samples of every rank in the window at `position`, and the next position. */
       const shares = (position: CursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
-        return { dealt: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
+        return { samples: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
       };
       // Two ranks take two batches of 2: these 8 samples are committed. Two more batches are lost.
       const first = shares({ epoch: 0, offset: 0 }, 2);
@@ -118,10 +118,10 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       // The remaining 12 samples are divided equally by some world sizes and unequally by others.
       // 16 is more than remain.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
-        const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
+        const seen = [first, second].flatMap(({ samples }) => samples.flat());
         for (let position = committed; position.epoch === 0;) {
-          const { dealt, next } = shares(position, ranks);
-          seen.push(...dealt.flat());
+          const { samples, next } = shares(position, ranks);
+          seen.push(...samples.flat());
           position = next;
         }
         const inOrder = seen.toSorted((a, b) => a - b);

@@ -6,6 +6,7 @@
 import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
+import { errorOf } from '../errorOf.ts';
 
 /**
  * One end of a case.
@@ -78,18 +79,9 @@ function closed(link: Link): Promise<Error | null> {
  * Sends a small frame in each direction. Afterwards the other end has received all earlier frames.
  */
 async function meet(link: Link, header?: Uint8Array): Promise<void> {
-  const heard = receive(link, 1);
+  const received = receive(link, 1);
   await link.send(zeros(1, header));
-  await heard;
-}
-
-async function rejection(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  throw new Error('expected a rejection');
+  await received;
 }
 
 const SIZES = [1, 2, 3, 31, 32, 33, 1000, 4096, 65_535, MAX_FRAME_BYTES];
@@ -194,7 +186,7 @@ export const LINK_CASES: LinkCase[] = [
     alice: async (link, header) => {
       for (const bytes of [0, MAX_FRAME_BYTES + 1]) {
         check(
-          (await rejection(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
+          (await errorOf(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
           `${bytes} bytes were not rejected`,
         );
       }
@@ -222,7 +214,7 @@ export const LINK_CASES: LinkCase[] = [
       link.close();
       await gone;
       check((link.state as string) === 'closed', 'a closed link is closed');
-      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+      check((await errorOf(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
     },
     bob: async (link, header) => {
       await meet(link, header);
@@ -233,7 +225,7 @@ export const LINK_CASES: LinkCase[] = [
           resolve();
         };
       });
-      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+      check((await errorOf(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
       check(times === 1, `onclose was called ${times} times`);
       // A handler that is set later is also called.
       await closed(link);

@@ -36,7 +36,7 @@ const OTHERS: [start: number[], advice: string][] = [
   [[0x50, 0x4b, 0x03, 0x04], 'a zip file or an Excel workbook. Export the sheet as CSV'],
   [[0xff, 0xfe], 'UTF-16 text. Save it as UTF-8'],
   [[0xfe, 0xff], 'UTF-16 text. Save it as UTF-8'],
-  [[0x1f, 0x8b], 'gzip: unpack it'],
+  [[0x1f, 0x8b], 'a gzip file. Unpack it'],
 ];
 
 /**

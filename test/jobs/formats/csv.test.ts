@@ -191,6 +191,7 @@ describe('a CSV file', () => {
       'a.csv is not CSV: it starts with ff fe at byte 0, like UTF-16 text',
     ],
     ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'like a zip file or an Excel workbook. Export the sheet as CSV'],
+    ['gzip', new Uint8Array([0x1f, 0x8b, 8, 0]), '1f 8b at byte 0, like a gzip file. Unpack it.'],
   ])('is rejected with a reason: %s', async (_, text, sentence) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);

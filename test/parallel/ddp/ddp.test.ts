@@ -4,7 +4,8 @@ import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
-import { line, meanSquare, mlp, rejection, relativeDifference, samplesOf, weightsOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, relativeDifference, samplesOf, weightsOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -122,7 +123,7 @@ describe('DistributedDataParallel', () => {
     ['dtype', (rank: number) => [tf.variable(tf.zeros([2], rank === 1 ? 'int32' : 'float32'))], MATCHES_NOT],
   ])('rejects a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
     await runWorld(3, async (group) => {
-      const error = await rejection(DistributedDataParallel.create(variables(group.rank), group));
+      const error = await errorOf(DistributedDataParallel.create(variables(group.rank), group));
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(message);
     });
@@ -131,7 +132,7 @@ describe('DistributedDataParallel', () => {
   test('rejects options that differ between ranks, and treats missing options as their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
-      const error = await rejection(DistributedDataParallel.create(zeros([1]), group, { average }));
+      const error = await errorOf(DistributedDataParallel.create(zeros([1]), group, { average }));
       expect(error.message).toMatch(/DDP expects same options across all ranks/);
       const options = group.rank === 0 ? ({ average: 'samples', staticGraph: false } as const) : {};
       await expect(DistributedDataParallel.create(zeros([1]), group, options)).resolves.toBeDefined();
@@ -140,7 +141,7 @@ describe('DistributedDataParallel', () => {
 
   test('rejects variables that are not float32', async () => {
     await runWorld(1, async (group) => {
-      const error = await rejection(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
+      const error = await errorOf(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
       expect(error).toBeInstanceOf(UsageError);
       expect(error.message).toMatch(/"\d+" is int32/);
     });
@@ -216,7 +217,7 @@ describe('DistributedDataParallel', () => {
     test('is rejected if a list of variables is trained', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
-        const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
+        const error = await errorOf(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
         expect(error.message).toMatch(/a list of variables is trained/);
       });
     });

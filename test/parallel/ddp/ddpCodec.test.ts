@@ -8,7 +8,8 @@ import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import { line, meanSquare, mlp, rejection, samplesOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, samplesOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -169,8 +170,8 @@ describe('a step of few samples among steps of many', () => {
         ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
       // The other rank divides by the right total, and receives the error in its next step at the
       // latest.
-      if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
-      return rejection(backward(8));
+      if (group.rank === 0) return errorOf(backward(4).then(() => backward(4)));
+      return errorOf(backward(8));
     });
     expect(errors[1]).toBeInstanceOf(MismatchError);
     for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
@@ -188,7 +189,7 @@ describe('a step of few samples among steps of many', () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
-      return rejection(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
+      return errorOf(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
     });
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -242,7 +243,7 @@ test('a step that fails after the reduction keeps the previous residual', async 
         });
       }
       const reduced = ddp.backward(pass, { samples: 1 });
-      if (endsEarly) await rejection(reduced);
+      if (endsEarly) await errorOf(reduced);
       else await reduced;
       return ddp.gradient.slice();
     };
@@ -300,7 +301,7 @@ test('resetErrorFeedback drops residuals', async () => {
 
 test('different codecs of ranks are rejected with an error that names them, and a codec together with a hook is rejected', async () => {
   const errors = await runWorld(2, (group) =>
-    rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
+    errorOf(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );
   for (const error of errors) {
     expect(error).toBeInstanceOf(MismatchError);

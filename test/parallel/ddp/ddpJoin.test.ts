@@ -10,7 +10,8 @@ import type { JoinOptions } from '../../../src/parallel/ddp/join.ts';
 import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { EarlyTerminationError, MismatchError, UsageError } from '../../../src/util/errors.ts';
-import { line, meanSquare, mlp, normalized, rejection, relativeDifference, samplesOf, weightsOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -225,7 +226,7 @@ describe('join', () => {
           const main = async (): Promise<void> => {
             for (; done < counts[group.rank]!; done++) await pass();
           };
-          const error = await rejection(ddp.join(main, { throwOnEarlyTermination: true }));
+          const error = await errorOf(ddp.join(main, { throwOnEarlyTermination: true }));
           expect(error).toBeInstanceOf(EarlyTerminationError);
           const dry = counts.flatMap((count, rank) => (count === fewest ? [rank] : []));
           expect(error.message).toBe(
@@ -257,7 +258,7 @@ describe('join', () => {
         if (group.rank === 0) await pass();
         if (group.rank === 1) await ddp.noSync(pass);
       };
-      const error = await rejection(ddp.join(main));
+      const error = await errorOf(ddp.join(main));
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(
         /^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/,

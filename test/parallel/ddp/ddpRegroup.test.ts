@@ -6,7 +6,8 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/options.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { line, rejection } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -28,7 +29,7 @@ async function interrupted(
     if (group.rank === 1) group.abort(new Error('over'));
     else {
       const backward = made.backward(() => sum(3)().add(sum(5)()).asScalar(), { samples: 2, reduction: 'sum' });
-      await rejection(backward);
+      await errorOf(backward);
     }
     return { ddp: made, weight };
   });
@@ -84,7 +85,7 @@ describe('a backward that fails with its group', () => {
       // Orders the buckets.
       await backward();
       if (group.rank === 1) group.abort(new Error('over'));
-      else expect((await rejection(backward())).message).toBe('broken');
+      else expect((await errorOf(backward())).message).toBe('broken');
       return ddp.pendingSamples;
     });
     expect(pending).toBe(0);

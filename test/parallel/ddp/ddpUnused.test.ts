@@ -7,7 +7,7 @@ import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError } from '../../../src/util/errors.ts';
-import { rejection } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -173,7 +173,7 @@ describe('staticGraph', () => {
       // A rank without samples has no graph to compare.
       await ddp.backward(() => loss([0, 1]), { samples: group.rank === 0 ? 0 : 1 });
       const last = ddp.backward(() => loss(group.rank === 2 ? changed : [0, 1]), { samples: 1 });
-      errors.push(await rejection(last));
+      errors.push(await errorOf(last));
     });
     expect(errors).toHaveLength(3);
     for (const error of errors) {
@@ -189,7 +189,7 @@ describe('staticGraph', () => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });
       await ddp.noSync(() => ddp.backward(() => loss([0]), { samples: 1 }));
-      const error = await rejection(ddp.noSync(() => ddp.backward(() => loss([1]), { samples: 1 })));
+      const error = await errorOf(ddp.noSync(() => ddp.backward(() => loss([1]), { samples: 1 })));
       expect(error.message).toMatch(/training graph has changed/);
     });
   });
