@@ -66,7 +66,7 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** Number of this tab among the tabs of its browser, like torchrun's LOCAL_RANK on a machine. */
+  /** Place of this tab among the ranks of its browser, like torchrun's LOCAL_RANK on a machine. */
   readonly localRank: number;
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -124,9 +124,9 @@ export class ProcessGroup {
   }
 
   /**
-   * Returns the link to a rank of the group, with its counters in both directions since the
-   * generation began; `null` if there is no link. The browser may take a while to answer, so do not
-   * await this between two steps.
+   * Describes the link to a rank of the group, and returns the link's counters in both directions
+   * since the generation began; `null` if there is no link. The browser may take a while to answer,
+   * so do not await the result between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);

@@ -1,5 +1,6 @@
 /**
- * The descriptor of an op, which must be the same on every rank, and its text in error messages.
+ * The descriptor of an op, and the text of the op in error messages. All ranks must call an op with
+ * the same descriptor.
  */
 import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../../protocol/frame.ts';
 import { mixSeed } from '../../util/rng.ts';

@@ -57,15 +57,16 @@ const PROGRESS_MS = 500;
 const STALLED_MS = 60_000;
 /**
  * This rank gives up when it has received a slice damaged from one rank this many times. The plan
- * always chooses the rank that has sent the slice damaged least often. So by then every other rank
- * with the slice has also sent it damaged, at least `MAX_TRIES - 1` times.
+ * always chooses the rank that has sent the slice damaged least often. So when this rank gives up,
+ * every other rank with the slice has sent it damaged at least `MAX_TRIES - 1` times.
  */
 const MAX_TRIES = 3;
 /** Deadline of one slice's message: none, because progress reports detect a stall. */
 const WATCHED = Infinity;
 
 /**
- * Distributes all slices that some rank has to all ranks of a group. Every rank must call it.
+ * Distributes slices to all ranks of a group: all slices that at least one rank has. Every rank
+ * must call this function.
  *
  * @returns the slices that no rank has; the result is equal on all ranks. It is empty if every rank
  *   has all slices now.

@@ -101,8 +101,8 @@ export class ShardCursor {
   }
 
   /**
-   * The permutation of this rank's samples. It depends on seed and size alone, so it stays the same
-   * if the rank's number changes.
+   * The permutation of this rank's samples. It depends only on the seed, the epoch and the number
+   * of samples. So it stays the same if the rank's number changes.
    */
   #permutationOf(epoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== epoch) {
