@@ -31,8 +31,8 @@ export interface Codec {
   /** Returns the number of bytes of a payload. */
   bytesOf(elements: number): number;
   /**
-   * Returns the number of elements in a payload; NaN or a fraction if no payload can have that
-   * size.
+   * Returns the number of elements in a payload of `bytes` bytes. The result is NaN or a fraction
+   * if no payload has this size.
    */
   elementsOf(bytes: number): number;
   /**

@@ -32,7 +32,10 @@ interface PlanOpOptions {
   target: TypedArray;
   /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
-  /** An array of the target's length that receives the residual of values this rank encodes. */
+  /**
+   * An array of the target's length that receives the residual of the values that this rank
+   * encodes.
+   */
   residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;

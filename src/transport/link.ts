@@ -29,8 +29,8 @@ export interface Link {
   /**
    * Queues one frame (1 .. MAX_FRAME_BYTES bytes) and takes ownership of it: the buffer may be
    * transferred and must not be used again. Frames arrive whole and in order. Resolves when the
-   * link no longer needs the frame and the queue is below its limit; awaiting it provides
-   * backpressure.
+   * queue is below its limit. A sender that awaits the promise before it sends the next frame
+   * cannot fill the memory.
    *
    * @throws (rejects) PeerGoneError once the link is closed, UsageError for an invalid size.
    */
@@ -50,8 +50,8 @@ export interface Link {
   /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**
-   * Closes both sides. Frames that were sent before may be lost. Acknowledge frames that must
-   * arrive. Idempotent.
+   * Closes both sides. Frames that were sent before `close` may be lost. So receivers must
+   * acknowledge frames that must arrive. Idempotent.
    */
   close(): void;
 }

@@ -70,8 +70,8 @@ interface Side {
   /** Number of ranks on this side that are known to have called the op. */
   called: number;
   /**
-   * Number of ranks that this rank's CALL frames have announced to the neighbour on the other side.
-   * The first announced rank is this rank. The others are the nearest ranks on this side.
+   * Number of ranks that this rank's CALL frames have announced to the neighbour on the other side:
+   * first this rank, then the nearest ranks on this side.
    */
   announced: number;
 }

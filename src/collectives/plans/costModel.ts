@@ -5,8 +5,8 @@
  * The model is Hockney's, alpha + bytes * beta per round, which MPICH uses, too (Thakur,
  * Rabenseifner and Gropp 2005). It has two additions. A transfer is divided into frames, so a long
  * transfer has the latency of one frame only. And tabs of one machine share its cores. `bench
- * scale` fits the constants to measured tabs and compares the model with them and with the
- * simulation of the real plans (`simulation/`).
+ * scale` fits the constants to measurements of tabs. It compares the model with these measurements
+ * and with the simulation of the real plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { groupSizeOf } from './plans.ts';

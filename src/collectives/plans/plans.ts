@@ -137,11 +137,11 @@ export function groupSizeOf(n: number): number {
 }
 
 /**
- * All-reduce on two levels. First each group of neighbours does a reduce-scatter. Then ranks with
- * the same index in their groups all-reduce their part round a ring. Finally each group does an
- * all-gather. With groups of g ranks this takes 2(g-1) + 2(n/g-1) steps and four links per rank.
- * Ranks send as few bytes as on the ring, for any n. One rank sums each chunk and the others copy
- * the sum.
+ * All-reduce on two levels. First each group of neighbours does a reduce-scatter. Then the ranks
+ * that have the same index in their groups form a ring and all-reduce their part. Finally each
+ * group does an all-gather. With groups of g ranks this takes 2(g-1) + 2(n/g-1) steps and four
+ * links per rank. Ranks send as few bytes as on the ring, for any n. One rank sums each chunk and
+ * the others copy the sum.
  *
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".

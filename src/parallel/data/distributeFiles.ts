@@ -56,7 +56,7 @@ const PROGRESS_MS = 500;
  */
 const STALLED_MS = 60_000;
 /**
- * This rank gives up when it has received a slice damaged from one rank this many times. The plan
+ * This rank gives up when one rank has sent it the same slice damaged this many times. The plan
  * always chooses the rank that has sent the slice damaged least often. So when this rank gives up,
  * every other rank with the slice has sent it damaged at least `MAX_TRIES - 1` times.
  */

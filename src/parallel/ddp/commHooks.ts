@@ -26,8 +26,8 @@ export interface GradBucket {
   readonly isRetry: boolean;
   /**
    * The hook receives this rank's gradient, weighted so that the sum over all ranks is the average.
-   * The hook replaces it by that sum or an approximation of it. Replicas stay equal only if the
-   * result has the same bits on every rank.
+   * The hook replaces the values by that sum or by an approximation of the sum. Replicas stay equal
+   * only if the result has the same bits on every rank.
    */
   readonly buffer: Float32Array;
   /**

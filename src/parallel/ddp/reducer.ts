@@ -307,7 +307,7 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // A failure must not count as unhandled before these are awaited.
+      // A failure must not count as unhandled before the promises are awaited.
       copied.catch(() => {});
       return copied;
     });
@@ -315,7 +315,8 @@ export class Reducer {
 
   /**
    * Waits for all reads and returns the error to report for a failed reduction. An error of the
-   * device has priority over an error of the group, because it makes the gradients invalid.
+   * device has priority over an error of the group, because an error of the device makes the
+   * gradients invalid.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);

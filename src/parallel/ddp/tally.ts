@@ -1,4 +1,4 @@
-/** The tally: a few numbers that ranks sum in the same message as the gradient. */
+/** The tally: a few numbers that ranks sum in addition to the gradient. */
 
 export interface TallyValues {
   /**

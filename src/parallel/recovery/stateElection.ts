@@ -32,8 +32,8 @@ export interface ElectedState {
   /** Ranks that have the state. */
   sources: number[];
   /**
-   * Ranks that have the state of one step before; empty if no rank can send the gradient of that
-   * step.
+   * Ranks whose state is exactly one step behind the elected state; empty if no rank can send the
+   * gradient of this step.
    */
   late: number[];
   /** The rank that sends the gradient; `null` if no source has it. */

@@ -41,7 +41,8 @@ export class AutoCodec {
   /**
    * Called before each step. Every rank must call it.
    *
-   * @returns the choice if it is certain enough; otherwise `null`.
+   * @returns the choice, once, when it is certain enough or enough steps are timed; otherwise
+   * `null`.
    */
   async choose(): Promise<CodecChoice | null> {
     const { length } = this.#reports;

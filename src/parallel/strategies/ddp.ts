@@ -2,10 +2,11 @@
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops (K and
  * n: see `strategy.ts`).
  *
- * It is elastic: a step that fails with its group changes only the gradients that the rank keeps,
- * and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs the
- * gradients of all ranks, so ranks of one group are at most one step apart. Therefore it is enough
- * that a rank keeps its last averaged gradient for ranks that are one step behind.
+ * The strategy is elastic. If a step fails because its group fails, only the gradients that the
+ * rank keeps have changed. {@link Ddp.attach} makes all ranks' states equal in the next group. An
+ * update needs the gradients of all ranks, so ranks of one group are at most one step apart.
+ * Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one step
+ * behind.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';

@@ -36,8 +36,8 @@ export interface StrategyOptions {
   /** The model; see {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
   /**
-   * Group of one rank in which the strategy is created and warmed up; it is attached to others
-   * later.
+   * Group of one rank, in which the strategy is created and warmed up. Later the strategy is
+   * attached to other groups.
    */
   group: ProcessGroup;
   /** Creates the optimizer for a number of parameters. */

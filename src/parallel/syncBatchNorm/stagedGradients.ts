@@ -66,7 +66,7 @@ class StagedPass {
    * tensors, and only takes part in the collectives.
    */
   readonly #isEmpty: boolean;
-  /** Tensors that outlive their stage, by value. */
+  /** Tensors that outlive their stage. The key is the number of the value (see `LayerCall`). */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<Stage, Tape>();
   /** Moments of all ranks' samples. */
