@@ -189,9 +189,9 @@ export class InFlightOp {
 }
 
 /**
- * Whether an op combines whole tensors of several ranks one after the other. A rank may then send
- * more than its eager bytes only when its turn comes. Otherwise tensors that wait for their turn
- * would fill the receiver's memory.
+ * Whether an op combines whole tensors of several ranks one after the other. In such an op, a rank
+ * may send more than its eager bytes only when its turn comes. Otherwise tensors that wait for
+ * their turn would fill the receiver's memory.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

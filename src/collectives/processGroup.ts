@@ -204,8 +204,8 @@ export class ProcessGroup {
 
   /**
    * A barrier that names missing ranks. On a timeout, rank 0 rejects with an error such as "Rank 1
-   * failed to pass monitoredBarrier in 2000 ms". It names the first missing rank, or all missing
-   * ranks with `waitAllRanks`. The other ranks reject, too.
+   * failed to pass monitoredBarrier in 2000 ms". The error names the first missing rank, or all
+   * missing ranks with `waitAllRanks`. The other ranks reject, too.
    */
   async monitoredBarrier({
     timeoutMs = this.timeoutMs,
@@ -265,7 +265,10 @@ export class ProcessGroup {
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all data is sent. */
+  /**
+   * Sends `tensor` to rank `dst`; resolves once that rank has posted the receive and all data is
+   * sent.
+   */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }

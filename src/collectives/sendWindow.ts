@@ -1,7 +1,7 @@
 /**
  * Flow control of one op, similar to the eager and rendezvous protocols of MPI. The first
- * EAGER_BYTES to a rank may be sent before that rank has called the op; there they are unexpected
- * messages. All other bytes wait for that rank's READY.
+ * EAGER_BYTES to a rank may be sent before that rank has called the op. They are unexpected
+ * messages on that rank. All other bytes wait for that rank's READY.
  */
 import type { PlanOp } from './planOp.ts';
 

@@ -36,8 +36,8 @@ export interface Link {
    */
   send(frame: ArrayBuffer): Promise<void>;
   /**
-   * Called for each frame that arrives, with ownership of it. Frames are queued until a handler is
-   * set.
+   * Called with each frame that arrives. The handler owns the frame. Frames are queued until a
+   * handler is set.
    */
   onframe: ((frame: ArrayBuffer) => void) | null;
   /**

@@ -15,8 +15,8 @@ import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
  * The stream id of the channel for frames, on both ends. simple-peer's own channel has 0 or 1,
- * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6), and
- * browsers differ in the largest id.
+ * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6). A low id
+ * works everywhere, because browsers differ only in the largest id.
  */
 const FRAMES_STREAM = 2;
 

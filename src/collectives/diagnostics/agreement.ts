@@ -34,7 +34,7 @@ const SELF_EVIDENT: Agreement = { receive: () => {}, takeCalls: () => [], isReac
 
 /**
  * Agreement on the ring. A CALL frame with step k tells a neighbour that the sender and the k-1
- * ranks behind it have called the op.
+ * ranks behind the sender (as seen from the neighbour) have called the op.
  */
 class RingAgreement implements Agreement {
   readonly #left: Side;

@@ -1,14 +1,14 @@
 /**
  * The flood relay sends JSON messages to all ranks. When a rank receives a message for the first
- * time, it forwards the message over all its other links. So a frozen rank does not keep messages
- * from other ranks.
+ * time, it forwards the message over all its other links. So messages reach the other ranks even if
+ * one rank is frozen.
  *
  * Messages are not signed. A rank drops a message as forged if `origin` is not a member of the
  * group. While the link to a ring neighbour is open, the rank also drops a message of that
- * neighbour that a rank outside the group has forwarded. Other forgeries can do little harm,
- * because there are limits for the bytes that wait for a link, the ids that are remembered, and the
- * hops of a message. Ids are random. Otherwise a rank could guess the id of a message and use this
- * id first. Then the genuine message would be dropped as a duplicate.
+ * neighbour if it comes from a rank outside the group. Other forgeries can do little harm, because
+ * there are limits for the bytes that wait for a link, the ids that are remembered, and the hops of
+ * a message. Ids are random. Otherwise a rank could guess the id of a message and use this id
+ * first. Then the genuine message would be dropped as a duplicate.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';

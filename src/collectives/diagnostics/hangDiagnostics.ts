@@ -51,8 +51,8 @@ export class HangDiagnostics {
   #asked: Asked | null = null;
   /**
    * Questions that came while a question for a deadline was open. If the open question concludes,
-   * the group fails and these questions are dropped. If its collective ends in time, one of these
-   * questions is asked next.
+   * the group fails and these questions are dropped. If the collective of the open question ends
+   * first, one of these questions is asked next.
    */
   #waiting: Question[] = [];
 
@@ -79,8 +79,8 @@ export class HangDiagnostics {
   }
 
   /**
-   * Called when this rank has called collective `seq`. If this rank has sent a report before, the
-   * report says that it had not called the collective, so it sends a new report.
+   * Called when this rank has called collective `seq`. If this rank has sent a report before, that
+   * report says that this rank had not called the collective. So this rank sends a new report.
    */
   called(seq: number): void {
     if (this.#reports.get(seq)?.has(this.#env.self)) this.#sendReport(seq);

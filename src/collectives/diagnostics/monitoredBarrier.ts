@@ -13,9 +13,10 @@ export interface MonitoredBarrierOptions {
 }
 
 /**
- * Time that ranks other than rank 0 wait after their deadline, so that rank 0's error, which names
- * the missing ranks, can reach them. The additional time is at most half of the barrier's deadline.
- * If a rank arrives earlier than rank 0, its whole wait starts again when rank 0 arrives.
+ * Additional time that ranks other than rank 0 wait after their deadline. In this time rank 0's
+ * error, which names the missing ranks, can reach the waiting ranks. The time is at most half of
+ * the barrier's deadline. If a rank arrives earlier than rank 0, its whole wait starts again when
+ * rank 0 arrives.
  */
 const GRACE_MS = 1000;
 /**

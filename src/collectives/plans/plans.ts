@@ -359,7 +359,8 @@ export function directBroadcast(rank: number, n: number, root: number, count: nu
 }
 
 /**
- * Each rank sends its tensor to `root`, which adds them in rank order, as a parameter server does.
+ * Each rank sends its tensor to `root`, as to a parameter server. `root` combines its own tensor
+ * with the received tensors, in rank order.
  */
 export function directReduce(rank: number, n: number, root: number, count: number): Plan {
   const all: Range = { start: 0, end: count };

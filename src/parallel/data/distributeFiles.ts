@@ -1,7 +1,7 @@
 /**
- * Distributes files in slices, from the ranks that have them to all ranks. In each round the ranks
- * report which slices they have, compute the same plan (`distributionPlan.ts`) and execute it.
- * Received slices are stored, so the round after an interruption transfers only the missing slices.
+ * Distributes files to all ranks, in slices. In each round the ranks report which slices they have,
+ * compute the same plan (`distributionPlan.ts`) and execute it. Received slices are stored, so the
+ * round after an interruption transfers only the missing slices.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -202,8 +202,8 @@ async function sendAll(
     if (sends.length === AHEAD) await sends.shift();
     await arrived.get(slice)?.promise;
     // The receiver expects a message. If the slice cannot be read any more, this rank sends zeros.
-    // The receiver detects that they are not the slice, and receives it from another rank in the
-    // next round.
+    // The receiver detects that the zeros are not the slice, and receives the slice from another
+    // rank in the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     sends.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }

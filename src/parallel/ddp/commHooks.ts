@@ -33,7 +33,7 @@ export interface GradBucket {
   /**
    * The parameters in {@link buffer}: index in forward order, first element, shape, and whether any
    * rank used the parameter in this step (true if usage is not tracked). The gradient of an unused
-   * parameter is zero on all ranks, and the hook's result for it is dropped.
+   * parameter is zero on all ranks, and the hook's result for this parameter is dropped.
    */
   readonly parameters: readonly {
     readonly index: number;

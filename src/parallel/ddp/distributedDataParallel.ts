@@ -204,10 +204,10 @@ export class DistributedDataParallel {
    * Computes this rank's gradients and averages them over all ranks: the all-reduce of one bucket
    * runs while the next bucket is read from the GPU. Every rank must call it, even without samples.
    *
-   * Inside {@link noSync} it only keeps the gradients. The next call outside `noSync` adds them to
-   * its own gradients and averages the sum. The result is the gradient of a single pass over the
-   * samples of all these calls. With `average: 'ranks'` the result is the sum of the passes'
-   * averages, as in PyTorch.
+   * Inside {@link noSync}, `backward` only keeps the gradients. The next call outside `noSync` adds
+   * them to its own gradients and averages the sum. The result is the gradient of a single pass
+   * over the samples of all these calls. With `average: 'ranks'` the result is the sum of the
+   * passes' averages, as in PyTorch.
    *
    * @param pass the forward pass: a function that returns the loss of this rank's samples. For a
    * LayersModel it can also be an object with the model's inputs and a function that returns the

@@ -19,8 +19,8 @@ export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
   /** One tensor per input of the model. */
   inputs: Tensor | Tensor[];
   /**
-   * Computes the scalar loss of this rank's samples from the model's output, or all outputs if it
-   * has several.
+   * Computes the scalar loss of this rank's samples from the model's output, or from all outputs if
+   * the model has several.
    */
   loss: (outputs: Outputs) => Scalar;
 }
@@ -84,7 +84,7 @@ export interface Gradients {
   used: boolean[];
   /**
    * Indices of the variables in the order in which back-propagation finished their gradients;
-   * unused ones last.
+   * unused variables last.
    */
   readyOrder: number[];
   dispose(): void;

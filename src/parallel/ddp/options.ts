@@ -9,8 +9,8 @@ export interface DistributedDataParallelOptions {
   bucketCapBytes?: number;
   /**
    * How gradients are averaged. With `samples` (default), the sum over the samples of all ranks is
-   * divided by their number. With `ranks`, as in PyTorch, the sum of each rank's mean gradient is
-   * divided by the world size.
+   * divided by the number of these samples. With `ranks`, as in PyTorch, the sum of each rank's
+   * mean gradient is divided by the world size.
    */
   average?: 'samples' | 'ranks';
   /**
@@ -21,7 +21,8 @@ export interface DistributedDataParallelOptions {
   /**
    * Whether ranks exchange which parameters their losses depended on. With true, a parameter that
    * no rank used keeps its previous gradient, and `step` does not change the parameter. With false
-   * (default), its gradient is zero, and momentum and weight decay still change the parameter.
+   * (default), the gradient of such a parameter is zero, and momentum and weight decay still change
+   * the parameter.
    */
   findUnusedParameters?: boolean;
   /**

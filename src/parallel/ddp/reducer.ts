@@ -215,8 +215,8 @@ export class Reducer {
    * Codecs and hooks receive averages, so that residuals have the same scale in steps of any size.
    * If the divisor is not known, ranks first sum their numbers of samples.
    *
-   * If it fails, it rejects only after all reads have ended. With `keepsLocal`, this rank's
-   * gradients are kept if the group failed, and dropped if the device failed.
+   * After a failure, the promise rejects only when all reads have ended. With `keepsLocal`, this
+   * rank's gradients are kept if the group failed, and dropped if the device failed.
    *
    * @param flags this rank's flags; the option `flags` is their number. The result has their sums
    *   over all ranks.
@@ -364,8 +364,8 @@ export class Reducer {
   }
 
   /**
-   * Runs the hook for each bucket. The tally is summed at the same time. If the hook must know
-   * which parameters were used, the tally is summed before.
+   * Runs the hook for each bucket. The tally is summed at the same time, or before the hook runs if
+   * the hook must know which parameters were used.
    */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;

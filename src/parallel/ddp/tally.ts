@@ -3,7 +3,7 @@
 export interface TallyValues {
   /**
    * Sum of the loss over this rank's samples; with DDP's option `average: 'ranks'`, sum of the mean
-   * losses of its passes.
+   * losses of this rank's passes.
    */
   loss: number;
   samples: number;

@@ -39,9 +39,9 @@ export interface Progress {
    */
   trainedMs: number;
   /**
-   * Verdicts of the latest two evaluations; the newer one is last. The older one is needed if ranks
-   * leave during an evaluation: the new generation repeats the evaluation and judges it against the
-   * older verdict, so all ranks have the same result.
+   * Verdicts of the latest two evaluations; the newer verdict is last. The older verdict is needed
+   * if ranks leave during an evaluation: the new generation repeats the evaluation and judges it
+   * against the older verdict, so all ranks have the same result.
    */
   verdicts: Verdict[];
 }

@@ -89,7 +89,7 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 
 /**
  * Throws because a comparison found the ranks `divergent`. On these ranks it throws `OwnError`, on
- * the others PeergradError, because they may continue without the divergent ranks.
+ * the others PeergradError, because the others may continue without the divergent ranks.
  * `context.divergent` lists the divergent ranks.
  */
 export function rejectDivergentRanks(

@@ -10,8 +10,9 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts
 import type { StepReport } from './strategy.ts';
 
 /**
- * Number of steps before the timed steps. The first step of a generation may wait for shaders and
- * for links to speed up. After this step alone, a codec with rounding can be chosen, but not fp32.
+ * Number of steps before the timed steps. The first step of a generation may take longer, because
+ * shaders are compiled and links have not reached their full speed. After this step alone, a codec
+ * with rounding can be chosen, but not fp32.
  */
 const FIRST = 1;
 /**

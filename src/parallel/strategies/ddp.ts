@@ -125,8 +125,8 @@ export class Ddp implements Strategy {
 
   /**
    * Restores the model's buffers after a step that was not applied. If the buffers had changed,
-   * kept gradients are dropped: their samples must be computed again, because only that changes the
-   * buffers again.
+   * kept gradients are dropped: only a new forward pass over their samples changes the buffers
+   * again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
@@ -221,7 +221,7 @@ export class Ddp implements Strategy {
    *
    * @param progress this rank's progress; it is overwritten with the progress of the elected state.
    * @param note data for the other ranks.
-   * @returns the states of all ranks when they entered.
+   * @returns the states of all ranks before the recovery.
    * @throws (rejects) if models differ: MismatchError on the ranks that differ from most ranks,
    *   PeergradError on the others, both with `context.divergent`; the same if states differ after
    *   the recovery; errors of collectives.
