@@ -57,7 +57,7 @@ export interface AllReduceOptions extends ReduceOptions {
 export interface RootedOptions {
   /**
    * With `direct`, the root exchanges tensors directly with each rank, like a parameter server. By
-   * default the fastest algorithm is chosen.
+   * default the algorithm with the shortest estimated time is chosen.
    */
   algorithm?: 'direct';
 }

@@ -43,7 +43,10 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /** Called if `emit` rejects or the next send fails. `start` and `receive` throw their errors. */
+  /**
+   * Called if `emit` rejects, or if the send after it fails. Errors in `start` and `receive` are
+   * thrown instead.
+   */
   onfailure: (error: unknown) => void;
   /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
@@ -70,7 +73,7 @@ interface Progress {
   readonly early: ArrayBuffer[];
   /** Number of elements that have arrived. */
   arrived: number;
-  /** Time at which the last element was done; `null` before. */
+  /** Time at which the last element was done; `null` until then. */
   endedAt: number | null;
   /** Milliseconds spent on combining or copying received data. */
   spentMs: number;

@@ -30,7 +30,10 @@ export class SendWindows {
     }
   }
 
-  /** Calls `transmit` once the window has room for a frame of `bytes`. */
+  /**
+   * Calls `transmit` at once if the peer is ready or the frame is within the eager bytes; otherwise
+   * when the peer is ready.
+   */
   send(peer: number, bytes: number, transmit: () => Promise<void>): Promise<void> {
     const window = this.#windows.get(peer)!;
     const mustWait = !window.isReady && window.eagerLeft < bytes;

@@ -21,8 +21,8 @@ export interface OpDescriptor {
   /** Rank of the root in the group; 0 for ops without one. */
   root: number;
   /**
-   * For an all-reduce, the gradient bucket. For a collective with unequal parts, the digest of the
-   * sizes. For other ops, 0.
+   * For an all-reduce, the gradient bucket. For an all-gather, gather or reduce-scatter, the digest
+   * of the sizes. For other ops, 0.
    */
   tag: number;
   /**

@@ -40,7 +40,7 @@ interface FloodRelayEnvironment {
   generation: number;
   /** Open links, by rank. */
   links: ReadonlyMap<number, Link>;
-  /** Ranks whose links to this rank were open before any message was sent. */
+  /** The ring neighbours. Their links to this rank were open before any message was sent. */
   neighbours: ReadonlySet<number>;
   /**
    * Returns the global ranks of a group, even if this rank has left it; `undefined` if the group is

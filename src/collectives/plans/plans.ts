@@ -81,7 +81,7 @@ interface SubRing {
   readonly n: number;
   readonly rankOf: (index: number) => number;
   readonly displacements: Displacements;
-  /** The number that the ring's first step has in the plan. */
+  /** Step number of the ring's first step in the plan. */
   readonly firstStep: number;
   /** Whether a sum is complete after this ring. */
   readonly isLast: boolean;

@@ -346,8 +346,8 @@ export class Reducer {
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      // The tally is complete when the last bucket is. It is small, so it is sent before that
-      // bucket.
+      // The tally is complete only now, with the last bucket. It is small, so it is sent before
+      // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
