@@ -63,7 +63,7 @@ export interface Link {
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 
-/** @throws UsageError if a frame is empty or larger than every browser's data channel supports. */
+/** @throws UsageError if a frame is empty, or too large for some browsers' data channels. */
 export function checkFrameSize(frame: ArrayBuffer): void {
   if (frame.byteLength < 1 || frame.byteLength > MAX_FRAME_BYTES) {
     throw new UsageError(`A frame must have 1 to ${MAX_FRAME_BYTES} bytes, not ${frame.byteLength}.`);

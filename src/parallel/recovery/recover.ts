@@ -81,8 +81,8 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // This rank's state is wrong. It must not count as the state of this step if the group fails
-    // before this rank loads the right state.
+    // A wrong state must not count as the state of this step if the group fails before this rank
+    // loads the right state.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }

@@ -1,6 +1,7 @@
 /**
  * The interface of strategies: how the training of many ranks becomes one model. K is the bytes of
- * the parameters, n the world size; docs/STRATEGIES.md lists the costs and when to use each.
+ * the parameters, n the world size; docs/STRATEGIES.md lists the costs of each strategy and when to
+ * use it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';

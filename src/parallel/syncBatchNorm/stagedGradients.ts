@@ -180,8 +180,8 @@ class StagedPass {
   }
 
   /**
-   * Computes the gradients of the layers' inputs, gamma and beta from the gradients of their
-   * outputs.
+   * From the gradients of the layers' outputs, computes the gradients of the layers' inputs, of
+   * gamma and of beta.
    */
   async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
     // sum(dy) and sum(dy (x - m)) of each call.
