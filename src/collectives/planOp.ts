@@ -1,7 +1,8 @@
 /**
  * Moves the data of one collective in flight: it runs this rank's plan, driven by arriving
- * segments. A move works on some elements as soon as all earlier moves on the same elements are
- * done with them. So some segments of a chunk travel while others are combined.
+ * segments. A move is one send or receive of the plan. It works on some elements as soon as all
+ * earlier moves on the same elements are done with them. So some segments of a chunk travel while
+ * others are combined.
  */
 import {
   Algorithm,
@@ -31,7 +32,10 @@ interface PlanOpOptions {
   target: TypedArray;
   /** Codec of an all-reduce on the ring; `null` if values are not encoded. */
   codec: Codec | null;
-  /** An array of the target's length that receives the residual of values this rank encodes. */
+  /**
+   * An array of the target's length that receives the residual of the values that this rank
+   * encodes.
+   */
   residual: Float32Array | null;
   worldSize: number;
   segmentElements: number;
@@ -39,7 +43,10 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /** Called if `emit` rejects or the next send fails. `start` and `receive` throw their errors. */
+  /**
+   * Called if `emit` rejects, or if the send after it fails. Errors in `start` and `receive` are
+   * thrown instead.
+   */
   onfailure: (error: unknown) => void;
   /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
@@ -54,7 +61,10 @@ interface Progress {
   /** `before`: earlier moves that this move waits for. `after`: moves that wait for this move. */
   readonly before: Progress[];
   readonly after: Progress[];
-  /** `writers`: receives before this receive's turn. `followers`: receives that wait for it. */
+  /**
+   * `writers`: earlier receives into the elements of this receive. `followers`: later receives
+   * whose `writers` include this receive.
+   */
   readonly writers: Progress[];
   readonly followers: Progress[];
   /** Number of elements that are done, counted from `move.start`. */
@@ -63,7 +73,7 @@ interface Progress {
   readonly early: ArrayBuffer[];
   /** Number of elements that have arrived. */
   arrived: number;
-  /** Time at which the last element was done; `null` before. */
+  /** Time at which the last element was done; `null` until then. */
   endedAt: number | null;
   /** Milliseconds spent on combining or copying received data. */
   spentMs: number;
@@ -92,7 +102,7 @@ export class PlanOp {
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment just combined. If it is sent on unchanged, its frame is reused. */
+  /** The segment just combined. If the next frame has the same elements, the buffer is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -158,12 +168,14 @@ export class PlanOp {
     return [...new Set(this.#moves.map(({ move }) => move.peer))];
   }
 
-  /** Returns when the send or receive of `step` ended; `null` if it has not, or does not exist. */
+  /**
+   * Returns the time at which the send or receive of `step` ended; `null` if there is no such time.
+   */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
   }
 
-  /** Returns the milliseconds of combining or copying in the receive of `step`. */
+  /** Returns the milliseconds that the receive of `step` spent on combining or copying. */
   spentOn(step: number): number {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
@@ -182,7 +194,7 @@ export class PlanOp {
   }
 
   /**
-   * Whether both ends of a frame's transfer expect the same length, if the frame states a length.
+   * Whether a transfer has the length that this rank expects. True if the frame states no length.
    */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
     const progress = this.#receives.get(transferKey(from, step));
@@ -233,8 +245,9 @@ export class PlanOp {
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
-      // In recursive doubling, every rank combines the last two parts itself. In other algorithms,
-      // one rank combines them and the others copy the result.
+      // In recursive doubling, every rank combines the last two parts itself. Without this call,
+      // the ranks could have NaNs with different bits. In other algorithms, one rank combines the
+      // parts and the others copy the result.
       if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
@@ -254,7 +267,8 @@ export class PlanOp {
     const residual = this.#residualIn(start, end);
     codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // This residual belongs to the average. Other ranks' residuals belong to sums, so it is scaled.
+    // This residual is an error of the average, but the residuals of other ranks are errors of
+    // sums. So this residual is multiplied by the number of ranks.
     if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 
@@ -279,7 +293,8 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      // This creates only one promise per frame, because it runs for each frame.
+      // One `then` with two callbacks creates one promise. This line runs for each frame, so
+      // further promises would cost time.
       this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }

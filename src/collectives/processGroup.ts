@@ -66,7 +66,7 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** Number of this tab among the tabs of its browser, like torchrun's LOCAL_RANK on a machine. */
+  /** Place of this tab among the ranks of its browser, like torchrun's LOCAL_RANK on a machine. */
   readonly localRank: number;
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -124,9 +124,9 @@ export class ProcessGroup {
   }
 
   /**
-   * Returns the link to a rank of the group, with its counters in both directions since the
-   * generation began; `null` if there is no link. The browser may take a while to answer, so do not
-   * await this between two steps.
+   * Describes the link to a rank of the group, and returns the link's counters in both directions
+   * since the generation began; `null` if there is no link. The browser may take a while to answer,
+   * so do not await the result between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);
@@ -204,8 +204,8 @@ export class ProcessGroup {
 
   /**
    * A barrier that names missing ranks. On a timeout, rank 0 rejects with an error such as "Rank 1
-   * failed to pass monitoredBarrier in 2000 ms". It names the first missing rank, or all missing
-   * ranks with `waitAllRanks`. The other ranks reject, too.
+   * failed to pass monitoredBarrier in 2000 ms". The error names the first missing rank, or all
+   * missing ranks with `waitAllRanks`. The other ranks reject, too.
    */
   async monitoredBarrier({
     timeoutMs = this.timeoutMs,
@@ -265,7 +265,10 @@ export class ProcessGroup {
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all data is sent. */
+  /**
+   * Sends `tensor` to rank `dst`; resolves once that rank has posted the receive and all data is
+   * sent.
+   */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }

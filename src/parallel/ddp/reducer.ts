@@ -215,8 +215,8 @@ export class Reducer {
    * Codecs and hooks receive averages, so that residuals have the same scale in steps of any size.
    * If the divisor is not known, ranks first sum their numbers of samples.
    *
-   * If it fails, it rejects only after all reads have ended. With `keepsLocal`, this rank's
-   * gradients are kept if the group failed, and dropped if the device failed.
+   * After a failure, the promise rejects only when all reads have ended. With `keepsLocal`, this
+   * rank's gradients are kept if the group failed, and dropped if the device failed.
    *
    * @param flags this rank's flags; the option `flags` is their number. The result has their sums
    *   over all ranks.
@@ -307,7 +307,7 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // A failure must not count as unhandled before these are awaited.
+      // A failure must not count as unhandled before the promises are awaited.
       copied.catch(() => {});
       return copied;
     });
@@ -315,7 +315,8 @@ export class Reducer {
 
   /**
    * Waits for all reads and returns the error to report for a failed reduction. An error of the
-   * device has priority over an error of the group, because it makes the gradients invalid.
+   * device has priority over an error of the group, because an error of the device makes the
+   * gradients invalid.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);
@@ -345,8 +346,8 @@ export class Reducer {
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      // The tally is complete when the last bucket is. It is small, so it is sent before that
-      // bucket.
+      // The tally is complete only now, with the last bucket. It is small, so it is sent before
+      // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
@@ -363,8 +364,8 @@ export class Reducer {
   }
 
   /**
-   * Runs the hook for each bucket. The tally is summed at the same time. If the hook must know
-   * which parameters were used, the tally is summed before.
+   * Runs the hook for each bucket. The tally is summed at the same time, or before the hook runs if
+   * the hook must know which parameters were used.
    */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
