@@ -1,7 +1,7 @@
 /**
  * Simulates a collective of many ranks event by event on a modelled network. It runs the same plans
- * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. It
- * covers worlds that no test can open, with hundreds of tabs and links of any kind.
+ * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. A
+ * simulation can cover worlds that no test can open, with hundreds of tabs and links of any kind.
  *
  * The simulation leaves out slow start and packet loss of connections. It also leaves out READY,
  * which only matters if ranks start at different times.
@@ -173,7 +173,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     take(move);
   };
 
-  /** Combines all segments of a receive that have arrived and whose turn it is. */
+  /**
+   * Combines the arrived segments of a receive, in order, up to the first segment whose elements an
+   * earlier move still uses.
+   */
   const take = (move: number): void => {
     const own = rank[move]!;
     if (isStarted[own] === 0) return;

@@ -5,7 +5,7 @@
 
 /**
  * Names of jobs. `gpt` trains a language model. `lesson` trains nothing: its ranks add up a few
- * numbers by hand (`lesson.ts`), and the fields about training are ignored.
+ * numbers, one step at a time (`lesson.ts`), and the fields about training are ignored.
  */
 export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
 /** Built-in models of all jobs except `gpt`. */

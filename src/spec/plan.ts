@@ -37,7 +37,7 @@ export const PLAN_FIELDS = {
   }),
   /**
    * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
-   * that exceeds it.
+   * that begins later than this.
    */
   maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
     name: 'minutes',

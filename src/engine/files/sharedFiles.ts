@@ -42,7 +42,7 @@ export class SharedFiles implements FileSlices {
   #digests: string | null;
   #heldBytes = 0;
   readonly #spoilt = new Set<string>();
-  /** The most recently used slices. The keys are slice numbers. */
+  /** The most recently received slices. The keys are slice numbers. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {

@@ -77,8 +77,8 @@ export class GenerationLinks {
    * Opens the links to the neighbours. Other links are opened later: over connections that are
    * still open, or on demand.
    *
-   * @throws (rejects) TimeoutError if neighbours could not be reached. The error names all of them.
-   *   PeerGoneError after {@link close}.
+   * @throws (rejects) TimeoutError if neighbours could not be reached. The error names all
+   *   neighbours that could not be reached. PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, generation, members } = this.#options;

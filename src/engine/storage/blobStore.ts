@@ -47,9 +47,9 @@ export async function openBlobStore(medium: Medium): Promise<BlobStore> {
 }
 
 /**
- * Stores each blob as a file. `createWritable` replaces the file only when it is closed, both in
- * workers and on pages. With `createSyncAccessHandle`, the file would be incomplete during the
- * write.
+ * Stores each blob as a file. With `createWritable`, the file is replaced only when the stream is
+ * closed, both in workers and on pages. With `createSyncAccessHandle`, the file would be incomplete
+ * during the write.
  */
 class DirectoryStore implements BlobStore {
   readonly #directory: FileSystemDirectoryHandle;

@@ -47,7 +47,7 @@ export class RunModel {
    */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
-  /** The state from which the model resumes; `null` after it was loaded or replaced. */
+  /** The state from which the model resumes. `null` if there is none, or after {@link #drop}. */
   #from: RunState | null;
 
   constructor(options: RunParticipantOptions) {
@@ -191,8 +191,8 @@ export class RunModel {
   }
 
   /**
-   * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks that only have
-   * the text build their model again with it.
+   * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks without a
+   * state build their model again with that vocabulary.
    */
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
