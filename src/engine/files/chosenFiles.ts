@@ -22,7 +22,7 @@ interface ChosenFilesOptions {
 export class ChosenFiles {
   readonly #options: ChosenFilesOptions;
   #files: File[] = [];
-  /** This tab's slices of the files of the latest job that distributes files. */
+  /** This tab's slices of distributed files, for the latest job that distributes any. */
   #shared: SharedFiles | null = null;
 
   constructor(options: ChosenFilesOptions) {

@@ -52,7 +52,7 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** Creates the files of a job when this tab has no slices yet. */
+  /** Creates the files of a job without any slices. They are received later. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }

@@ -50,8 +50,8 @@ interface GenerationLinksOptions {
 
 export class GenerationLinks {
   /**
-   * The ring neighbours of this rank. Usually there are two, in a world of two ranks one, in a
-   * world of one rank zero.
+   * The ring neighbours of this rank: two in a world of at least three ranks, otherwise one or
+   * none.
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;

@@ -34,7 +34,8 @@ export const LINKING_TIMEOUT_MS = 14_000;
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
  * Deadline in milliseconds for an attempt with a port. The browser may have to start a process for
- * the broker of ports, which takes 1-2 s if all cores are busy.
+ * the SharedWorker that hands out ports (`transport/brokerWorker.ts`), which takes 1-2 s if all
+ * cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
 /** After attempt k (counted from 0) has failed, the initiator waits 250 ms * 2^k. */
@@ -59,7 +60,7 @@ interface EdgeOptions {
   connect: PeerConnector;
   /** `null` if the two members are in different browsers, or must not be linked by a port. */
   connectTab: TabConnector | null;
-  /** Connections of earlier generations. New connections are added to it. */
+  /** The connections of earlier generations. New connections are added to the pool. */
   pool: LinkPool;
   /**
    * Whether to connect over a TURN relay only, because the server requires it or a direct

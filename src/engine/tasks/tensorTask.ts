@@ -81,7 +81,7 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
   // A Sequential model collects its layers' regularizers when it is built. A model with
-  // SyncBatchNormalization is computed in stages, layer by layer, which does not build it.
+  // SyncBatchNormalization is computed in stages, which does not build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
