@@ -26,8 +26,8 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. The ranks of a large world may fill
- * the rest.
+ * The largest number of characters for the curve in one update. In a large world, the event `ranks`
+ * may fill the rest.
  */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 

@@ -149,7 +149,9 @@ export class CurrentRun {
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Opens the device. A later call opens it again only if opening has failed. */
+  /**
+   * Opens the device. A later call opens it again only if opening has failed or the GPU was lost.
+   */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
     if (this.#device) return this.#device;

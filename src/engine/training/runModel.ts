@@ -1,6 +1,6 @@
 /**
- * The data and the model of one run on this tab. They are built once. They are built again after a
- * failure, or if ranks agree on other facts about the data or on another vocabulary.
+ * The data and the model of one run on this tab. Both are built once. They are built again only
+ * after a failure, or if ranks agree on other facts about the data or on another vocabulary.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkFacts } from '../../jobs/weights/weightsFile.ts';
