@@ -61,8 +61,8 @@ interface Simulated {
   /** Number of simulated events. */
   readonly events: number;
   /**
-   * Returns the time at which a rank's send of `step` left, or its receive was done; `null` if the
-   * rank has no such move.
+   * Returns the time at which a rank's send in `step` had left the rank, or at which its receive in
+   * `step` was done. `null` if the rank has no such move.
    */
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }

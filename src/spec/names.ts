@@ -53,7 +53,8 @@ export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a
- * message port. It is much faster than WebRTC but does not behave like a network.
+ * message port, other tabs by WebRTC. A message port is much faster than WebRTC but does not behave
+ * like a network.
  */
 export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];

@@ -1,7 +1,7 @@
 /**
- * Connects two ranks for a generation, either over their connection of the previous generation, or
- * by new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt
- * can be ignored.
+ * Connects two ranks for a generation, either over their connection of an earlier generation, or by
+ * new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt can
+ * be ignored.
  *
  * Ring neighbours both know that they have to connect, and the member with the lower id initiates.
  * Any other link is initiated by the rank that sends first. If both send at the same time, the
