@@ -67,7 +67,7 @@ interface Simulated {
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
 
-/** Events of a move. */
+/** Kinds of events. START is an event of a rank, the others are events of a move. */
 const Event = { START: 0, ARRIVE: 1, DELIVER: 2, TAKEN: 3 } as const;
 const EVENT_BITS = 2;
 

@@ -95,7 +95,7 @@ function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
   return segments;
 }
 
-/** Merges concurrent buckets into one row. */
+/** Merges the segments of concurrent buckets into one row. */
 function flatten(rows: readonly Segment[][]): Segment[] {
   if (rows.length === 1) return rows[0]!;
   const all = rows.flat();

@@ -22,7 +22,7 @@ import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 
-/** The deadline while a rank waits for a user. */
+/** No deadline, because the rank waits for a user. */
 const FOREVER_MS = Infinity;
 /**
  * Tag of the messages in which ranks send changes of their own numbers to the leader. Tags of steps

@@ -55,7 +55,7 @@ export class GenerationLinks {
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
-  /** Edges to other ranks. The keys are ranks. */
+  /** The links to other ranks, open or being opened. The keys are ranks. */
   readonly #edges = new Map<number, Edge>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
