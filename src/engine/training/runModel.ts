@@ -47,7 +47,7 @@ export class RunModel {
    */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
-  /** The state from which the model resumes. `null` if there is none, or after {@link #drop}. */
+  /** The state from which the model resumes. `null` for a new model and after {@link #drop}. */
   #from: RunState | null;
 
   constructor(options: RunParticipantOptions) {
