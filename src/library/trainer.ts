@@ -89,14 +89,14 @@ export class Trainer {
    * each tab passes its own samples. Every call uses a new optimizer. The order of the samples
    * depends only on the seed.
    *
-   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch,
-   * {size})`, `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`,
-   * `onTrainEnd`. `loss` and `size` are those of all ranks' samples. With the strategies
-   * `local-sgd`, `diloco` and `async-parameter-server`, ranks train independently, so `loss` and
-   * `size` are those of this rank's samples. `val_loss` and `val_acc` (only for classification) are
-   * those of all held-out samples after the epoch's last step. With these three strategies,
-   * `val_loss` and `val_acc` are only passed if all ranks have the same parameters after that step.
-   * After the final epoch, this is always true.
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`,
+   * `onBatchBegin(batch, {size})`, `onBatchEnd(batch, {loss, size})`,
+   * `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. `loss` and `size` are those of
+   * all ranks' samples. With the strategies `local-sgd`, `diloco` and `async-parameter-server`,
+   * ranks train independently, so `loss` and `size` are those of this rank's samples. `val_loss`
+   * and `val_acc` (only for classification) are those of all held-out samples after the epoch's
+   * last step. With these three strategies, `val_loss` and `val_acc` are only passed if all ranks
+   * have the same parameters after that step. After the final epoch, this is always true.
    *
    * With the schedule `range-test`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.

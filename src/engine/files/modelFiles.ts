@@ -64,7 +64,7 @@ const HEAD_BYTES = 32;
 
 /**
  * Returns the event that answers an `export` command. The file contains the state after the latest
- * step. If `which` is `best`, it contains the best weights, if there are any.
+ * step. With `which: best`, the file contains the best weights if there are any.
  *
  * @param model `null` if this tab has no model.
  * @param run `null` if there is no run that a checkpoint could continue.

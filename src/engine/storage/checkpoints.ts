@@ -39,8 +39,8 @@ export class Checkpoints {
    *
    * @param medium defaults to the preferred medium. Checkpoints are only found in the medium in
    *   which they were stored.
-   * @throws (rejects) StorageError if storage is blocked. All methods reject with StorageError if
-   *   the storage fails.
+   * @throws (rejects) StorageError if storage is blocked. `save`, `list`, `load` and `remove` also
+   *   reject with StorageError if the storage fails.
    */
   static async open(medium?: Medium): Promise<Checkpoints> {
     return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));
