@@ -44,8 +44,8 @@ export class Session {
   #spectator: Spectator | null = null;
   #isHidden = false;
   /**
-   * The number of commands to enter or leave a room. A command that is still reading a file is
-   * cancelled by a later one.
+   * The number of commands so far to enter or leave a room. A command that is still reading a file
+   * is cancelled by a later command of these kinds.
    */
   #entries = 0;
 

@@ -45,9 +45,10 @@ export const MAX_HIDDEN = 4096;
 /**
  * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
  * `gpt` includes a text. `none`: a lesson has no data. The other kinds are for `mnist`, `images`,
- * `table` and `gpt`. `url`: the address of a folder, or for jobs other than `mnist`, also of a
- * single file. `files`: the same files, chosen in each tab. `shared`: files of one rank,
- * distributed to all. `federated`: different files in each tab, which never leave the tab.
+ * `table` and `gpt`. `url`: the address of a folder; except for `mnist`, the address of a single
+ * file is possible, too. `files`: the same files, chosen in each tab. `shared`: files of one rank,
+ * distributed to all. `federated` (not for `mnist`): different files in each tab, which never leave
+ * the tab.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),

@@ -1,6 +1,6 @@
 /**
- * Sends a job's files, in each generation, from the ranks that have them to all ranks. If slices
- * are missing on all ranks, the error names the ranks that had all files and have left.
+ * In each generation, sends a job's files from the ranks that have them to all ranks. If slices are
+ * missing on all ranks, the error names the ranks that had all files and have left.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';

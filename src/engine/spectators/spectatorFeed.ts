@@ -26,16 +26,16 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. The ranks of a large world may fill
- * the rest.
+ * The largest number of characters for the curve in one update. In a large world, the event `ranks`
+ * may fill the rest.
  */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 /** Events of which only the latest of each type matters. */
 type Newest = EventOf<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
 /**
- * The types of these events, with the most important type first. An update contains as many of them
- * as fit.
+ * The types of {@link Newest} events, with the most important type first. An update contains as
+ * many of these events as fit.
  */
 const NEWEST = [
   'finished',
@@ -186,7 +186,10 @@ function isNewest(event: EngineEvent): event is Newest {
   return NEWEST.some((type) => type === event.type);
 }
 
-/** Keeps at most a given number of evenly spaced items of a growing list, and the last item. */
+/**
+ * Keeps evenly spaced items of a growing list and its last item. In all, it keeps at most `most`
+ * items.
+ */
 class Thinned<T> {
   readonly #most: number;
   #every = 1;
@@ -212,7 +215,10 @@ class Thinned<T> {
   }
 }
 
-/** Returns at most `most` evenly spaced items of a list, and the last item. */
+/**
+ * Returns `most` evenly spaced items of a list, or all items if there are fewer. The list's last
+ * item is always among them.
+ */
 function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];
   return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);

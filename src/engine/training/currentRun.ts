@@ -105,7 +105,7 @@ export class CurrentRun {
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
-  /** Sets the members that watch the room's runs. */
+  /** Sets the spectators of the room's runs, by member id. */
   set audience(members: readonly string[]) {
     this.#spectatorFeed.audience = members;
   }
@@ -149,7 +149,9 @@ export class CurrentRun {
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Opens the device. A later call opens it again only if opening has failed. */
+  /**
+   * Opens the device. A later call opens it again only if opening has failed or the GPU was lost.
+   */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
     if (this.#device) return this.#device;
