@@ -33,7 +33,10 @@ export const CheckpointMeta = v.strictObject({
   evaluateEvery: count,
   /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
   trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
-  /** The results of the latest evaluations, in runs with early stopping; see Progress. */
+  /**
+   * The results of the latest two evaluations in a run with early stopping. `best` is the lowest
+   * held-out loss, and `since` the number of evaluations since then.
+   */
   verdicts: v.array(
     v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count }),
   ),

@@ -66,7 +66,7 @@ export type EngineCommand =
   /**
    * Requests the model as a file. Weights can be requested during or after the run, a checkpoint
    * only during the run. `best` is the model with the lowest held-out loss. It exists if the job
-   * has {@link JobSpec.patience} and this tab took part in that evaluation.
+   * has {@link JobSpec.patience} and this tab took part in the evaluation with that loss.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**

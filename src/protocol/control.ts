@@ -158,8 +158,8 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
   /**
-   * For a while, the link to the next rank has been far slower than the ring's other links. It
-   * delays the whole ring.
+   * The link from this member to the next rank has been far slower than the other links of the ring
+   * for some time. It delays the whole ring.
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
@@ -215,9 +215,12 @@ export const REFUSALS = [
    * because the host is not ready.
    */
   'not-now',
-  /** Too many wrong codes, rooms or messages from this address. */
+  /**
+   * This address sent too many wrong codes or messages, or opened too many rooms. Also sent if the
+   * server has its maximum number of rooms.
+   */
   'rate-limited',
-  /** The member sent nothing for too long. */
+  /** The member sent nothing for too long, or has reconnected over another connection. */
   'silent',
   'server-closing',
 ] as const;

@@ -77,7 +77,8 @@ export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 
 /**
  * Reduction operators, like torch.distributed.ReduceOp. AVG is the sum divided by the world size;
- * PREMUL_SUM first multiplies each rank's values by its factor; BAND, BOR and BXOR need integers.
+ * PREMUL_SUM first multiplies the values of each rank by the factor of that rank; BAND, BOR and
+ * BXOR need integers.
  */
 export const ReduceOp = {
   NONE: 0,

@@ -140,8 +140,8 @@ export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: cou
 export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: finite, ...WrittenSample.entries });
 
 /**
- * The numbers of all ranks of a lesson. `waitsFor` is the rank for whose numbers this rank waits in
- * a step. `isMoving` means that steps are being taken.
+ * The numbers of all ranks of a lesson. `waitsFor` is the rank whose numbers this rank is waiting
+ * for. `isMoving` means that steps are being taken.
  */
 export const LessonEvent = v.object({
   type: v.literal('lesson'),

@@ -204,8 +204,8 @@ function optionsFor(
 }
 
 /**
- * Draws a faint line at each mark, with its label if there is room. A mark without a label is a
- * notch.
+ * Draws the marks. A mark with a label is a faint line, and the label is shown if there is room. A
+ * mark without a label is a notch.
  */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;

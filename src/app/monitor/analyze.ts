@@ -84,8 +84,8 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
 }
 
 /**
- * Returns the first problem of each kind in each group. Later problems of that kind are
- * consequences.
+ * Returns the first problem of each kind in each group. Later problems of that kind usually follow
+ * from it.
  */
 export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   const found: Trouble[] = [];

@@ -31,7 +31,7 @@ export interface View extends RoomView, OriginView {
   /** A notice about something that does not stop the run. */
   note: string | null;
   failure: Failure | null;
-  /** The latest report of the flight recorder. */
+  /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
 }
 

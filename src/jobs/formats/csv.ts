@@ -1,7 +1,7 @@
 /**
  * Reader for CSV files of any size. A first pass finds where each record begins. After it, any row
- * can be read by its index. A line end that is not inside quotes ends a record. Papa Parse parses
- * records with quotes.
+ * can be read by its index. A record ends at a line end outside quotes. Papa Parse splits a record
+ * with quotes into its fields.
  *
  * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
  * any line ends.

@@ -138,8 +138,8 @@ export class Column {
   }
 
   /**
-   * The decimal mark of the column's numbers. `null` if the numbers contain no decimal marks or the
-   * column does not contain numbers.
+   * The decimal mark of the column's numbers. `null` if the numbers contain neither points nor
+   * commas, if their mark is unclear, or if the column does not contain numbers.
    */
   get mark(): DecimalMark | null {
     return this.#mark;

@@ -13,7 +13,7 @@ import { holderOf, moveOf, narratePicked } from '../narrate.ts';
 import { sumsOf } from '../numbers.ts';
 import type { Picked, Player, Stage } from '../player/player.ts';
 
-/** Gradients are sent as float32, and their bytes are computed for float32. */
+/** The size of a gradient bucket in the trace is that of its float32 values, before encoding. */
 const BYTES_PER_ELEMENT = 4;
 /**
  * The largest number of elements whose sums are written out. The chunks of the lesson have one or

@@ -1,6 +1,6 @@
 /**
  * The controls of the player: restart, step, play, pause, position and speed. If the times are
- * measured, a text shows how many times slower than the run the player plays.
+ * measured, a text shows how many times slower the player is than the run.
  */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
@@ -15,8 +15,8 @@ const SCRUB = 1000;
 const MOST_TICKS = 40;
 
 /**
- * The step of the speed slider, in doublings: fine enough to drag. Near a power of two, the slider
- * snaps to it.
+ * For the speed slider, in doublings: its step, which is fine enough to drag, and the distance from
+ * a power of two within which the slider snaps to that power.
  */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
