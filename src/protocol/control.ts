@@ -54,8 +54,8 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
   /**
-   * Sent instead of an offer to a tab of the same browser. Both connect over a message port, which
-   * they find by this key.
+   * Sent instead of an offer to a tab of the same browser. The two tabs connect over a message
+   * port, which they find by this key.
    */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * This member's links to `peers` broke or could not be opened. The list contains all such ranks.
-   * Both ends of such a link report it. If only links between other ranks broke, this member sends
-   * `failed`.
+   * This member's links to `peers` broke or could not be opened. The list contains all ranks with
+   * such a link. Both ranks of the link report it. If only links between other ranks broke, this
+   * member sends `failed` instead.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**

@@ -1,7 +1,7 @@
 /**
- * A chart with one curve over steps or time, drawn by uPlot. It shows faint raw values under a
- * smoothed line, or points. All charts of a page show the same range of x: a drag selects a range,
- * and a double click or Escape resets it. The crosshairs of the charts move together.
+ * A chart with one curve over steps or time, drawn by uPlot. It shows either points, or a smoothed
+ * line over faint raw values. All charts of a page show the same range of x: a drag selects a
+ * range, and a double click or Escape resets it. The crosshairs of the charts move together.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';

@@ -7,8 +7,8 @@ const YEARS = [1900, 2100] as const;
 /**
  * What one field of the first record suggests. `name`: the field is a word and all values below are
  * numbers, so the field is a column name. `value`: the field is a word that also occurs below, so
- * it is data. `unlike`: the field is a word that does not occur below, although words of this
- * column occur at least twice on average, so it may be a column name.
+ * it is data. `unlike`: the values below occur at least twice on average, and the field is another
+ * word, so it may be a column name.
  */
 type Sign = 'name' | 'value' | 'unlike';
 

@@ -127,9 +127,9 @@ export class Column {
 
   /**
    * Whether markers are treated as words. This is so if the other values cannot all be read as
-   * numbers with the same decimal mark, or if the column is a target that has only markers. Another
-   * column that has only markers is useless. It is treated as empty, so that it matches both
-   * numbers and words of other tabs.
+   * numbers with the same decimal mark, or if the column is a target that has only markers. An
+   * input that has only markers is treated as empty, so that it matches both numbers and words of
+   * other tabs.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0

@@ -90,8 +90,8 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // Ticks with only a few pixels between them would be noise. Then only the border between the two
-  // phases is shown.
+  // If there are too many ring steps for separate ticks, only the border between the two phases is
+  // shown.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (
