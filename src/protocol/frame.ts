@@ -94,7 +94,7 @@ export const ReduceOp = {
 } as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
-/** Algorithms of collectives. `collectives/plans.ts` defines them. */
+/** Algorithms of collectives. `collectives/plans/algorithms.ts` lists their plans. */
 export const Algorithm = {
   NONE: 0,
   RING: 1,
