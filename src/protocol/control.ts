@@ -230,7 +230,7 @@ const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
 
 export const ServerMessage = v.variant('type', [
-  /** First answer to `create` and `join`. */
+  /** First answer to `create`, `join` and `reconnect`. */
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
@@ -238,7 +238,7 @@ export const ServerMessage = v.variant('type', [
     token: secret,
     /**
      * The key that makes a member a host. Sent to the member that opened the room and to members
-     * that joined with the key; `null` for all others.
+     * that have sent the key; `null` for all others.
      */
     hostKey: v.nullable(secret),
     room: roomCode,

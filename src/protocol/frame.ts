@@ -113,8 +113,8 @@ export interface FrameHeader {
   reduceOp: ReduceOp;
   algorithm: Algorithm;
   /**
-   * The algorithm's step. Step and sender together identify the transfer to which the segment
-   * belongs.
+   * The algorithm's step. In DATA frames, step and sender identify the transfer to which the
+   * segment belongs. CALL and FLOOD use this field for other numbers, see docs/PROTOCOL.md.
    */
   step: number;
   /** Membership generation; frames of another generation are dropped. */

@@ -102,7 +102,10 @@ export type LessonRound = v.InferOutput<typeof Round>;
 const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.maxLength(40)) });
 const Named = v.strictObject({ rank, name: v.string() });
 
-/** The bytes sent in a whole round by the rank that sends most. */
+/**
+ * The bytes on the busiest link in a whole round. Each step counts with the larger of the bytes
+ * that the rank sent and received.
+ */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 
 export const LessonState = v.strictObject({

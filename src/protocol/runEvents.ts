@@ -112,7 +112,7 @@ export const HashesEvent = v.object({
   agree: v.boolean(),
 });
 
-/** From this step on, gradients use another codec, which the ranks have chosen. */
+/** From this step on, gradients use the codec that the ranks have chosen. */
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
 /**
