@@ -135,8 +135,8 @@ export const RunResultSchema = v.object({
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
   /**
-   * For every step, the mean loss over the samples of all ranks. Losses that are not finite are left
-   * out.
+   * For every step, the mean loss over the samples of all ranks. Losses that are not finite are
+   * left out.
    */
   losses: v.array(finite),
   /**
