@@ -104,7 +104,7 @@ const Named = v.strictObject({ rank, name: v.string() });
 
 /**
  * The bytes on the busiest link in a whole round. Each step counts with the larger of the bytes
- * that the rank sent and received.
+ * that the rank of the link sent and received.
  */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 

@@ -33,7 +33,8 @@ const ASPECT = { min: 0.75, max: 1.25 };
  */
 const SLANT = { min: -0.2, max: 0.4 };
 /**
- * Tangent of half the largest rotation angle, in both directions. 0.09 is an angle of 10 degrees.
+ * Tangent of half the largest rotation angle, in both directions. With 0.09, this angle is 10
+ * degrees.
  */
 const HALF_TURN = 0.09;
 const SHIFT = 1;

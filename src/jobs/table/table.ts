@@ -145,9 +145,9 @@ export class Table {
 
   /**
    * Returns the facts that other tabs receive about this table. For the target, all classes are
-   * included. For other columns, a word is left out if it is too long or if fewer than {@link
-   * MIN_SHARED_ROWS} training rows contain it. The moments of a column are left out if it has fewer
-   * numbers.
+   * included. For other columns, a word is left out if it is too long, or if fewer training rows
+   * contain it than {@link MIN_SHARED_ROWS}. The moments of a column are left out if fewer training
+   * rows than that have a number.
    *
    * @throws DataError if there is a {@link problem}.
    */

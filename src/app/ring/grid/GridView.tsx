@@ -184,8 +184,8 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
 }
 
 /**
- * Paints the canvas on every change. During a ring step, only the cell of each rank that receives a
- * chunk changes.
+ * Paints the canvas on every change. During a ring step, only the cells that receive a chunk
+ * change.
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
