@@ -32,7 +32,10 @@ export const CheckpointMeta = v.strictObject({
   evaluateEvery: count,
   /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
   trainedMs: v.pipe(finite, v.minValue(0)),
-  /** The results of the latest evaluations, in runs with early stopping; see Progress. */
+  /**
+   * The results of the latest two evaluations in a run with early stopping. `best` is the lowest
+   * held-out loss, and `since` the number of evaluations since then.
+   */
   verdicts: v.array(v.strictObject({ step: count, best: finite, bestStep: count, since: count })),
   /** For each step, the mean loss over the samples of all ranks. */
   losses: v.array(finite),

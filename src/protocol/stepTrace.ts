@@ -23,7 +23,7 @@ export const HopEvent = v.object({
   /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
   receivedAt: v.nullable(finite),
   /**
-   * How long this rank added or copied the received chunk until `receivedAt`, in milliseconds.
+   * How many milliseconds this rank took to add or copy the received chunk before `receivedAt`.
    * Missing if not measured.
    */
   reduceMs: v.exactOptional(finite),

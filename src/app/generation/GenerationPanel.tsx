@@ -14,8 +14,8 @@ import { messages } from '../locales/index.ts';
 import { useGeneration, type GenerationState } from './useGeneration.ts';
 
 /**
- * The highest temperature. At 0, the most likely character is chosen; at 1, characters are sampled
- * by their probability.
+ * The highest temperature. At 0, the most likely token is chosen; at 1, tokens are sampled by their
+ * probability.
  */
 const HOTTEST = 1.5;
 const TEMPERATURE_STEP = 0.05;
@@ -27,7 +27,8 @@ const USUAL_TEMPERATURE = 0.8;
  * @param asks whether this tab has a model that can continue a prompt.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
-  // This state is outside of the panel, because the panel is created again when a phone is turned.
+  // This state is outside of the fold, because the content of the fold is created again when a
+  // phone is turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const generation = useGeneration();

@@ -12,7 +12,10 @@ interface ModelExport {
   format: ModelFormat | null;
   /** Error message of the engine. */
   problem: string | null;
-  /** The number of steps of the exported weights, if the user requested the best weights. */
+  /**
+   * The number of steps that the exported weights were trained for, if the user requested the best
+   * weights.
+   */
   bestStep: number | null;
 }
 

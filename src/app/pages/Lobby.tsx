@@ -169,8 +169,9 @@ function roles(you: boolean, host: boolean): string {
 }
 
 /**
- * Shows a preview of the ring, or of what replaces it. It has a mark for each member, and a pale
- * mark for each tab that an automatic start waits for.
+ * Shows a preview of the ring, or of what replaces it. It has a mark for each member, which is pale
+ * until the member is ready, and a mark for each free place. If workers of one tab train, it has a
+ * mark for each worker.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;

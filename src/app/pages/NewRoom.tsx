@@ -40,7 +40,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const resumed = chosen?.checkpoint?.job;
-    // A checkpoint has its own job and the form is hidden, so the automatic start is ignored.
+    // With a checkpoint, the form is hidden, so its setting for an automatic start is ignored.
     createRoom(resumed ?? job.value, resumed === undefined ? startAt.value : null, options);
   };
   return (

@@ -14,7 +14,7 @@ import {
 } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
-/** Default learning rates, which train both models well. */
+/** Default learning rates. They train the built-in models mlp and cnn well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
   sgd: 0.1,
   momentum: 0.05,

@@ -33,8 +33,9 @@ export interface RunProgress {
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * The time of the run on the page, in milliseconds, when the engine's clock of the run was 0. It
-   * is 0 at first. It grows when the GPU is lost, because the engine's clock then starts again.
+   * Added to the times of the engine to get times of the run, in milliseconds. It is 0 at first.
+   * When the GPU is lost, the engine counts from 0 again, so `since` becomes the time of the latest
+   * step.
    */
   since: number;
   evaluations: readonly Evaluation[];

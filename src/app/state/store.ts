@@ -199,7 +199,10 @@ export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspec
   send(question);
 }
 
-/** Downloads the engine's flight recording, or its latest report if the engine has failed. */
+/**
+ * Downloads the engine's flight recording. If the engine has failed, downloads the recording that
+ * it sent before.
+ */
 export function downloadRecording(): void {
   saveRecording = true;
   if (engine === null) takeRecording(latestView().recording);

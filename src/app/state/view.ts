@@ -30,7 +30,7 @@ export interface View extends RoomView, OriginView {
   /** A notice about something that does not stop the run. */
   note: string | null;
   failure: Failure | null;
-  /** The latest report of the flight recorder. */
+  /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
 }
 
@@ -63,7 +63,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.schedule === 'range-test'),
-        // The note of the lobby says why this tab does not take part in the run.
+        // A note from before the run is dropped: it may say why this tab did not take part.
         note: view.run?.number === event.run ? view.note : null,
         run: runAtGeneration(view.run, event),
         failure: null,
