@@ -15,14 +15,14 @@ import { option, worldSizesOption } from './command/options.ts';
 import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
-export interface AllReduceBenchOptions {
+interface AllReduceBenchOptions {
   tabs: readonly number[];
   transport: TransportName;
   bytes?: number;
   json?: true;
 }
 
-export interface AllReduceBenchResult {
+interface AllReduceBenchResult {
   rows: AllReduceRow[];
   cores: number;
 }
@@ -46,7 +46,7 @@ const WARM_UP_OPS = 2;
  * @throws (rejects) UsageError for a size that is not a multiple of a float32, PeergradError if a
  *   tab fails.
  */
-export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
+async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
   if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
     throw new UsageError(`A float32 tensor cannot have ${bytes} bytes. Pass a multiple of 4 with --bytes.`);
   }
@@ -105,7 +105,7 @@ async function measure(
 }
 
 /** The result for one world size and tensor size. */
-export interface AllReduceRow {
+interface AllReduceRow {
   n: number;
   bytes: number;
   isInPlace: boolean;
@@ -178,7 +178,7 @@ export function rowOf(
   };
 }
 
-export function tableOf(rows: readonly AllReduceRow[]): string {
+function tableOf(rows: readonly AllReduceRow[]): string {
   return table(
     [
       'tensor, bytes',
@@ -213,7 +213,7 @@ export function tableOf(rows: readonly AllReduceRow[]): string {
   );
 }
 
-export function section({ rows, cores }: AllReduceBenchResult): string {
+function section({ rows, cores }: AllReduceBenchResult): string {
   return `## All-reduce
 
 \`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the

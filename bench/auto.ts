@@ -10,6 +10,7 @@ import type { CodecChoice } from '../src/protocol/runResult.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import type { PlannedCodec } from '../src/spec/job.ts';
 import { median } from '../src/util/statistics.ts';
+import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, mnistOption, tabsOption } from './command/options.ts';
 import { table } from './report/table.ts';
@@ -17,7 +18,7 @@ import { trainOnHosts } from './training/trainOnHosts.ts';
 import { withHosts } from './world/hosts.ts';
 import type { Hosts } from './world/world.ts';
 
-export interface AutoBenchOptions {
+interface AutoBenchOptions {
   tabs: number;
   /** Folder with MNIST's files. */
   data: string;
@@ -41,7 +42,7 @@ const STEPS = 48;
 const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 100, hashEvery: 1000 };
 
 /** @throws (rejects) PeergradError if a tab fails. */
-export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
+async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
     io.err(`${tabs} tabs train on uncapped lines ...`);
@@ -132,7 +133,7 @@ export interface CodecRun {
   choice: CodecChoice | null;
 }
 
-export interface AutoResult {
+interface AutoResult {
   tabs: number;
   /**
    * `ownMs` is the time of a step without communication. `rateKbit` is the maximum rate of each
@@ -155,8 +156,7 @@ const TIMES_OWN = 4;
  * rest of a step.
  */
 export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
-  const bytes = (2 * (n - 1) * gradientBytes) / n;
-  return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
+  return Math.max(1, Math.round((theoryBytes(n, gradientBytes) * 8) / (TIMES_OWN * ownMs)));
 }
 
 /**
@@ -172,7 +172,7 @@ function msOf(runs: readonly CodecRun[]): number | null {
   return times.length < runs.length ? null : times.reduce((sum, ms) => sum + ms, 0);
 }
 
-export function autoTable({ fp32, auto, speedUp }: AutoResult): string {
+function autoTable({ fp32, auto, speedUp }: AutoResult): string {
   const runs = fp32.flatMap((plain, round) => [plain, auto[round]!]);
   const rows = runs.map((run: CodecRun) => [
     run.choice === null ? run.codec : `${run.codec}: ${run.choice.codec} from step ${run.chosenAt + 1} on`,

@@ -7,7 +7,7 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { median } from '../src/util/statistics.ts';
+import { mean, median } from '../src/util/statistics.ts';
 import type { EncodedResult } from './codecs/encodedAllReduce.ts';
 import type { TrialOrder, TrialResult } from './codecs/trial.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
@@ -17,7 +17,7 @@ import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 
-export interface CodecsBenchOptions {
+interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
@@ -52,7 +52,7 @@ const HASH_EVERY = 1_000_000;
 /**
  * @throws (rejects) PeergradError if ranks' sums differ, a tab fails, or a codec misses its target.
  */
-export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
+async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
   io.err(`${tabs} tabs all-reduce ${bytes} bytes ${options.rounds} times with each codec ...`);
   const local = await timed(options);
@@ -166,7 +166,7 @@ export const VARIANTS: readonly Variant[] = [
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' }, points: 1, fewer: 50 },
 ];
 
-export interface TrainedRow {
+interface TrainedRow {
   name: string;
   /**
    * Bytes that the busiest rank sends for gradients, framing included: per step, and in the whole
@@ -224,7 +224,7 @@ export function shortfalls(rows: readonly TrainedRow[]): string[] {
   });
 }
 
-export interface TimedRow {
+interface TimedRow {
   codec: string;
   /** Median milliseconds until all ranks have the sum. */
   ms: number;
@@ -239,7 +239,7 @@ export interface TimedRow {
   error: number;
 }
 
-export interface CodecsResult {
+interface CodecsResult {
   tabs: number;
   bytes: number;
   /** Results in one browser on this machine. */
@@ -303,10 +303,6 @@ sends a scale of 4 bytes for every 128 values, so its factor is below 4. The wor
 codecs. PowerSGD needs two all-reduces, one after the other, and its first two steps use fp32. For small models, its second round trip costs more time
 than its fewer bytes save.
 `;
-}
-
-export function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 export const codecs = defineBenchmark({

@@ -9,13 +9,14 @@ import { checkDataFolder } from '../launcher/options/jobOptions.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import type { StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
+import { mean } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { mnistOption } from './command/options.ts';
 import { drawPanels, type Panel } from './report/plot.ts';
 import { replaceSection, table } from './report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
-export interface CurvesOptions {
+interface CurvesOptions {
   data: string;
   json?: true;
 }
@@ -70,7 +71,7 @@ const ONE_TAB_COLOUR = '#b9c2cf';
  * @throws (rejects) UsageError for a folder without data; PeergradError if a strategy misses its
  * tolerance. The results are written before.
  */
-export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
+async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
   const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };
   const oneTab = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);
@@ -204,10 +205,7 @@ export function largestDifference(losses: readonly number[], reference: readonly
  * Returns for each step the mean of the last `span` values, or of fewer values at the beginning.
  */
 export function movingAverage(values: readonly number[], span: number): number[] {
-  return values.map((_, i) => {
-    const part = values.slice(Math.max(0, i + 1 - span), i + 1);
-    return part.reduce((sum, value) => sum + value, 0) / part.length;
-  });
+  return values.map((_, i) => mean(values.slice(Math.max(0, i + 1 - span), i + 1)));
 }
 
 export const curves = defineBenchmark({

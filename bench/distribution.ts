@@ -15,7 +15,7 @@ import type { DistributionResult } from './distribution/distributeFile.ts';
 import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
-export interface DistributionBenchOptions {
+interface DistributionBenchOptions {
   tabs: number;
   bytes: number;
   json?: true;
@@ -27,7 +27,7 @@ const ROUNDS = 5;
  * @throws (rejects) PeergradError if a tab fails, or if a rank receives a file that differs from
  * that of rank 0.
  */
-export async function benchDistribution({ tabs, bytes, json }: DistributionBenchOptions, io: Io): Promise<void> {
+async function benchDistribution({ tabs, bytes, json }: DistributionBenchOptions, io: Io): Promise<void> {
   const world = await World.open(tabs);
   let row: DistributionRow;
   try {
@@ -60,7 +60,7 @@ async function measure(world: World, bytes: number, io: Io): Promise<Distributio
   return rowOf({ n: world.size, bytes }, rounds);
 }
 
-export interface DistributionRow {
+interface DistributionRow {
   n: number;
   bytes: number;
   /**
@@ -91,7 +91,7 @@ export function ringTensor(n: number, bytes: number): number {
 }
 
 /** Results of each kind: one list per round, with an element for each rank. */
-export interface DistributionRounds {
+interface DistributionRounds {
   ours: readonly (readonly DistributionResult[])[];
   ring: readonly (readonly { ms: number[] }[])[];
   chain: readonly (readonly { ms: number }[])[];
@@ -124,7 +124,7 @@ function last(round: readonly { ms: number }[]): number {
   return Math.max(...round.map(({ ms }) => ms));
 }
 
-export function tableOf(rows: readonly DistributionRow[]): string {
+function tableOf(rows: readonly DistributionRow[]): string {
   return table(
     ['file, bytes', 'n', 'ms', 'bare ring, ms', 'ratio', 'bare chain, ms', 'ratio', 'MB/s', 'sent / theory', 'wrong'],
     rows.map(({ n, bytes, medianMs, ringMs, chainMs, ratio, chainRatio, MBps, sentOverTheory, wrong }) => [

@@ -11,7 +11,7 @@ import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { World } from './world/world.ts';
 
-export interface LinesBenchOptions {
+interface LinesBenchOptions {
   hosts: string;
   tabs: number;
   /** Rate of each line in megabits per second. */
@@ -28,7 +28,7 @@ const ROUNDS = 5;
 const WARM_UPS = 2;
 
 /** @throws (rejects) as {@link withHosts}; PeergradError if a tab fails. */
-export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBenchOptions, io: Io): Promise<void> {
+async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBenchOptions, io: Io): Promise<void> {
   const result = await withHosts({ tool: hosts, count: n }, async (on, limit): Promise<LinesResult> => {
     const world = await World.open(n, { hosts: on });
     try {
@@ -52,7 +52,7 @@ export async function benchLines({ hosts, tabs: n, rate, bytes, json }: LinesBen
   io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
 }
 
-export interface LinesResult {
+interface LinesResult {
   n: number;
   bytes: number;
   /** Rate of every host's line in megabits per second. */
@@ -69,7 +69,7 @@ export interface LinesResult {
   wrong: number;
 }
 
-export function section(result: LinesResult): string {
+function section(result: LinesResult): string {
   return `## An all-reduce over capped lines
 
 \`npm run -s bench -- lines\`: a browser on each of ${result.n} test hosts of one machine, whose lines are capped at ${result.rateMbit} Mbit/s by a token
@@ -82,7 +82,7 @@ Every SCTP packet of 1191 bytes has about 90 bytes of headers (SCTP, DTLS, UDP, 
 `;
 }
 
-export function tableOf({ n, bytes, rateMbit, medianMs, lineMs, ratio, rawMedianMs, wrong }: LinesResult): string {
+function tableOf({ n, bytes, rateMbit, medianMs, lineMs, ratio, rawMedianMs, wrong }: LinesResult): string {
   return table(
     ['tensor, bytes', 'n', 'line, Mbit/s', 'ms', 'line alone, ms', 'ratio', 'bare, ms', 'wrong'],
     [

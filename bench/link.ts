@@ -9,7 +9,7 @@ import type { LinkFigures } from './link/measureLink.ts';
 import { table } from './report/table.ts';
 import { World } from './world/world.ts';
 
-export interface LinkBenchOptions {
+interface LinkBenchOptions {
   json?: true;
 }
 
@@ -19,7 +19,7 @@ const ARGS = { frames: 256, pings: 100 };
 const ROUNDS = 9;
 
 /** @throws (rejects) PeergradError if a tab fails. */
-export async function benchLink({ json }: LinkBenchOptions, io: Io): Promise<void> {
+async function benchLink({ json }: LinkBenchOptions, io: Io): Promise<void> {
   const world = await World.open(2);
   const ported = await World.open(2, { transport: 'auto' });
   const turns: LinkTurns = { bareLink: [], pageLink: [], workerLink: [], portLink: [] };
@@ -40,16 +40,16 @@ export async function benchLink({ json }: LinkBenchOptions, io: Io): Promise<voi
   io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
 }
 
-export type LinkKind = 'bareLink' | 'pageLink' | 'workerLink' | 'portLink';
-export type LinkTurns = Record<LinkKind, LinkFigures[]>;
+type LinkKind = 'bareLink' | 'pageLink' | 'workerLink' | 'portLink';
+type LinkTurns = Record<LinkKind, LinkFigures[]>;
 
-export interface LinkRow extends LinkFigures {
+interface LinkRow extends LinkFigures {
   kind: LinkKind;
   /** Throughput divided by that of the bare channel. */
   ratio: number;
 }
 
-export interface LinkResult {
+interface LinkResult {
   rows: LinkRow[];
 }
 
@@ -71,7 +71,7 @@ export function summaryOf(turns: LinkTurns): LinkResult {
   return { rows };
 }
 
-export function tableOf({ rows }: LinkResult): string {
+function tableOf({ rows }: LinkResult): string {
   return table(
     ['link', 'MB/s', 'of bare', 'round trip, ms'],
     rows.map(({ kind, MBps, ratio, roundTripMs }) => [
@@ -80,7 +80,7 @@ export function tableOf({ rows }: LinkResult): string {
   );
 }
 
-export function section(result: LinkResult): string {
+function section(result: LinkResult): string {
   return `## One link
 
 \`npm run -s bench -- link\`: two tabs of one browser. One tab sends 16 MiB in frames of 64 KiB to the other. Then a frame of 32 bytes

@@ -15,7 +15,7 @@ import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, option } from './command/options.ts';
 import { table } from './report/table.ts';
 
-export interface OptimizerBenchOptions {
+interface OptimizerBenchOptions {
   parameters: number[];
   json?: true;
 }
@@ -38,7 +38,7 @@ const COPY_TOUCHES = 2;
 const ROUNDS = 15;
 const WARM_UP_ROUNDS = 4;
 
-export async function benchOptimizer({ parameters, json }: OptimizerBenchOptions, io: Io): Promise<void> {
+async function benchOptimizer({ parameters, json }: OptimizerBenchOptions, io: Io): Promise<void> {
   const result: OptimizerResult = { node: process.version, rows: parameters.flatMap(measure) };
   io.out(json === undefined ? optimizerTable(result) : JSON.stringify(result));
 }
@@ -79,7 +79,7 @@ function measure(parameters: number): OptimizerRow[] {
   });
 }
 
-export interface OptimizerRow {
+interface OptimizerRow {
   parameters: number;
   work: OptimizerName | 'average' | 'hash';
   ms: number;
@@ -94,7 +94,7 @@ export interface OptimizerResult {
   rows: OptimizerRow[];
 }
 
-export function optimizerTable({ rows }: OptimizerResult): string {
+function optimizerTable({ rows }: OptimizerResult): string {
   return table(
     ['work', 'parameters', 'ms', 'ns each', 'times a copy'],
     rows.map(({ work, parameters, ms, ns, ratio }) => [
@@ -103,7 +103,7 @@ export function optimizerTable({ rows }: OptimizerResult): string {
   );
 }
 
-export function section(result: OptimizerResult): string {
+function section(result: OptimizerResult): string {
   return `## What a step does on the CPU
 
 \`npm run -s bench -- optimizer\`, in Node ${result.node}: every kind of work is measured in turn, 15 times. Times are medians. *Times a

@@ -13,7 +13,7 @@ import { table } from './report/table.ts';
 import { trainOnHosts } from './training/trainOnHosts.ts';
 import { slowBetween, withHosts } from './world/hosts.ts';
 
-export interface OrderBenchOptions {
+interface OrderBenchOptions {
   /** Folder with MNIST's files. */
   data: string;
   /** Path of the tool that creates test hosts; see `world/hosts.ts`. */
@@ -41,7 +41,7 @@ const ENOUGH = 20;
 const WARM_UP = 2;
 
 /** @throws (rejects) PeergradError if a tab fails, or if the order did not change. */
-export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions, io: Io): Promise<void> {
+async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: TABS }, async (hosts, limit): Promise<OrderResult> => {
     const [a, b] = PAIR;
@@ -69,7 +69,7 @@ export async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions,
   io.out(json === undefined ? orderTable(result) : JSON.stringify(result));
 }
 
-export interface OrderResult {
+interface OrderResult {
   /** Megabits per second: of all lines (`rest`), and between the two neighbours (`between`). */
   rate: { rest: number; between: number };
   /** Names of the tabs (tab-0 to tab-3) in the new order. */
@@ -86,7 +86,7 @@ export interface OrderResult {
   ratio: number;
 }
 
-export function orderTable({ order, steps, beforeMs, afterMs, ratio }: OrderResult): string {
+function orderTable({ order, steps, beforeMs, afterMs, ratio }: OrderResult): string {
   const names = order.toSorted();
   return table(
     ['order', 'step, ms', 'times as fast'],

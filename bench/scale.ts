@@ -25,7 +25,7 @@ import {
 import { measure } from './scale/measure.ts';
 import { table } from './report/table.ts';
 
-export interface ScaleOptions {
+interface ScaleOptions {
   ranks: number;
   picture?: string;
   json?: true;
@@ -36,7 +36,7 @@ const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
 const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError if a tab fails. */
-export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
+async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
   const log = (line: string): void => io.err(line);
   const { samples, combineMsPerByte } = await measure(TABS, SIZES, log);
   const costs = fitCosts(samples, combineMsPerByte);
@@ -68,7 +68,7 @@ const COLOURS: Record<AlgorithmName, string> = {
   doubling: '#9a6700',
 };
 
-export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
+function panelsOf(growth: readonly GrowthRow[]): Panel[] {
   return NETWORKS.map((network) => {
     const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
     return {
@@ -88,7 +88,7 @@ export function panelsOf(growth: readonly GrowthRow[]): Panel[] {
   });
 }
 
-export interface ScaleResult {
+interface ScaleResult {
   costs: Costs;
   samples: Sample[];
   /**

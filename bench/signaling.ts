@@ -7,6 +7,7 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
+import { median, quantile } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
 import { Child } from './signaling/child.ts';
@@ -15,7 +16,7 @@ import { relayTimes } from './signaling/relay.ts';
 import type { ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
 import { table } from './report/table.ts';
 
-export interface SignalingBenchOptions {
+interface SignalingBenchOptions {
   clients: number;
   storm: number;
   json?: true;
@@ -41,7 +42,7 @@ const OTHER_FILES = 100;
  * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
  * before.
  */
-export async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
+async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
@@ -74,7 +75,7 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     const result: SignalingResult = {
       clients: clients - gathered.failures,
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
-      relayMs: { median: quantile(times, 0.5), p99: quantile(times, 0.99) },
+      relayMs: { median: median(times), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
     };
     io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
@@ -100,11 +101,7 @@ function checkOpenFiles(sockets: number): void {
   );
 }
 
-function quantile(sorted: readonly number[], q: number): number {
-  return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
-}
-
-export interface SignalingResult {
+interface SignalingResult {
   /** Number of clients that are connected during the measurement. */
   clients: number;
   bytesPerConnection: number;
@@ -117,7 +114,7 @@ export interface SignalingResult {
   joinStorm: { clients: number; ms: number; failures: number };
 }
 
-export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
   return table(
     ['signaling', 'value'],
     [
@@ -131,7 +128,7 @@ export function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm
   );
 }
 
-export function section(result: SignalingResult): string {
+function section(result: SignalingResult): string {
   return `## The signaling server
 
 \`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has

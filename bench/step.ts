@@ -17,7 +17,7 @@ import { table } from './report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 
-export interface StepBenchOptions {
+interface StepBenchOptions {
   tabs: number;
   hosts?: string;
   /**
@@ -51,7 +51,7 @@ const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
 
 const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
 
-export async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
+async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
   const together =
     hosts === undefined
       ? await measureTogether(tabs, null, io)
@@ -148,11 +148,11 @@ async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: 
       byCap.map(({ ms }) => ms.exposed),
     ),
   ];
-  const names = byCap.map(({ capBytes }) => (capBytes === null ? 'whole' : `${capBytes / KIB} KiB`));
+  const names = byCap.map(({ capBytes }) => nameOf(capBytes));
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
 }
 
-export interface Alone {
+interface Alone {
   model: StepModel;
   parameters: number;
   batch: number;
@@ -166,7 +166,7 @@ export interface Alone {
   ratio: number;
 }
 
-export interface CapResult {
+interface CapResult {
   /** Maximum size of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
   bucketBytes: number[];
@@ -182,7 +182,7 @@ export interface CapResult {
   leastShare: number;
 }
 
-export interface Together {
+interface Together {
   tabs: number;
   model: StepModel;
   parameters: number;
@@ -195,7 +195,7 @@ export interface Together {
   byCap: CapResult[];
 }
 
-export interface StepBenchResult {
+interface StepBenchResult {
   adapter: string;
   alone: Alone[];
   together: Together;
@@ -254,7 +254,7 @@ function mediansOf(steps: readonly TakenStep[]): StepTimes {
 
 const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
 
-export function aloneTable({ alone }: StepBenchResult): string {
+function aloneTable({ alone }: StepBenchResult): string {
   return table(
     ['model', 'parameters', 'plain ms', 'world of one ms', 'ratio', 'compute', 'readback', 'update'],
     alone.map(({ model, parameters, plainMs, ms, ratio }) => [
@@ -264,7 +264,7 @@ export function aloneTable({ alone }: StepBenchResult): string {
   );
 }
 
-export function capsTable({ together }: StepBenchResult): string {
+function capsTable({ together }: StepBenchResult): string {
   return table(
     ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
     together.byCap.map(({ capBytes, bucketBytes, ms, exposedShare, leastShare }) => [
@@ -308,7 +308,7 @@ communication. This loss is part of \`compute\`.
 }
 
 function nameOf(capBytes: number | null): string {
-  return capBytes === null ? 'whole' : `${capBytes / 1024} KiB`;
+  return capBytes === null ? 'whole' : `${capBytes / KIB} KiB`;
 }
 
 export const step = defineBenchmark({

@@ -8,12 +8,13 @@ import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { MAX_REPLICAS, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
+import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, option, worldSizesOption } from './command/options.ts';
 import { table } from './report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
-export interface StrategiesOptions {
+interface StrategiesOptions {
   tabs: readonly number[];
   strategies: readonly StrategyName[];
   json?: true;
@@ -32,7 +33,7 @@ const BATCH = 4;
  * @throws (rejects) PeergradError if the bytes of ddp or parameter-server differ from theory. The
  * result is printed before.
  */
-export async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
+async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
   const rows: StrategyRow[] = [];
   const skipped: { strategy: StrategyName; n: number; reason: string }[] = [];
   let adapter = '';
@@ -77,7 +78,7 @@ const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
 /** Relative difference that is allowed for the headers of frames. */
 const TOLERANCE = 0.01;
 
-export interface StrategyRow {
+interface StrategyRow {
   strategy: StrategyName;
   /** World size. */
   n: number;
@@ -105,7 +106,7 @@ export interface StrategyRow {
  */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
   if (SERVERS.has(strategy)) return 2 * K * (n - 1);
-  return (2 * K * (n - 1)) / (n * syncEvery);
+  return theoryBytes(n, K) / syncEvery;
 }
 
 /** @param period `syncEvery` of the job. The number of steps is a multiple of it. */
@@ -146,7 +147,7 @@ interface StrategiesResult {
   adapter: string;
 }
 
-export function strategiesTable({ strategies }: StrategiesResult): string {
+function strategiesTable({ strategies }: StrategiesResult): string {
   return table(
     ['a step of the busiest rank', 'n', 'K, kB', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
     strategies.map(({ strategy, n, K, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
@@ -156,7 +157,7 @@ export function strategiesTable({ strategies }: StrategiesResult): string {
   );
 }
 
-export function section(result: StrategiesResult): string {
+function section(result: StrategiesResult): string {
   const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n} ranks, because ${reason}`);
   return `## What strategies send
 

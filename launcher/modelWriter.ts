@@ -3,7 +3,7 @@
  * complete, because a new version replaces the previous one at once.
  */
 import { open, rename, rm } from 'node:fs/promises';
-import type { EngineEvent } from '../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../src/protocol/events.ts';
 import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
 import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -38,7 +38,7 @@ interface ModelWriterOptions extends ModelOutputs {
   note: (line: string) => void;
 }
 
-type Exported = Extract<EngineEvent, { type: 'exported' }>;
+type Exported = EventOf<'exported'>;
 
 export class ModelWriter {
   readonly #options: ModelWriterOptions;

@@ -20,6 +20,7 @@ import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
 import type { Credentials } from './credentials.ts';
 import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
+import { outlineOf } from './monitoring/errorOutline.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
@@ -80,7 +81,7 @@ export class Connection implements Peer {
   /** Messages that arrived while the tab enters a room; `null` while it does not enter one. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
-  #heardAt: number;
+  #receivedAt: number;
   /** The latest token that the tab received. */
   #token = '';
   /** Time at which the tab's ICE servers were last sent. */
@@ -95,7 +96,7 @@ export class Connection implements Peer {
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
     this.#updates = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
     this.#outbox = new Outbox(socket, server.metrics);
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
       this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
     });
@@ -205,7 +206,7 @@ export class Connection implements Peer {
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isOver) return;
     const { clock, metrics } = this.#server;
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     const startedAt = performance.now();
     try {
       if (this.#isTooFast()) return;
@@ -269,7 +270,7 @@ export class Connection implements Peer {
     try {
       if (message.type === 'create') await this.#create(message);
       else if (message.type === 'join') await this.#join(message);
-      else await this.#return(message);
+      else await this.#reconnect(message);
       this.#pending = null;
       for (const next of pending) if (!this.#isOver) this.#handle(next);
     } catch (error) {
@@ -308,7 +309,7 @@ export class Connection implements Peer {
     this.#enter(room, owner, { type: 'join', name, browser, rank, isSpectator, worldSize, holdsKey });
   }
 
-  async #return(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
+  async #reconnect(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
     const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
     const { rooms, credentials, wrongCodes, restores } = this.#server;
     const isProven = credentials.isToken(token, room, member);
@@ -368,7 +369,7 @@ export class Connection implements Peer {
    */
   #watchSilence(): void {
     const { clock, limits } = this.#server;
-    const rest = this.#heardAt + limits.silentMs - clock.now();
+    const rest = this.#receivedAt + limits.silentMs - clock.now();
     if (rest <= 0) {
       const seconds = limits.silentMs / 1000;
       return this.refuse('silent', `The server received nothing from this tab for ${seconds} s. Reload the page.`);
@@ -392,11 +393,4 @@ export class Connection implements Peer {
 /** Returns the message for a room that does not exist. */
 export function noRoom(code: string): string {
   return `There is no room ${code} here. Check the code.`;
-}
-
-/** Describes an error without its message, because the message may quote what a member sent. */
-export function outlineOf(error: unknown): { error: string; at: string[] } {
-  if (!(error instanceof Error)) return { error: typeof error, at: [] };
-  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
-  return { error: error.name, at: frames.map((line) => line.trim()) };
 }

@@ -225,7 +225,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     // Rooms are closed first. Otherwise members would be informed that other ranks have left,
     // although a running ring continues without the server.
     hub.close();
-    const parted = shared?.close();
+    const sharedClosed = shared?.close();
     for (const connection of connections) {
       connection.refuse('server-closing', 'The server is closing. A run that has begun continues.', CLOSE_RESTART);
     }
@@ -236,18 +236,18 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     // The server still answers HTTP until the last WebSocket is closed. So returning tabs and load
     // balancers learn that it is not ready.
     if (connections.size > 0) await emptied.promise;
-    await parted;
+    await sharedClosed;
     http.closeIdleConnections();
     await new Promise((resolve) => http.close(resolve));
     cancel();
   }
 
-  function asked({ nodes = null, ...room }: RoomToCome): NewRoom {
+  function newRoomOf({ nodes = null, ...room }: RoomToCome): NewRoom {
     if (room.code !== undefined && hub.has(room.code)) throw new UsageError(`The room ${room.code} already exists.`);
     return { ...room, nodes, isPermanent: true };
   }
 
-  function placed(code: string | null): string {
+  function codeOrThrow(code: string | null): string {
     if (code === null)
       throw new PeergradError(`The server already has its maximum number of rooms (${limits.maxRooms}).`);
     return code;
@@ -263,10 +263,10 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
         throw new UsageError(
           'createRoom does not work with Redis, because another process may have the room. Call openRoom.',
         );
-      return placed(hub.open(asked(room)));
+      return codeOrThrow(hub.open(newRoomOf(room)));
     },
     async openRoom(room) {
-      return placed(await rooms.open(asked(room)));
+      return codeOrThrow(await rooms.open(newRoomOf(room)));
     },
     close: () => (closing ??= close()),
   };

@@ -71,7 +71,7 @@ const optionsOnOwnLines = (text: string): string[] =>
 const pathsOf = (text: string): string[] =>
   Array.from(text.matchAll(/`((?:src|signaling|launcher|tools|bench|deploy)\/[\w./-]*)`/g), ([, name]) => name!);
 
-describe('links', () => {
+describe('links in documents', () => {
   test('are found', () => {
     expect(PAGES).toEqual(expect.arrayContaining(['README.md', ...GUIDES, 'docs/adr/0008-generations.md']));
     expect(linksOf(read('README.md'))).toEqual(expect.arrayContaining(['docs/run.png', 'docs/tour.md']));
@@ -89,13 +89,16 @@ describe('links', () => {
   });
 });
 
-describe('the index', () => {
-  test.each(PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md'))('links %s', (page) => {
-    expect(linksOf(read('docs/README.md'))).toContain(page.slice('docs/'.length));
-  });
+describe('the index docs/README.md', () => {
+  test.each(PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md'))(
+    'contains a link to %s',
+    (page) => {
+      expect(linksOf(read('docs/README.md'))).toContain(page.slice('docs/'.length));
+    },
+  );
 });
 
-describe('paths', () => {
+describe('paths in documents', () => {
   test('are found', () => {
     expect(pathsOf('see `src/util` and `launcher/cli.ts`, not `srcs/x`')).toEqual(['src/util', 'launcher/cli.ts']);
   });
@@ -155,7 +158,7 @@ describe('commands', () => {
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 
-  test('are found with their options', () => {
+  test('are found with their options in the help texts', () => {
     expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });

@@ -168,7 +168,7 @@ describe('imports', () => {
     expect(importsOf('src/transport/peerLink.ts')).toContain('simple-peer/simplepeer.min.js');
   });
 
-  test.each(files)('%s', (file) => {
+  test.each(files)('are allowed for the layer of %s', (file) => {
     const layer = layerOf(file);
     expect(Object.keys(ALLOWED)).toContain(layer);
     for (const specifier of importsOf(file)) {

@@ -42,7 +42,7 @@ const OPENINGS = /^\s*(\/\*\*?|\*|\/\/)\s+(Of|Who|Whoever|Whose|That which|Those
 const WORDS = /\b(is no number|are no numbers|is none|anew|be it|of late|for ever|so that \w+ is to be)\b/;
 
 describe('comments', () => {
-  test.each(files)('%s', (file) => {
+  test.each(files)('follow the rules for comments in %s', (file) => {
     const comments = commentsOf(readFileSync(path.join(ROOT, file), 'utf8'));
     const found = comments.flatMap(({ line, number, isFirst }) => [
       ...(isFirst && OPENINGS.test(line) ? [`${file}:${number} opens with a fragment: ${line.trim()}`] : []),

@@ -100,7 +100,7 @@ interface Needs {
   hosts?: string;
 }
 
-export interface Part {
+interface Part {
   /** Name of the command and of the markers in docs/BENCHMARKS.md. */
   name: string;
   argv: readonly string[];
@@ -131,12 +131,12 @@ function partOf({ name, section }: Benchmark, options: readonly string[]): Part 
   return { name, argv: [name, ...options], section: section! };
 }
 
-export interface Duration {
+interface Duration {
   name: string;
   ms: number;
 }
 
-export function durationsTable(taken: readonly Duration[]): string {
+function durationsTable(taken: readonly Duration[]): string {
   const all = taken.reduce((sum, { ms }) => sum + ms, 0);
   return table(
     ['benchmark', 'minutes'],
@@ -151,7 +151,7 @@ function minutes(ms: number): string {
 const GIB = 2 ** 30;
 
 /** Returns a table of the machine, the browser and the WebGPU adapter. */
-export async function machineTable(): Promise<string> {
+async function machineTable(): Promise<string> {
   const cores = cpus();
   const browser = await launchBrowser();
   try {

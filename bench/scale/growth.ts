@@ -22,7 +22,7 @@ export const ALGORITHMS = {
 export type AlgorithmName = keyof typeof ALGORITHMS;
 
 export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
-export type NetworkName = (typeof NETWORKS)[number];
+type NetworkName = (typeof NETWORKS)[number];
 
 /**
  * Bytes of the simulated gradients: twice that of the mlp, that of a small CNN, and that of ten

@@ -3,8 +3,7 @@
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
 /** Names of the models; models.ts defines them. */
-export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;
-export type StepModel = (typeof STEP_MODELS)[number];
+export type StepModel = 'mlp' | 'cnn' | 'deep';
 
 /** A plain TensorFlow.js loop, or DistributedDataParallel with these bucket sizes. */
 export type StepKind = 'plain' | { firstBucketBytes: number; bucketCapBytes: number };

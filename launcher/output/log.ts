@@ -1,5 +1,5 @@
 /** Logs events of tabs: progress for people, or one JSON line per event for programs. */
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
 import { Progress } from './progress.ts';
@@ -106,7 +106,7 @@ class EventLog implements Log {
     }
   }
 
-  #step(tab: string, { step, epoch, loss, samples }: Extract<EngineEvent, { type: 'step' }>): void {
+  #step(tab: string, { step, epoch, loss, samples }: EventOf<'step'>): void {
     const now = this.#clock.now();
     if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
     this.#steppedAt.set(tab, now);

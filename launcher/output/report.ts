@@ -1,6 +1,6 @@
 /** Writes the report of a finished run, and checks that the ranks agree. */
 import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
-import { metricEntries, metricsTold } from '../../src/spec/measures.ts';
+import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
 
 /**
  * Returns `null` if all tabs report the same final state for all ranks, otherwise an error message.
@@ -47,8 +47,8 @@ export function summarize(result: RunResult): string {
 }
 
 /** Returns the metrics of held-out samples, without the loss: `accuracy 97.2 %`, `rmse 1234`. */
-export function formatMetrics(result: Parameters<typeof metricsTold>[0]): string[] {
-  return metricEntries(metricsTold(result)).map(([name, value]) => {
+export function formatMetrics(result: Parameters<typeof allMetrics>[0]): string[] {
+  return metricEntries(allMetrics(result)).map(([name, value]) => {
     const isShare = name === 'accuracy' || name === 'top-3';
     return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
   });

@@ -72,14 +72,14 @@ export class PeerProcess implements RoomOwner {
   readonly #guests = new Map<number, Guest>();
   /** Letters that wait to be sent after this turn of the event loop. */
   #unsent: Letter[] = [];
-  #heardAt: number;
+  #receivedAt: number;
   #isOver = false;
   #cancelTimer: () => void;
 
   constructor(options: PeerProcessOptions) {
     this.#options = options;
     const { clock } = options;
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     this.#cancelTimer = clock.after(ALIVE_MS, () => this.#beat());
   }
 
@@ -116,7 +116,7 @@ export class PeerProcess implements RoomOwner {
   /** Handles an envelope from the other process. */
   receive(envelope: Envelope): void {
     const { hub, clock } = this.#options;
-    this.#heardAt = clock.now();
+    this.#receivedAt = clock.now();
     switch (envelope.type) {
       case 'enter':
         return this.#admit(envelope);
@@ -200,7 +200,7 @@ export class PeerProcess implements RoomOwner {
     const { clock } = this.#options;
     const isIdle = this.#relayed.size === 0 && this.#guests.size === 0 && this.#unsent.length === 0;
     if (isIdle) return this.end();
-    if (clock.now() - this.#heardAt >= SILENT_MS) return this.part();
+    if (clock.now() - this.#receivedAt >= SILENT_MS) return this.part();
     this.post({ type: 'alive' });
     this.#cancelTimer = clock.after(ALIVE_MS, () => this.#beat());
   }

@@ -11,7 +11,7 @@ import type { ReconnectState } from '../../src/protocol/room.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
-import { outlineOf } from '../connection.ts';
+import { outlineOf } from '../monitoring/errorOutline.ts';
 import type { Hub, NewRoom } from '../hub.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 import type { RoomLog } from '../monitoring/roomLog.ts';
@@ -260,8 +260,8 @@ export class SharedRooms implements RoomDirectory {
     if (link === null) return;
     this.#options.metrics.processMessage('sent');
     link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
-      (isHeard) => {
-        if (!isHeard) peer.end();
+      (isDelivered) => {
+        if (!isDelivered) peer.end();
       },
       // An error needs no handling: the link reports its own end.
       () => {},

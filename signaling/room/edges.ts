@@ -102,8 +102,8 @@ export function keptApart(ring: readonly RosterEntry[], pairs: Pairs): [string, 
   const around = neighbours(ring);
   return pairs.flatMap(([a, b]): [string, string][] => {
     const isThere = [a, b].every((one) => ring.some(({ member }) => member === one));
-    const isParted = around.every(([left, right]) => !isPair([[a, b]], left, right));
-    return isThere && isParted ? [[a, b]] : [];
+    const isSeparated = around.every(([left, right]) => !isPair([[a, b]], left, right));
+    return isThere && isSeparated ? [[a, b]] : [];
   });
 }
 

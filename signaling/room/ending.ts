@@ -2,11 +2,12 @@
 import { everyone, noEffects, withEffects, type Ended, type RoomEffect, type RoomState, type Step } from './state.ts';
 import { NO_TIMERS } from './timers.ts';
 
-export function over(state: RoomState, outcome: Ended['outcome'], message: string): Step {
+/** Ends the run and reports its outcome to everyone. Unlike `end`, it begins no next run. */
+export function recordEnd(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
   const to = everyone(state);
-  const news: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
-  return withEffects(noEffects(backToForming({ ...state, ended })), ...NO_TIMERS, ...news);
+  const notices: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
+  return withEffects(noEffects(backToForming({ ...state, ended })), ...NO_TIMERS, ...notices);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { seats } from '../../src/protocol/seating.ts';
 import { keptApart } from './edges.ts';
-import { over } from './ending.ts';
+import { recordEnd } from './ending.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { orderOf } from './ringOrder.ts';
 import {
@@ -235,5 +235,5 @@ export function needAnother(state: RoomState): RoomState {
 
 /** Ends the run. If the room starts runs by itself, the next run begins at once. */
 export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
-  return andThen(over({ ...state, isRestoring: false }, outcome, message), settle);
+  return andThen(recordEnd({ ...state, isRestoring: false }, outcome, message), settle);
 }

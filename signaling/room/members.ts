@@ -1,5 +1,5 @@
 /** Members of a room: how they join, lose their connection and leave. */
-import { backToForming, over } from './ending.ts';
+import { backToForming, recordEnd } from './ending.ts';
 import { end, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
 import { removeSpectator, admitSpectator } from './spectators.ts';
@@ -66,8 +66,8 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const contradiction = contradictionWith(state, newcomer);
   // During a run, a newcomer whose request cannot be granted joins without a requested rank.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
-  const wish = contradiction === null ? rank : null;
-  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
+  const granted = contradiction === null ? rank : null;
+  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: granted };
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = {
     browser,
@@ -89,9 +89,9 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
  * Returns a sentence that explains why the room cannot grant a newcomer's request, or `null` if it
  * can.
  */
-function contradictionWith(state: RoomState, asked: Newcomer): string | null {
+function contradictionWith(state: RoomState, request: Newcomer): string | null {
   const { members, worldSize, capacity } = state;
-  const { rank, worldSize: counted } = asked;
+  const { rank, worldSize: counted } = request;
   if (worldSize !== null && counted !== undefined && counted !== worldSize) {
     return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
@@ -152,7 +152,7 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
 function endEmptyRoom(state: RoomState): Step {
   const open = { ...state, isLocked: shouldStayLocked(state) };
   if (!isRunOn(state)) return noEffects(backToForming(open));
-  return over({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
+  return recordEnd({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
-import { backToForming, over } from './ending.ts';
+import { backToForming, recordEnd } from './ending.ts';
 import { end, needAnother, prepareOf, reform, settle } from './generations.ts';
 import { pauseOf, sendPause } from './pauses.ts';
 import { enter, removeMember } from './members.ts';
@@ -107,7 +107,7 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   const past = endedRun(state, reconnectState);
   if (past !== null) {
     // Other members may have missed the end of that run and may still wait for it.
-    return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
+    return andThen(recordEnd({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
   const timers = state.isRestoring ? absenceTimers(state, known) : [];
@@ -116,10 +116,10 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     // The report of a refused member is ignored, because the members that it named might never
     // return.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
-    const [admit, ...news] = entered.effects;
+    const [admit, ...others] = entered.effects;
     // The end of the member's own run is sent first. Otherwise the member could receive the next
     // run, lose its connection, and never know that its own run has ended.
-    return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...news, ...timers] };
+    return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...others, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { stateOfRun: reconnectState.run } : {};
   const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });

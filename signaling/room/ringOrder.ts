@@ -14,11 +14,11 @@ import type { RoomState } from './state.ts';
 export function orderOf(state: RoomState, members: readonly RosterEntry[], separated = state.separated): Order {
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
-  const doubtful = members.filter(({ member }) => suspects.has(member));
+  const suspected = members.filter(({ member }) => suspects.has(member));
   // Two suspects should not be neighbours. If each is next to a rank that links to others, the next
   // attempt shows which of them is at fault.
-  const apart = doubtful.flatMap((a, i) =>
-    doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
+  const apart = suspected.flatMap((a, i) =>
+    suspected.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
   // With a relay, a pair that failed to link can stay neighbours. Without a relay, such a pair is
   // separated if possible. This is not required, because pairs that were not tried yet may fail to

@@ -1,6 +1,16 @@
 /** Spectators: members that watch a room and never take part in its runs. */
-import { everyone, isSpectator, shouldStayLocked, refuse, roomMessage, noEffects, broadcastRoom } from './state.ts';
-import type { Newcomer, RoomState, Step } from './state.ts';
+import {
+  everyone,
+  isSpectator,
+  shouldStayLocked,
+  refuse,
+  roomMessage,
+  noEffects,
+  broadcastRoom,
+  type Newcomer,
+  type RoomState,
+  type Step,
+} from './state.ts';
 
 export function admitSpectator(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
   const { spectators, spectatorCapacity, hidden } = state;

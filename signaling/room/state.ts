@@ -1,20 +1,18 @@
 /** The state, events and effects of a room. All of them are plain immutable data. */
-import type { ClientMessage, Refusal, ServerMessage } from '../../src/protocol/control.ts';
-import type {
-  Nodes,
-  RoomOpening,
-  RoomPhase,
-  RoomSettings,
-  RosterEntry,
-  Spectator,
-  ReconnectState,
+import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
+import {
+  settingsOf,
+  type Nodes,
+  type RoomOpening,
+  type RoomPhase,
+  type RoomSettings,
+  type RosterEntry,
+  type Spectator,
+  type ReconnectState,
 } from '../../src/protocol/room.ts';
-import { MAX_SPECTATORS } from '../../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import { settingsOf } from '../../src/protocol/room.ts';
 import { isElastic } from '../../src/spec/job.ts';
-import type { Complaint, Faults } from './records.ts';
-import type { Suspension } from './records.ts';
+import type { Complaint, Faults, Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
@@ -141,7 +139,7 @@ type MemberEvent = Exclude<
 export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
 
 /** A tab joins or reconnects. For `reconnect`, the connection has already checked the token. */
-export type ArrivalEvent =
+type ArrivalEvent =
   | ({ type: 'join'; member: string } & Newcomer)
   | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
 

@@ -26,7 +26,7 @@ export const SUSPENDED_MS = 30_000;
  * Duration of the first suspension of a late rank in milliseconds. It is longer because each new
  * attempt with a late rank costs the other ranks a long wait.
  */
-export const LATE_SUSPENDED_MS = 120_000;
+const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
 /**
  * Duration of the probation after a suspension in milliseconds. A suspension that begins in this

@@ -32,7 +32,7 @@ export const COOLING_MS = 3_000;
  * Duration of one ageing interval of faults in milliseconds. Faults are remembered for four to five
  * intervals. This is longer than a generation that fails by the deadline of a collective.
  */
-export const AGE_FAULTS_MS = 60_000;
+const AGE_FAULTS_MS = 60_000;
 
 /**
  * Milliseconds for which a run waits if no member with the run's state is present. All such members

@@ -7,7 +7,9 @@ import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
-import { leave, route, screen, view } from './state/store.ts';
+import { route } from './state/address.ts';
+import { view } from './state/publishedView.ts';
+import { leave, screen } from './state/store.ts';
 
 const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);

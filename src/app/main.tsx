@@ -2,6 +2,7 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
+import { route } from './state/address.ts';
 import {
   followAddress,
   followTitle,
@@ -9,7 +10,6 @@ import {
   isWatching,
   joinByItself,
   reloadWhenRestored,
-  route,
   serveLauncher,
   simulate,
 } from './state/store.ts';

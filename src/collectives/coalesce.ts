@@ -14,8 +14,8 @@ export function concatenate<T extends TypedArray>(parts: readonly T[], displacem
 }
 
 /**
- * Returns the options for one of the arrays. Only a Uint16Array can hold halves, so other arrays do
- * not receive the option `dtype`.
+ * Returns the options for the collective on `flat`. Removes the option `dtype` unless `flat` is a
+ * Uint16Array, because only a Uint16Array can hold halves.
  */
 function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
   return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };

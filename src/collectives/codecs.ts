@@ -7,9 +7,9 @@
  * machine. So a finished chunk may be forwarded as received or encoded again, with the same result.
  *
  * Both codecs round at each hop. An optional array, `residual`, receives this rank's rounding
- * errors. The caller can add them to the values of the next step, which is called error feedback
- * (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et al., "Error
- * Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019).
+ * errors. The caller can add these errors to the values of the next step. This method is error
+ * feedback (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et
+ * al., "Error Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019).
  */
 import type { Displacements } from './plans/plans.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
@@ -21,8 +21,8 @@ import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
 /**
- * Encodes and decodes one segment at a time. Every array is float32 and has the segment's length.
- * `frame` consists of a header and the segment's payload.
+ * Encodes and decodes one segment at a time. Every Float32Array has the segment's length. `frame`
+ * consists of a header and the segment's payload.
  */
 export interface Codec {
   /** The code that frames and error messages use in place of a dtype. */
@@ -32,8 +32,8 @@ export interface Codec {
   /** Returns the number of bytes of a payload. */
   bytesOf(elements: number): number;
   /**
-   * Returns the number of elements in a payload; NaN or a fraction if no payload can have that
-   * size.
+   * Returns the number of elements in a payload of `bytes` bytes. The result is NaN or a fraction
+   * if no payload has this size.
    */
   elementsOf(bytes: number): number;
   /**
@@ -116,8 +116,8 @@ const scratch = new Float32Array(fp16.maxSegment);
 
 /**
  * Returns the exponent that a segment's values share, so that the largest value becomes a large
- * half. It is the exponent after rounding, so that encoding decoded values results in the same
- * exponent again.
+ * half. The exponent is computed from the largest value after rounding. So encoding decoded values
+ * results in the same exponent again.
  */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
@@ -158,10 +158,10 @@ export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
 const INT8_MAX = 127;
 /**
- * Number of mantissa bits that are always zero in a scale. A scale then has 17 significant bits.
- * The magnitude of an int8 has 7, so the product of both is exact in float32. Therefore the largest
- * value of a block is decoded to exactly 127 times the scale. Encoding this decoded value again
- * results in the same scale.
+ * Number of mantissa bits that are always zero in a scale. A scale then has 17 significant bits,
+ * and the magnitude of an int8 has 7 bits. So their product is exact in float32. Therefore the
+ * largest value of a block is decoded to exactly 127 times the scale. Encoding this decoded value
+ * again results in the same scale.
  */
 const DROPPED_SCALE_BITS = 7;
 const DROPPED_SCALE_MASK = (1 << DROPPED_SCALE_BITS) - 1;

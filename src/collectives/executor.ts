@@ -3,13 +3,14 @@
  * to them, watches their deadlines, checks that all ranks called the same collective, and fails all
  * collectives together.
  *
- * Readiness (`sendWindow.ts`) depends only on the order of the calls. So flow control cannot
- * deadlock, and a fast rank cannot fill the memory of a slow one. A collective ends on a rank only
- * once all ranks are known to have called the same collective (`diagnostics/agreement.ts`). A
- * failed collective fails its group on every rank, as in NCCL, because ranks may disagree about
- * what comes next. Before a rank fails the group for a deadline or a mismatch, it asks all others
- * what they have called (`diagnostics/hangDiagnostics.ts`), so that the error names the missing
- * ranks.
+ * A rank launches ops in the order of the calls, which is the same on all ranks. It sends READY
+ * (`sendWindow.ts`) when it launches an op; in a reduce, when the sender's turn comes. So flow
+ * control cannot deadlock. Before READY, a sender sends a limited number of bytes. So a fast rank
+ * cannot fill the memory of a slow one. A collective ends on a rank only once all ranks are known
+ * to have called the same collective (`diagnostics/agreement.ts`). A failed collective fails its
+ * group on every rank, as in NCCL, because ranks may disagree about what comes next. Before a rank
+ * fails the group because of a deadline or a mismatch, it asks all others what they have called
+ * (`diagnostics/hangDiagnostics.ts`), so that the error names the missing ranks.
  */
 import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
@@ -30,8 +31,9 @@ import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
 import { Work } from './work.ts';
 
 /**
- * Maximum number of ops in flight; further ops wait in a queue on this rank. Together with
- * EAGER_BYTES, this number limits the unexpected messages of a neighbour.
+ * While this many ops are launched, further ops wait in a queue on this rank; ops with reserved
+ * numbers do not wait. This number and EAGER_BYTES limit the bytes that a rank sends before the
+ * receiver has called the ops.
  */
 const MAX_OPS_IN_FLIGHT = 64;
 /**
@@ -176,8 +178,8 @@ export class Executor {
     });
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
-    // An op with a reserved number is launched at once, even if many ops are in flight. Later calls
-    // may be in flight here already, but other ranks may need this op before they make these calls.
+    // An op with a reserved number is launched at once, even if many ops are in flight. The ops in
+    // flight may be later calls, which other ranks may make only after this op has ended.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
     this.#diagnostics.called(seq);
@@ -234,7 +236,7 @@ export class Executor {
     // The bytes of an unexpected frame are counted when its op is called, not when the frame
     // arrives.
     this.#bytesReceived += frame.byteLength;
-    // An earlier unexpected frame has failed the group.
+    // In the loop of #launch, an earlier frame may have failed the group.
     if (this.#failure) return;
     const { seq, call } = op;
     if (!op.matches(header, from)) return this.#mismatch(seq);
@@ -336,12 +338,14 @@ export class Executor {
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
     // If the context of an error names this rank, this rank accuses the missing ranks to the
-    // server. What only another rank claims must not cause this. So the context names the rank in
-    // the message, or the sender if the message names no rank or this rank.
+    // server. The claim of another rank alone must not cause an accusation. So the context names
+    // the rank in the message. If the message names this rank or none, the context names the
+    // sender.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
-    // After an inquiry, this rank has reports itself and accuses the ranks that are missing there.
-    // It ignores the missing ranks in the message, because the sender could blame any rank.
+    // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are
+    // missing according to the reports. It ignores the missing ranks in the message, because the
+    // sender could blame any rank.
     const reports = AbortError === TimeoutError && seq !== undefined ? this.#diagnostics.reportsOf(seq) : null;
     const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
     this.fail(new AbortError(message, { ...this.#context, ...where, op, seq }), { notify: false });

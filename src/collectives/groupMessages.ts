@@ -37,7 +37,10 @@ export const GroupMessage = v.variant('type', [
 export type GroupMessage = v.InferOutput<typeof GroupMessage>;
 export type AbortMessage = Extract<GroupMessage, { type: 'abort' }>;
 
-/** Maximum length of an error message in a frame. Longer messages would not fit. */
+/**
+ * Maximum length of an error message, in characters. With this limit an abort message fits into a
+ * frame.
+ */
 const MAX_MESSAGE_LENGTH = 4000;
 
 type ErrorClass = new (message: string, context?: ErrorContext) => PeergradError;

@@ -32,7 +32,7 @@ export interface Issue<T> {
 interface Environment {
   /** Text of the call for error messages. */
   call: string;
-  /** The caller's handle. `complete` creates the handle's result and resolves it. */
+  /** The caller's handle. `complete` creates the result and resolves the handle with it. */
   work: Pick<Work<unknown>, 'sent' | 'fail'>;
   complete: (trace: OpTrace | null) => void;
   group: number;
@@ -144,8 +144,8 @@ export class InFlightOp {
 
   /** Tells other ranks which ranks, including this one, are known to have called the op. */
   announceCalls(): void {
-    // In an all-to-all, this rank sends its CALL frames once the first data of every other rank has
-    // shown that the other rank sends as much as this rank expects.
+    // In an all-to-all, this rank sends no CALL frames before the first data of every other rank
+    // has arrived. The data shows that the other rank sends as much as this rank expects.
     if (!this.data.isAgreed) return;
     for (const { to, step } of this.#agreement.takeCalls()) this.#announce(FrameKind.CALL, to, step);
   }
@@ -187,9 +187,9 @@ export class InFlightOp {
 }
 
 /**
- * Whether an op combines whole tensors of several ranks one after the other. A rank may then send
- * more than its eager bytes only when its turn comes. Otherwise tensors that wait for their turn
- * would fill the receiver's memory.
+ * Whether an op combines whole tensors of several ranks one after the other. In such an op, a rank
+ * may send more than its eager bytes only when its turn comes. Otherwise tensors that wait for
+ * their turn would fill the receiver's memory.
  */
 function takesTurns({ op }: OpDescriptor): boolean {
   return op === OpCode.REDUCE;

@@ -26,11 +26,14 @@ interface MeshOptions {
   generation: number;
   /** Open links, by rank. Links to both ring neighbours are required. */
   links: ReadonlyMap<number, Link>;
-  /** Opens a link to a rank without a link. The other end adds the link by {@link Mesh.accept}. */
+  /**
+   * Opens a link to a rank that this rank has no link to. The other rank passes its end of the link
+   * to {@link Mesh.accept}.
+   */
   connect?: (rank: number) => Promise<Link>;
   /**
-   * Creates an id of a flood message that no other rank can guess. The default counts from 0, which
-   * is enough if ranks trust each other.
+   * Creates the id of a flood message. Other ranks must not be able to guess the id. The default
+   * counts from 0, which is enough if ranks trust each other.
    */
   newMessageId?: () => number;
 }
@@ -175,7 +178,8 @@ export class Mesh {
   }
 
   /**
-   * Ends all groups of this rank, because the generation ends. The owner of the links closes them.
+   * Ends all groups of this rank, because the generation ends. Does not close the links: their
+   * owner does.
    */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);

@@ -7,8 +7,8 @@ import type { TypedArray } from './dtypes.ts';
 
 export interface ProcessGroupOptions {
   /**
-   * Number of this tab among the tabs of its browser, and the number of these tabs; by default 0
-   * and 1.
+   * `localRank`: place of this tab among the ranks of its browser, 0 by default. `localWorldSize`:
+   * number of these ranks, 1 by default.
    */
   localRank?: number;
   localWorldSize?: number;
@@ -65,7 +65,7 @@ export interface AllReduceOptions extends ReduceOptions {
 export interface RootedOptions {
   /**
    * With `direct`, the root exchanges tensors directly with each rank, like a parameter server. By
-   * default the fastest algorithm is chosen.
+   * default the algorithm with the shortest estimated time is chosen.
    */
   algorithm?: 'direct';
 }

@@ -1,7 +1,8 @@
 /**
  * Moves the data of one collective in flight: it runs this rank's plan, driven by arriving
- * segments. A move works on some elements as soon as all earlier moves on the same elements are
- * done with them. So some segments of a chunk travel while others are combined.
+ * segments. A move is one send or receive of the plan. It works on some elements as soon as all
+ * earlier moves on the same elements are done with them. So some segments of a chunk travel while
+ * others are combined.
  */
 import {
   Algorithm,
@@ -15,8 +16,8 @@ import {
 } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
 import type { Codec, Encoding } from './codecs.ts';
-import { dependencies } from './plans/dependencies.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
+import { createProgress, isClear, laneOf, lengthOf, transferKey, type Lane, type Progress } from './moveProgress.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans/plans.ts';
 import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';
@@ -36,42 +37,16 @@ interface PlanOpOptions {
   header: FrameHeader;
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
-  /** Called if `emit` rejects or the next send fails. `start` and `receive` throw their errors. */
+  /**
+   * Called if `emit` rejects, or if the send after it fails. Errors in `start` and `receive` are
+   * thrown instead.
+   */
   onfailure: (error: unknown) => void;
   /** Called for each receive once earlier receives into the same elements are done. */
   onturn: (peer: number) => void;
   /** Called once, when everything is sent and received. */
   ondone: () => void;
   now: () => number;
-}
-
-/** Progress of a move. */
-interface Progress {
-  readonly move: Move;
-  /** `before`: earlier moves that this move waits for. `after`: moves that wait for this move. */
-  readonly before: Progress[];
-  readonly after: Progress[];
-  /** `writers`: receives before this receive's turn. `followers`: receives that wait for it. */
-  readonly writers: Progress[];
-  readonly followers: Progress[];
-  /** Number of elements that are done, counted from `move.start`. */
-  done: number;
-  /** Segments that arrived before they could be combined. */
-  readonly early: ArrayBuffer[];
-  /** Number of elements that have arrived. */
-  arrived: number;
-  /** Time at which the last element was done; `null` before. */
-  endedAt: number | null;
-  /** Milliseconds spent on combining or copying received data. */
-  spentMs: number;
-}
-
-/** The sends to one peer, in order. */
-interface Lane {
-  readonly sends: Progress[];
-  next: number;
-  /** Whether a frame is being sent and the peer does not accept another one yet. */
-  isBusy: boolean;
 }
 
 export class PlanOp {
@@ -89,7 +64,7 @@ export class PlanOp {
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment just combined. If it is sent on unchanged, its frame is reused. */
+  /** The segment just combined. If the next frame has the same elements, the buffer is reused. */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -99,38 +74,14 @@ export class PlanOp {
     const { plan, dtype, descriptor, source, target } = options;
     this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reducerFor(dtype, descriptor.reduceOp);
     this.#carriesLengths = descriptor.op === OpCode.ALL_TO_ALL;
-    this.#moves = plan
-      .filter((move) => this.#carriesLengths || lengthOf(move) > 0)
-      .map((move) => ({
-        move,
-        before: [],
-        after: [],
-        writers: [],
-        followers: [],
-        done: 0,
-        early: [],
-        arrived: 0,
-        endedAt: null,
-        spentMs: 0,
-      }));
+    const moves = plan.filter((move) => this.#carriesLengths || lengthOf(move) > 0);
+    this.#moves = createProgress(moves, source === target);
     this.#remaining = this.#moves.length;
-    const needs = dependencies(
-      this.#moves.map(({ move }) => move),
-      source === target,
-    );
-    this.#moves.forEach((later, i) => {
-      for (const earlier of needs[i]!.before.map((at) => this.#moves[at]!)) {
-        later.before.push(earlier);
-        earlier.after.push(later);
-      }
-      for (const writer of needs[i]!.writers.map((at) => this.#moves[at]!)) {
-        later.writers.push(writer);
-        writer.followers.push(later);
-      }
-      const { kind, peer, step } = later.move;
-      if (kind === 'receive') this.#receives.set(transferKey(peer, step), later);
-      else laneOf(this.#lanes, peer).sends.push(later);
-    });
+    for (const progress of this.#moves) {
+      const { kind, peer, step } = progress.move;
+      if (kind === 'receive') this.#receives.set(transferKey(peer, step), progress);
+      else laneOf(this.#lanes, peer).sends.push(progress);
+    }
   }
 
   /** Sends what this rank can send before it receives anything. */
@@ -155,12 +106,14 @@ export class PlanOp {
     return [...new Set(this.#moves.map(({ move }) => move.peer))];
   }
 
-  /** Returns when the send or receive of `step` ended; `null` if it has not, or does not exist. */
+  /**
+   * Returns the time at which the send or receive of `step` ended; `null` if there is no such time.
+   */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
   }
 
-  /** Returns the milliseconds of combining or copying in the receive of `step`. */
+  /** Returns the milliseconds that the receive of `step` spent on combining or copying. */
   spentOn(step: number): number {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
@@ -179,7 +132,7 @@ export class PlanOp {
   }
 
   /**
-   * Whether both ends of a frame's transfer expect the same length, if the frame states a length.
+   * Whether a transfer has the length that this rank expects. True if the frame states no length.
    */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
     const progress = this.#receives.get(transferKey(from, step));
@@ -230,8 +183,9 @@ export class PlanOp {
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
-      // In recursive doubling, every rank combines the last two parts itself. In other algorithms,
-      // one rank combines them and the others copy the result.
+      // In recursive doubling, every rank combines the last two parts itself. Without this call,
+      // the ranks could have NaNs with different bits. In other algorithms, one rank combines the
+      // parts and the others copy the result.
       if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
@@ -251,7 +205,8 @@ export class PlanOp {
     const residual = this.#residualIn(start, end);
     codec.encode(values, frame, residual);
     codec.decode(frame, values);
-    // This residual belongs to the average. Other ranks' residuals belong to sums, so it is scaled.
+    // This residual is an error of the average, but the residuals of other ranks are errors of
+    // sums. So this residual is multiplied by the number of ranks.
     if (this.#isAverage && residual) for (let i = 0; i < residual.length; i++) residual[i]! *= worldSize;
   }
 
@@ -275,7 +230,8 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      // This creates only one promise per frame, because it runs for each frame.
+      // One `then` with two callbacks creates one promise. This line runs for each frame, so
+      // further promises would cost time.
       this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }
@@ -370,28 +326,4 @@ export class PlanOp {
     this.#isDone = true;
     this.#options.ondone();
   }
-}
-
-function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
-  const lane = lanes.get(peer) ?? { sends: [], next: 0, isBusy: false };
-  lanes.set(peer, lane);
-  return lane;
-}
-
-/** Returns one key for a peer and a step. Step numbers have 16 bits in a frame. */
-function transferKey(peer: number, step: number): number {
-  return peer * 0x10000 + step;
-}
-
-function lengthOf({ start, end }: Move): number {
-  return end - start;
-}
-
-/** Whether all earlier moves are done with elements `start` .. `end`-1. */
-function isClear({ before }: Progress, start: number, end: number): boolean {
-  // A loop, because a callback would be allocated for each frame.
-  for (const { move, done } of before) {
-    if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
-  }
-  return true;
 }

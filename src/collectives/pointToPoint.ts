@@ -5,9 +5,10 @@
  * A send is synchronous, as in gloo and MPI_Ssend: it ends once the receiver has posted its receive
  * and all data is sent. So a message that no rank receives is an error. The first EAGER_BYTES of a
  * message are sent ahead, before the receive is posted; the rest waits for the receiver's READY.
- * Once many messages are sent ahead, only the headers of further messages are sent ahead. So a
- * receiver can receive any number of messages in any order. Messages of one sender and tag are
- * received in the order of the sends.
+ * While MAX_AHEAD messages to a rank are in flight, only the header of a further message is sent
+ * ahead. The header is enough for the receiver to find the message's receive. So a receiver can
+ * receive any number of messages in any order. Messages of one sender and tag are received in the
+ * order of the sends.
  */
 import {
   Algorithm,
@@ -29,8 +30,8 @@ import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
 
 /**
- * Maximum number of bytes of a message that are sent ahead. Together with MAX_AHEAD, it limits the
- * unexpected messages of a receiver (`unexpectedMessageLimit.ts`).
+ * Maximum number of bytes of a message that are sent ahead. This number and MAX_AHEAD limit the
+ * bytes of unexpected messages on a receiver (`unexpectedMessageLimit.ts`).
  */
 const EAGER_BYTES = 64 * 1024;
 /**
@@ -225,7 +226,8 @@ export class PointToPoint {
       record.bytesSent += bytes;
       work.sent(bytes);
     };
-    // A tensor loses its length when its buffer is transferred.
+    // The length comes from the record, because a tensor loses its length if the caller transfers
+    // its buffer.
     const { count } = record;
     const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
     record.state = 'started';
@@ -253,7 +255,7 @@ export class PointToPoint {
     } catch (error) {
       return crash(record.call, error);
     }
-    // The group has failed, and `fail` has already rejected the message.
+    // If the group has failed, `fail` has already rejected the message.
     if (failure()) return;
     sender.outgoing.delete(id);
     this.#end(outgoing, 'completed');

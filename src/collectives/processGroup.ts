@@ -68,7 +68,7 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** Number of this tab among the tabs of its browser, like torchrun's LOCAL_RANK on a machine. */
+  /** Place of this tab among the ranks of its browser, like torchrun's LOCAL_RANK on a machine. */
   readonly localRank: number;
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
@@ -134,9 +134,9 @@ export class ProcessGroup {
   }
 
   /**
-   * Returns the link to a rank of the group, with its counters in both directions since the
-   * generation began; `null` if there is no link. The browser may take a while to answer, so do not
-   * await this between two steps.
+   * Describes the link to a rank of the group, and returns the link's counters in both directions
+   * since the generation began; `null` if there is no link. The browser may take a while to answer,
+   * so do not await the result between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
     const link = this.#mesh.linkTo(this.ranks[rank]!);
@@ -215,14 +215,14 @@ export class ProcessGroup {
 
   /**
    * A barrier that names missing ranks. On a timeout, rank 0 rejects with an error such as "Rank 1
-   * failed to pass monitoredBarrier in 2000 ms". It names the first missing rank, or all missing
-   * ranks with `waitAllRanks`. The other ranks reject, too.
+   * failed to pass monitoredBarrier in 2000 ms". The error names the first missing rank, or all
+   * missing ranks with `waitAllRanks`. The other ranks reject, too.
    */
   async monitoredBarrier({
     timeoutMs = this.timeoutMs,
     waitAllRanks = false,
   }: Partial<MonitoredBarrierOptions> = {}): Promise<void> {
-    if (this.#isMember) await this.#executor.monitoredBarrier({ timeoutMs, waitAllRanks });
+    if (this.rank >= 0) await this.#executor.monitoredBarrier({ timeoutMs, waitAllRanks });
   }
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
@@ -254,29 +254,32 @@ export class ProcessGroup {
    */
   async broadcastObject<T>(value: T | undefined, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
     const isSource = this.rank === rootRank(this.#caller, src);
-    if (!this.#isMember) return value as T;
+    if (this.rank < 0) return value as T;
     return this.#objects.broadcast(value, src, isSource, { timeoutMs });
   }
 
   /** Resolves on every rank with the values of all ranks, in rank order. */
   async allGatherObject<T>(value: T, { timeoutMs }: TimeoutOption = {}): Promise<T[]> {
-    return this.#isMember ? this.#objects.allGather(value, { timeoutMs }) : [];
+    return this.rank >= 0 ? this.#objects.allGather(value, { timeoutMs }) : [];
   }
 
   /** Resolves on `dst` with all ranks' values, in rank order, and elsewhere with `null`. */
   async gatherObject<T>(value: T, dst: number, { timeoutMs }: TimeoutOption = {}): Promise<T[] | null> {
     rootRank(this.#caller, dst);
-    return this.#isMember ? this.#objects.gather(value, dst, { timeoutMs }) : null;
+    return this.rank >= 0 ? this.#objects.gather(value, dst, { timeoutMs }) : null;
   }
 
   /** Resolves on rank r with `values[r]` of rank `src`; only that rank passes values. */
   async scatterObjects<T>(values: readonly T[] | null, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
     rootRank(this.#caller, src);
-    if (!this.#isMember) return undefined as T;
+    if (this.rank < 0) return undefined as T;
     return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank receives it and all data is sent. */
+  /**
+   * Sends `tensor` to rank `dst`; resolves once that rank has posted the receive and all data is
+   * sent.
+   */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }
@@ -299,7 +302,7 @@ export class ProcessGroup {
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     checkCount(tensor.length);
-    if (!this.#isMember) return this.#nothing<void>(undefined);
+    if (this.rank < 0) return this.#nothing<void>(undefined);
     return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
   }
 
@@ -313,7 +316,7 @@ export class ProcessGroup {
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     checkCount(tensor.length);
-    if (!this.#isMember) return this.#nothing(-1);
+    if (this.rank < 0) return this.#nothing(-1);
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
   }
 
@@ -370,7 +373,7 @@ export class ProcessGroup {
 
   /** Fails the group on every rank: ops in flight reject everywhere with `error`'s message. */
   abort(error: Error): void {
-    if (this.#isMember) this.#executor.fail(error);
+    if (this.rank >= 0) this.#executor.fail(error);
   }
 
   /** Ends the group on this rank. The links stay open: their owner closes them. */
@@ -383,10 +386,6 @@ export class ProcessGroup {
     );
   }
 
-  get #isMember(): boolean {
-    return this.rank >= 0;
-  }
-
   #nothing<T>(value: T): Work<T> {
     const work = new Work<T>('a call of a rank that is not a member', this.#clock);
     work.complete(value);
@@ -394,7 +393,7 @@ export class ProcessGroup {
   }
 
   #issue<T>({ timeoutMs, before, ...op }: PreparedOp<T>): Work<T> {
-    if (!this.#isMember) return this.#nothing(op.result());
+    if (this.rank < 0) return this.#nothing(op.result());
     if (!this.failure) before?.();
     return this.#executor.issue({ ...op, timeoutMs: timeoutMs ?? this.timeoutMs });
   }

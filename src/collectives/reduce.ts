@@ -87,8 +87,8 @@ function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => voi
 }
 
 /**
- * Returns the op that combines values. It is SUM for all ops that also scale values before or after
- * they are combined.
+ * Returns the op that combines values: SUM for AVG and PREMUL_SUM, which also scale values;
+ * otherwise `op` itself.
  */
 function additionOf(op: ReduceOp): ReduceOp {
   return op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM ? ReduceOp.SUM : op;

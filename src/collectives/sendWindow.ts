@@ -1,7 +1,7 @@
 /**
  * Flow control of one op, similar to the eager and rendezvous protocols of MPI. The first
- * EAGER_BYTES to a rank may be sent before that rank has called the op; there they are unexpected
- * messages. All other bytes wait for that rank's READY.
+ * EAGER_BYTES to a rank may be sent before that rank has called the op. They are unexpected
+ * messages on that rank. All other bytes wait for that rank's READY.
  */
 import type { PlanOp } from './planOp.ts';
 
@@ -30,7 +30,10 @@ export class SendWindows {
     }
   }
 
-  /** Calls `transmit` once the window has room for a frame of `bytes`. */
+  /**
+   * Calls `transmit` at once if the peer is ready or the frame is within the eager bytes; otherwise
+   * when the peer is ready.
+   */
   send(peer: number, bytes: number, transmit: () => Promise<void>): Promise<void> {
     const window = this.#windows.get(peer)!;
     const mustWait = !window.isReady && window.eagerLeft < bytes;

@@ -1,7 +1,7 @@
 /**
  * Limits the unexpected messages, which are frames that arrive before this rank has called their
- * op. The limit is for all groups of a mesh together. A sender that ignores its send window must
- * not fill this rank's memory.
+ * op. Each sender has one limit for all groups of the mesh together, because a sender that ignores
+ * its send window must not fill this rank's memory.
  */
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 

@@ -47,8 +47,8 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /**
-   * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if it takes longer; the
-   * op itself continues until its group's deadline.
+   * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if the op takes longer.
+   * The op itself continues until its own deadline.
    */
   async wait(timeoutMs?: number): Promise<T> {
     if (timeoutMs === undefined) return this.#result.promise;

@@ -11,7 +11,7 @@ import type { FromWorker, ToWorker } from './worker.ts';
 
 export interface Engine {
   send(command: EngineCommand): void;
-  /** Leaves the room, closes every connection and ends the worker. Idempotent. */
+  /** Closes every connection, including the one to the server, and ends the worker. Idempotent. */
   stop(): void;
 }
 

@@ -224,8 +224,8 @@ function giveUp(state: ReadinessState, error: unknown): ReadinessStep {
 function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const { room, member, files } = state;
   const effects: ReadinessEffect[] = [];
-  // If the room's data have changed, or what the job requires of the data, then the problem may be
-  // solved, and the tab is no longer out.
+  // If the room's data or the job's demands on the data have changed, the problem may be solved.
+  // Then the tab is no longer out.
   const isOut = state.isOut && (room === null || dataOf(room.job) === dataOf(message.job));
   // The server no longer counts this tab as ready, because it was late. The tab is in fact still
   // ready, so it announces itself again.
@@ -256,7 +256,10 @@ function isOwnDivergence(error: unknown): boolean {
   return rank !== undefined && divergent.includes(rank);
 }
 
-/** Starts the next thing that this tab needs to be ready. */
+/**
+ * Adds the effect that brings this tab closer to being ready, if there is one: `inspect` for files
+ * that are not inspected for this job, then `prepare` for a run or data that is not announced.
+ */
 function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = []): ReadinessStep {
   const { room, files, member, nextId, announcement } = state;
   if (room === null || state.isSpectator || state.isOut || state.isRecovering) return stay(state, effects);

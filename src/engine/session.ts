@@ -44,8 +44,8 @@ export class Session {
   #spectator: Spectator | null = null;
   #isHidden = false;
   /**
-   * The number of commands to enter or leave a room. A command that is still reading a file is
-   * cancelled by a later one.
+   * The number of commands so far to enter or leave a room. A command that is still reading a file
+   * is cancelled by a later command of these kinds.
    */
   #entries = 0;
 
@@ -234,11 +234,12 @@ export class Session {
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {
     const rendezvous = this.#rendezvous;
     try {
-      const { device, stateOfRun } = await this.#run.makeReady(room);
+      const ready = await this.#run.makeReady(room, () => this.#readiness.announcement?.id === id);
+      if (ready === null) return;
       // A rank that still works for an earlier generation would delay the other ranks, so this rank
       // is ready only after that work.
       await rendezvous?.freed();
-      this.#dispatch({ type: 'prepared', id, device, stateOfRun });
+      this.#dispatch({ type: 'prepared', id, ...ready });
     } catch (error) {
       this.#dispatch({ type: 'unprepared', id, error });
     }

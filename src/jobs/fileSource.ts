@@ -31,8 +31,8 @@ export interface FileSource {
   /** Description of the source in errors: "in <url>" or "among the files you chose". */
   readonly where: string;
   /**
-   * Names of the existing files; `null` if they are unknown. To find out whether a file exists, it
-   * must then be requested.
+   * Names of the existing files. `null` if they are unknown; a file must be requested to find out
+   * whether it exists.
    */
   readonly names: readonly string[] | null;
   /**

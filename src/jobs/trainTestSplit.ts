@@ -13,8 +13,8 @@ export interface Split {
 }
 
 /**
- * Splits 0 .. n-1. The last fifth of a seeded permutation, at least one sample, is held out. Both
- * parts are sorted. All ranks compute the same split.
+ * Splits 0 .. n-1. The last fifth of a seeded permutation is held out: n / 5 samples, rounded down,
+ * but at least one. Both parts are sorted. All ranks compute the same split.
  */
 export function trainTestSplit(n: number, seed: number): Split {
   const order = permutation(n, mixSeed(seed, SPLIT_WORD));

@@ -55,7 +55,7 @@ export interface InitProcessGroupOptions {
 }
 
 interface Membership {
-  /** Aborted when the generation ends early. */
+  /** Aborted when the generation ends on this rank. */
   signal: AbortSignal;
   /** Resolves when this rank no longer needs the group. */
   released: Deferred<void>;
@@ -71,8 +71,8 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
 /**
  * Joins or opens a room, and resolves with the process group when all its ranks are linked. There
  * is no default group, unlike in torch, because a page may have several groups. After all ranks
- * have destroyed a group, they can form another group in the same room. The server keeps the room
- * for a minute.
+ * have destroyed a group, they can form another group in the same room. The server keeps an empty
+ * room for a minute.
  *
  * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
  *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
@@ -106,7 +106,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     browserId,
     random: Math.random,
     openSocket: (url) => new WebSocket(url),
-    connectTab: (wish) => connectTab(askForPort, wish),
+    connectTab: (attempt) => connectTab(askForPort, attempt),
     hello:
       room === null
         ? {

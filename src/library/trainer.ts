@@ -85,10 +85,10 @@ export class Trainer {
   }
 
   /**
-   * Trains `model` on the GPUs of all tabs. In the end, every tab has the same parameters. Every
-   * tab must call `fit` with the same model and samples, and computes its share of every batch.
-   * With `shard`, each tab passes its own samples. Every call uses a new optimizer. The order of
-   * the samples depends only on the seed.
+   * Trains `model` in all tabs. In the end, every tab has the same parameters. Every tab must call
+   * `fit` with the same model and samples, and computes its share of every batch. With `shard`,
+   * each tab passes its own samples. Every call uses a new optimizer. The order of the samples
+   * depends only on the seed.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`,
    * `onBatchBegin(batch, {size})`, `onBatchEnd(batch, {loss, size})`,
@@ -103,8 +103,8 @@ export class Trainer {
    * result's `rateTest` has the learning rate.
    *
    * @throws (rejects) UsageError if the samples do not fit. If data or models differ between ranks:
-   *   DataError or MismatchError on the divergent ranks, and PeergradError on the other ranks. The
-   *   errors of {@link initProcessGroup} and of the collectives.
+   *   DataError or MismatchError on the divergent ranks, and PeergradError on the other ranks. Also
+   *   rejects with the errors of {@link initProcessGroup} and of the collectives.
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);

@@ -92,9 +92,9 @@ export class Adam implements Optimizer {
     const decay = decoupled ? 0 : scalars[WEIGHT_DECAY]!;
     const take1 = 1 - beta1;
     const take2 = 1 - beta2;
-    // The second correction is outside the loop, as in section 2 of the paper (Kingma and Ba,
-    // "Adam", 2015). torch divides each root by the correction; a division would be the slowest
-    // operation in this loop.
+    // The bias correction of `square` is applied outside the loop, as in section 2 of the paper
+    // (Kingma and Ba, "Adam", 2015). torch divides each root by the correction; that division would
+    // be the slowest operation in this loop.
     const correction2 = Math.sqrt(1 - beta2Power);
     const stepSize = (rate * correction2) / (1 - beta1Power);
     const scaledEpsilon = epsilon * correction2;

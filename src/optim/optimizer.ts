@@ -54,8 +54,8 @@ export interface OptimizerState {
 
 export interface Optimizer {
   /**
-   * Step size of the next `apply`. Writable for schedules: rank 0 computes the value and sends it,
-   * because cosines and powers do not have the same bits on every machine.
+   * Step size of the next `apply`. A schedule sets it before each step, to the same bits on every
+   * rank.
    */
   learningRate: number;
   /**

@@ -28,7 +28,7 @@ const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
  * minimum share of the loss. With 4, 97 of 100 tests whose losses are pure noise find no clear
- * fall. With 5, tests whose losses fall but are noisy would not find the fall, either.
+ * fall. With 5, tests would also miss real falls of noisy losses.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;
@@ -43,7 +43,7 @@ const DIGITS = 2;
 /**
  * Whether a range test must end before its last step, because the loss has exploded.
  *
- * @param losses losses of the steps so far, in order. NaN counts as an explosion.
+ * @param losses losses of the steps so far, in order. NaN or infinity counts as an explosion.
  * @param steps planned steps of the test.
  */
 export function hasExploded(losses: readonly number[], steps: number): boolean {

@@ -1,5 +1,5 @@
 /**
- * Stochastic gradient descent, plain, with momentum and with Nesterov's.
+ * Stochastic gradient descent: plain, with momentum, and with Nesterov momentum.
  *
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html (the algorithm box).
  */
@@ -81,8 +81,8 @@ export class Sgd implements Optimizer {
  * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`.
  * With `nesterov` (the optimizer or the option), `gradient + momentum * velocity` replaces the
  * velocity in the second formula: Sutskever et al., "On the importance of initialization and
- * momentum in deep learning" (ICML 2013), in torch's form. It is the outer optimizer of DiLoCo. One
- * slot: the velocity.
+ * momentum in deep learning" (ICML 2013), in torch's form. DiLoCo's outer optimizer is `nesterov`.
+ * One slot: the velocity.
  */
 export class Momentum implements Optimizer {
   readonly name: 'momentum' | 'nesterov';

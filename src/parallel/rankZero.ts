@@ -22,8 +22,8 @@ export async function rankZeroOnly<T>(group: ProcessGroup, fn: () => T | Promise
  * @param options `timeoutMs`: longest time that the other ranks wait for rank 0. The default is the
  *   group's timeout, which may be too short for a download.
  * @throws (rejects) errors of `fn` and of {@link ProcessGroup.broadcastObject}. If `fn` fails on
- *   rank 0, all other ranks do not run `fn` and reject with a PeergradError that has the error's
- *   message; the group stays usable.
+ * rank 0, the other ranks do not run `fn`. They reject with a PeergradError that contains the
+ * message of rank 0's error. The group stays usable.
  */
 export async function rankZeroFirst<T>(
   group: ProcessGroup,

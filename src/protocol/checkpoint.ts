@@ -11,12 +11,11 @@ import { parseJson } from '../util/json.ts';
 import { JobSpec } from '../spec/job.ts';
 import { ShardFacts } from '../spec/dataFacts.ts';
 import { Vocabulary } from '../spec/vocabulary.ts';
+import { count, finite } from './scalars.ts';
 
 const FORMAT = 1;
 const HASH_BYTES = 16;
 const PREFIX_BYTES = HASH_BYTES + 4;
-
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
 export const CheckpointMeta = v.strictObject({
   /** Identifies the checkpoint. It is also the name under which the checkpoint is stored. */
@@ -24,7 +23,7 @@ export const CheckpointMeta = v.strictObject({
   room: v.string(),
   job: JobSpec,
   /** Milliseconds since 1970. */
-  savedAt: v.pipe(v.number(), v.finite()),
+  savedAt: finite,
   /** Steps done. */
   step: count,
   /** The position in the training data from which the run continues. */
@@ -32,13 +31,14 @@ export const CheckpointMeta = v.strictObject({
   /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
   /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
-  trainedMs: v.pipe(v.number(), v.finite(), v.minValue(0)),
-  /** The results of the latest evaluations, in runs with early stopping; see Progress. */
-  verdicts: v.array(
-    v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count }),
-  ),
+  trainedMs: v.pipe(finite, v.minValue(0)),
+  /**
+   * The results of the latest two evaluations in a run with early stopping. `best` is the lowest
+   * held-out loss, and `since` the number of evaluations since then.
+   */
+  verdicts: v.array(v.strictObject({ step: count, best: finite, bestStep: count, since: count })),
   /** For each step, the mean loss over the samples of all ranks. */
-  losses: v.array(v.pipe(v.number(), v.finite())),
+  losses: v.array(finite),
   /** Digest of the replica's state, computed in the same way as for comparisons between ranks. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),

@@ -40,22 +40,23 @@ export type EngineCommand =
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
   /**
-   * Files that the user chose, for jobs whose data is `shared` (distributed to all ranks) or
-   * `federated` (never sent). The name of a file in a folder includes the folder: `cats/1.png`.
+   * Files that the user chose, for jobs whose data are `files` (the same in every tab), `shared`
+   * (distributed to all ranks) or `federated` (never sent). The name of a file in a folder includes
+   * the folder: `cats/1.png`.
    */
   | { type: 'files'; files: File[] }
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
   /** Whether this page is hidden. The engine sends this to the other ranks. */
   | { type: 'visibility'; isHidden: boolean }
-  /** Requests the recording of the flight recorder. */
+  /** Requests the flight recording. */
   | { type: 'recording' }
   /**
    * Requests a prediction, during or after the run. `pixels` has IMAGE_SIDE x IMAGE_SIDE values in
    * row-major order, from 0 (paper) to 1 (ink).
    */
   | { type: 'predict'; id: number; pixels: Float32Array }
-  /** Requests a {@link ModelInspection}. */
+  /** Requests a `ModelInspection` (`spec/inspection.ts`). */
   | { type: 'inspect' }
   /**
    * Requests text that continues `prompt` from a language model, during or after the run. At
@@ -66,7 +67,8 @@ export type EngineCommand =
   /**
    * Requests the model as a file. Weights can be requested during or after the run, a checkpoint
    * only during the run. `best` is the model with the lowest held-out loss. It exists if the job
-   * has {@link JobSpec.patience} and this tab took part in that evaluation.
+   * has {@link JobSpec.patience} and this tab took part in the evaluation with that loss. Otherwise
+   * the current model is exported.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**

@@ -54,8 +54,8 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 export const LinkSignal = v.variant('type', [
   ...PeerSignal.options,
   /**
-   * Sent instead of an offer to a tab of the same browser. Both connect over a message port, which
-   * they find by this key.
+   * Sent instead of an offer to a tab of the same browser. The two tabs connect over a message
+   * port, which they find by this key.
    */
   v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
 ]);
@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * This member's links to `peers` broke or could not be opened. The list contains all such ranks.
-   * Both ends of such a link report it. If only links between other ranks broke, this member sends
-   * `failed`.
+   * This member's links to `peers` broke or could not be opened. The list contains all ranks with
+   * such a link. Both ranks of the link report it. If only links between other ranks broke, this
+   * member sends `failed` instead.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**
@@ -158,8 +158,8 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
   /**
-   * For a while, the link to the next rank has been far slower than the ring's other links. It
-   * delays the whole ring.
+   * The link from this member to the next rank has been far slower than the other links of the ring
+   * for some time. It delays the whole ring.
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
@@ -215,9 +215,12 @@ export const REFUSALS = [
    * because the host is not ready.
    */
   'not-now',
-  /** Too many wrong codes, rooms or messages from this address. */
+  /**
+   * This address sent too many wrong codes or messages, or opened too many rooms. Also sent if the
+   * server has its maximum number of rooms.
+   */
   'rate-limited',
-  /** The member sent nothing for too long. */
+  /** The member sent nothing for too long, or has reconnected over another connection. */
   'silent',
   'server-closing',
 ] as const;
@@ -227,7 +230,7 @@ const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
 
 export const ServerMessage = v.variant('type', [
-  /** First answer to `create` and `join`. */
+  /** First answer to `create`, `join` and `reconnect`. */
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
@@ -235,7 +238,7 @@ export const ServerMessage = v.variant('type', [
     token: secret,
     /**
      * The key that makes a member a host. Sent to the member that opened the room and to members
-     * that joined with the key; `null` for all others.
+     * that have sent the key; `null` for all others.
      */
     hostKey: v.nullable(secret),
     room: roomCode,

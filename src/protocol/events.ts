@@ -11,7 +11,7 @@ import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
 import type { Preview } from '../spec/preview.ts';
 
-/** States of the client's membership; docs/ARCHITECTURE.md describes them. */
+/** States of a rank. `engine/membership/rankState.ts` derives them. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
 /** The status of a rank. */
@@ -58,8 +58,8 @@ export interface RankTelemetry {
   /** Whether the rank's page is hidden. Browsers slow down hidden pages. */
   isHidden: boolean;
   /**
-   * How long the rank only waits for its left neighbour in a step, in milliseconds: the median over
-   * the steps since the previous exchange.
+   * Milliseconds of a step in which the rank waits for its left neighbour and has no other work:
+   * the median over the steps since the previous exchange.
    */
   waitMs: number;
   /** The link to the right neighbour; `null` in a world of one rank. */
@@ -121,9 +121,9 @@ export type EngineEvent =
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   /**
-   * The preview of this tab's files, or the problem with the files or with the job's fields about
-   * them. Emitted when the files or the job change. `preview` and `problem` are both `null` while
-   * the files are being read.
+   * The preview of this tab's files, or the problem with them or with the job's fields that depend
+   * on them. Emitted when the files or the job change. `preview` and `problem` are both `null`
+   * while the files are being read.
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
@@ -148,3 +148,6 @@ export type EngineEvent =
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
   /** The run is over for this rank. If `fatal`, the rank has also left the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
+
+/** Engine events of these types. */
+export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;

@@ -16,10 +16,7 @@ const FlightRecordSchema = v.object({
   seq: v.nullable(count),
   /** `allReduce`. */
   op: v.string(),
-  /**
-   * The algorithm that the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`,
-   * `direct`.
-   */
+  /** The algorithm: `ring`, `two-level`, `halving-doubling`, `doubling`, `tree` or `direct`. */
   algorithm: v.string(),
   /** `float32`. */
   dtype: v.string(),

@@ -77,7 +77,8 @@ export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 
 /**
  * Reduction operators, like torch.distributed.ReduceOp. AVG is the sum divided by the world size;
- * PREMUL_SUM first multiplies each rank's values by its factor; BAND, BOR and BXOR need integers.
+ * PREMUL_SUM first multiplies the values of each rank by the factor of that rank; BAND, BOR and
+ * BXOR need integers.
  */
 export const ReduceOp = {
   NONE: 0,
@@ -93,7 +94,7 @@ export const ReduceOp = {
 } as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
-/** Algorithms of collectives. `collectives/plans.ts` defines them. */
+/** Algorithms of collectives. `collectives/plans/algorithms.ts` lists their plans. */
 export const Algorithm = {
   NONE: 0,
   RING: 1,
@@ -112,8 +113,8 @@ export interface FrameHeader {
   reduceOp: ReduceOp;
   algorithm: Algorithm;
   /**
-   * The algorithm's step. Step and sender together identify the transfer to which the segment
-   * belongs.
+   * The algorithm's step. In DATA frames, step and sender identify the transfer to which the
+   * segment belongs. CALL and FLOOD use this field for other numbers, see docs/PROTOCOL.md.
    */
   step: number;
   /** Membership generation; frames of another generation are dropped. */

@@ -37,7 +37,10 @@ const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxVal
 /** A rank's own numbers. */
 export const OwnNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
 
-/** A slowed rank: each of its messages is delayed by `seconds`, one after the other. */
+/**
+ * A rank whose link is slow. The rank sends its messages one after the other, and waits for
+ * `seconds` before each message.
+ */
 const Slow = v.strictObject({
   rank,
   seconds: v.pipe(v.number(), v.minValue(SLOW_SECONDS.min), v.maxValue(SLOW_SECONDS.max)),
@@ -45,8 +48,8 @@ const Slow = v.strictObject({
 
 export const LessonOrder = v.variant('type', [
   /**
-   * Changes one number of a rank. This is the only order that ranks may send if they are not the
-   * leader, and they may change only their own numbers.
+   * Changes one number of a rank. Ranks other than the leader may send only this order, and only
+   * for their own numbers.
    */
   v.strictObject({
     type: v.literal('edit'),
@@ -99,7 +102,10 @@ export type LessonRound = v.InferOutput<typeof Round>;
 const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.maxLength(40)) });
 const Named = v.strictObject({ rank, name: v.string() });
 
-/** The bytes sent in a whole round by the rank that sends most. */
+/**
+ * The bytes on the busiest link in a whole round. Each step counts with the larger of the bytes
+ * that the rank of the link sent and received.
+ */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 
 export const LessonState = v.strictObject({
@@ -117,8 +123,9 @@ export const LessonState = v.strictObject({
   /** Measurements of the latest complete round of each mode. */
   measured: v.strictObject({ ring: v.nullable(Measured), 'parameter-server': v.nullable(Measured) }),
   /**
-   * Members that left (with their former rank) or joined since a round last began, or since a step
-   * was last taken. `isRestarted` means that the round was restarted because of that.
+   * The latest change of the members: those that left (with their former rank) and those that
+   * joined. `isRestarted` means that the change restarted the round. `null` if a round has begun or
+   * a step was taken since the change.
    */
   change: v.nullable(v.strictObject({ left: v.array(Named), joined: v.array(Named), isRestarted: v.boolean() })),
   isOver: v.boolean(),

@@ -63,7 +63,7 @@ export const ring = v.pipe(
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
-/** The latest members that a host removed. */
+/** The members that hosts have removed. If there are many, only the latest are listed. */
 export const Removed = v.strictObject({
   members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
   /**
@@ -102,7 +102,7 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
   return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
 }
 
-/** The run and the generation of a member that reconnects. */
+/** What a reconnecting member reports: the settings of the room, its run and its generation. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */

@@ -8,18 +8,25 @@ import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
 import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 
-/** The longest generated text, in characters. A byte-pair token may be a long word. */
+/**
+ * The longest generated text, in characters. Texts have few tokens, but a byte-pair token may be a
+ * long word.
+ */
 const MAX_SAMPLE_LENGTH = 4000;
 
-/** Why the ranks chose a codec. Times are medians of the first steps, which use fp32. */
+/**
+ * Why the ranks chose a codec. Each rank measures the medians of the first steps, which use fp32.
+ */
 export const CodecChoice = v.object({
   codec: v.picklist(CODEC_NAMES),
   /**
-   * Milliseconds per step in which a rank computes, reads gradients back and updates parameters.
+   * Milliseconds per step in which the slowest rank computes, reads gradients back and updates
+   * parameters.
    */
   ownMs: finite,
   /**
-   * Milliseconds of communication per step, and the part that does not overlap with computation.
+   * Milliseconds of communication per step, and the part that does not overlap with computation:
+   * the shortest times of all ranks, because the times of other ranks include waiting.
    */
   communicateMs: finite,
   exposedMs: finite,
@@ -37,7 +44,7 @@ export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
 /** A text that a language model generated during training. */
 export const WrittenSample = v.object({
-  /** The number of steps before the text was generated, and the loss of the latest step. */
+  /** The number of steps before the text was generated, and the loss of the last of these steps. */
   steps: count,
   loss: finite,
   /** The prompt. */
@@ -130,7 +137,10 @@ export const RunResultSchema = v.object({
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),
   stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
-  /** For every step, the mean loss over the samples of all ranks. */
+  /**
+   * For every step, the mean loss over the samples of all ranks. Losses that are not finite are
+   * left out.
+   */
   losses: v.array(finite),
   /**
    * The result of a range test. A range test evaluates no held-out samples and restores the model.

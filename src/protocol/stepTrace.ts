@@ -3,9 +3,7 @@
  */
 import * as v from 'valibot';
 import { SEGMENT_KINDS } from '../spec/names.ts';
-import { count, MAX_WORLD_SIZE } from './scalars.ts';
-
-const number = v.pipe(v.number(), v.finite());
+import { count, finite, MAX_WORLD_SIZE } from './scalars.ts';
 
 /** The largest number of hops: the ring steps in the largest world. */
 export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
@@ -21,47 +19,47 @@ export const HopEvent = v.object({
   /** Chunk that this rank received from its left neighbour in that ring step. */
   receivedChunk: count,
   /** When the last byte of the chunk was passed to the link; `null` if nothing was sent. */
-  sentAt: v.nullable(number),
+  sentAt: v.nullable(finite),
   /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
-  receivedAt: v.nullable(number),
+  receivedAt: v.nullable(finite),
   /**
-   * How long this rank added or copied the received chunk until `receivedAt`, in milliseconds.
+   * How many milliseconds this rank took to add or copy the received chunk before `receivedAt`.
    * Missing if not measured.
    */
-  reduceMs: v.exactOptional(number),
+  reduceMs: v.exactOptional(finite),
 });
 export type HopEvent = v.InferOutput<typeof HopEvent>;
 
 /** How long the parts of one optimizer step took, in milliseconds. */
 export const StepTimes = v.object({
-  total: number,
+  total: finite,
   /** Forward and backward pass on the GPU, until the first bucket's gradients can be read. */
-  compute: number,
+  compute: finite,
   /**
    * Reading gradients back, summed over buckets. The wait for the backward pass is not included.
    */
-  readback: number,
+  readback: finite,
   /** From the start of the first all-reduce to the end of the last all-reduce. */
-  communicate: number,
+  communicate: finite,
   /** The part of `communicate` that does not overlap with computation. */
-  exposed: number,
+  exposed: finite,
   /** Optimizer and upload of the parameters. */
-  update: number,
+  update: finite,
 });
 export type StepTimes = v.InferOutput<typeof StepTimes>;
 
 export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 
 /** An interval of a step, milliseconds since the step began. */
-const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: number, end: number });
+const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: finite, end: finite });
 export type Segment = v.InferOutput<typeof Segment>;
 
 /** The timeline of one step of one rank. */
 export const StepLane = v.object({
   step: count,
   /** Start of the step, by the clock of the rank that took it. */
-  startedAt: number,
-  duration: number,
+  startedAt: finite,
+  duration: finite,
   /**
    * Segments, sorted by start. A segment of computation may overlap with a segment of
    * communication.
@@ -75,7 +73,7 @@ export const RecordedTrace = v.object({
   step: count,
   bucket: count,
   bytes: count,
-  startedAt: number,
+  startedAt: finite,
   hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
 });
 export type RecordedTrace = v.InferOutput<typeof RecordedTrace>;

@@ -24,7 +24,10 @@ export interface Machine {
   isRelayed: boolean;
 }
 
-/** One step of one rank, on a clock that all ranks share; the step begins at 0. */
+/**
+ * One step of one rank, on a clock that all ranks share. The step begins at 0, and `startedAt` is
+ * the time when the rank starts the all-reduce.
+ */
 export interface SimulatedStep {
   ms: StepTimes;
   startedAt: number;

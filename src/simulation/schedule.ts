@@ -1,7 +1,7 @@
 /**
  * Prepares all ranks' plans of one collective for a simulation. It finds the dependencies between
- * moves, as `planOp.ts` does for ops in place, and the receive of each send. The numbers are in
- * flat arrays, because a ring of 1024 ranks has four million moves.
+ * moves, as `planOp.ts` does for ops in place. It also finds the receive that belongs to each send.
+ * The numbers are in flat arrays, because a ring of 1024 ranks has four million moves.
  */
 import { dependencies } from '../collectives/plans/dependencies.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
@@ -10,8 +10,8 @@ import { Ints } from './ints.ts';
 export interface Schedule {
   readonly n: number;
   /**
-   * Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order, without empty
-   * moves.
+   * Rank r has the moves `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Empty moves are
+   * left out.
    */
   readonly firstMove: Int32Array;
   readonly rank: Int32Array;
@@ -34,13 +34,13 @@ export const SEND = 0;
 const COPY = 1;
 export const COMBINE = 2;
 
-/** Items of list i are `first[i]` .. `first[i+1]`-1. */
+/** The items of list i have the indices `first[i]` .. `first[i+1]`-1. */
 export interface Lists {
   readonly first: Int32Array;
   readonly items: Int32Array;
 }
 
-/** Lists of the sends from one rank to another, in order. */
+/** One list (lane) for each pair of ranks: the sends from one to the other, in order. */
 export interface Lanes extends Lists {
   readonly from: Int32Array;
   readonly to: Int32Array;
@@ -117,7 +117,7 @@ function valuesOf<Key extends string>(lists: Record<Key, Ints>): Record<Key, Int
 
 type Moves = Pick<Schedule, 'step' | 'start' | 'end'>;
 
-/** Matches sends and receives by step: both ends of a link use the same number. */
+/** Matches sends and receives by step: a send and its receive have the same step number. */
 function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, number[]>): Int32Array {
   const { step, start, end } = moves;
   const partner = new Int32Array(step.length).fill(-1);

@@ -1,7 +1,7 @@
 /**
  * Simulates a collective of many ranks event by event on a modelled network. It runs the same plans
- * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. It
- * covers worlds that no test can open, with hundreds of tabs and links of any kind.
+ * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. A
+ * simulation can cover worlds that no test can open, with hundreds of tabs and links of any kind.
  *
  * The simulation leaves out slow start and packet loss of connections. It also leaves out READY,
  * which only matters if ranks start at different times.
@@ -61,13 +61,13 @@ interface Simulated {
   /** Number of simulated events. */
   readonly events: number;
   /**
-   * Returns the time at which a rank's send of `step` left, or its receive was done; `null` if the
-   * rank has no such move.
+   * Returns the time at which a rank's send in `step` had left the rank, or at which its receive in
+   * `step` was done. `null` if the rank has no such move.
    */
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
 
-/** Events of a move. */
+/** Kinds of events. START is an event of a rank, the others are events of a move. */
 const Event = { START: 0, ARRIVE: 1, DELIVER: 2, TAKEN: 3 } as const;
 const EVENT_BITS = 2;
 
@@ -173,7 +173,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     take(move);
   };
 
-  /** Combines all segments of a receive that have arrived and whose turn it is. */
+  /**
+   * Combines the arrived segments of a receive, in order, up to the first segment whose elements an
+   * earlier move still uses.
+   */
   const take = (move: number): void => {
     const own = rank[move]!;
     if (isStarted[own] === 0) return;

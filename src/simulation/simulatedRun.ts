@@ -1,6 +1,6 @@
 /**
  * Creates the events that the engine of a rank in a simulated cluster would emit. The dashboard
- * shows them like the events of a real run. Times are those of `cluster.ts`. No model is trained,
+ * shows them like the events of a real run. The times come from `cluster.ts`. No model is trained,
  * so loss and accuracy follow a formula.
  */
 import { rightOf } from '../collectives/plans/ringPlan.ts';

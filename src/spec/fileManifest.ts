@@ -2,8 +2,8 @@
 import * as v from 'valibot';
 
 /**
- * The largest size of all files together, in bytes. It is limited because every rank keeps the
- * files in memory.
+ * The largest size of all files together, in bytes. It is limited because every rank stores all
+ * files and loads their data.
  */
 export const MAX_SHARED_BYTES = 2 ** 30;
 /**

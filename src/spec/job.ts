@@ -47,9 +47,10 @@ export const MAX_HIDDEN = 4096;
 /**
  * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
  * `gpt` includes a text. `none`: a lesson has no data. The other kinds are for `mnist`, `images`,
- * `table` and `gpt`. `url`: the address of a folder, or for jobs other than `mnist`, also of a
- * single file. `files`: the same files, chosen in each tab. `shared`: files of one rank,
- * distributed to all. `federated`: different files in each tab, which never leave the tab.
+ * `table` and `gpt`. `url`: the address of a folder; except for `mnist`, the address of a single
+ * file is possible, too. `files`: the same files, chosen in each tab. `shared`: files of one rank,
+ * distributed to all. `federated` (not for `mnist`): different files in each tab, which never leave
+ * the tab.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -130,6 +131,19 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   lesson: ['none'],
 };
 
+/**
+ * Whether data of this kind involve other tabs. The workers of `data-parallel` share one tab, so
+ * they cannot use such data.
+ */
+export function involvesOtherTabs(kind: string): boolean {
+  return kind === 'shared' || kind === 'federated';
+}
+
+/** Returns whether a job with this strategy can train on data of this kind. */
+export function acceptsData({ job, strategy }: Pick<JobSpec, 'job' | 'strategy'>, kind: string): boolean {
+  return DATA_OF[job].includes(kind) && (strategy !== 'data-parallel' || !involvesOtherTabs(kind));
+}
+
 /** Returns whether the job trains on digits. People can draw a digit to try such a model. */
 export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
@@ -169,7 +183,7 @@ export const JobSpec = v.pipe(
       'these four or "built-in"; lesson has "none"',
   ),
   v.check(
-    ({ data, strategy }) => !['shared', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
+    ({ data, strategy }) => !involvesOtherTabs(data.kind) || strategy !== 'data-parallel',
     'the workers of data-parallel share one tab: choose data of kind "files"',
   ),
   v.check(

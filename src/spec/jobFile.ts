@@ -27,7 +27,8 @@ export const MAX_JOB_FILE_LENGTH = 1_000_000;
 export interface JobFile {
   readonly job: JobSpec;
   /**
-   * The fields that the file contains, without defaults. Callers that change some fields need them.
+   * The fields that the file contains, without defaults. A caller that overrides fields needs
+   * these, because the defaults depend on the fields.
    */
   readonly fields: Record<string, unknown>;
 }
@@ -147,7 +148,10 @@ function refuseTwice(name: string, json: string, node: Node): void {
   }
 }
 
-/** Returns the place of a problem, like `, line 7`; an empty text if a field is missing. */
+/**
+ * Returns the place of a problem, like `, line 7`. If a field is missing, returns the line of the
+ * object that lacks it, or an empty text at the top level.
+ */
 function lineOf(json: string, root: Node, { path }: Problem): string {
   const depths = path.map((_, i) => path.length - i);
   const node = depths.map((depth) => findNodeAtLocation(root, path.slice(0, depth))).find((one) => one !== undefined);

@@ -36,13 +36,7 @@ export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.f
 export type Metrics = v.InferOutput<typeof Metrics>;
 
 /** Returns all metrics of an evaluation, with the accuracy first. */
-export function metricsTold({
-  accuracy,
-  metrics,
-}: {
-  accuracy: number | null;
-  metrics?: Metrics | undefined;
-}): Metrics {
+export function allMetrics({ accuracy, metrics }: { accuracy: number | null; metrics?: Metrics | undefined }): Metrics {
   return { ...(accuracy !== null && { accuracy }), ...metrics };
 }
 

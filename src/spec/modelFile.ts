@@ -23,7 +23,7 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 };
 
 /**
- * The largest model file that can be opened, in bytes. A larger file does not fit into a tab's
+ * The largest model file that can be opened, in bytes. A larger file might not fit into a tab's
  * memory.
  */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;

@@ -5,7 +5,7 @@
 
 /**
  * Names of jobs. `gpt` trains a language model. `lesson` trains nothing: its ranks add up a few
- * numbers by hand (`lesson.ts`), and the fields about training are ignored.
+ * numbers, one step at a time (`lesson.ts`), and the fields about training are ignored.
  */
 export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
 /** Built-in models of all jobs except `gpt`. */
@@ -53,7 +53,8 @@ export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a
- * message port. It is much faster than WebRTC but does not behave like a network.
+ * message port, other tabs by WebRTC. A message port is much faster than WebRTC but does not behave
+ * like a network.
  */
 export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];

@@ -38,7 +38,7 @@ export const PLAN_FIELDS = {
   }),
   /**
    * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
-   * that exceeds it.
+   * that begins later than this.
    */
   maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
     name: 'minutes',
@@ -120,8 +120,8 @@ export const PLAN_FIELDS = {
 };
 
 /**
- * Number of steps of a range test. With fewer steps, the learning rates are too far apart. With
- * more steps, the result does not change.
+ * Number of steps of a range test. With fewer steps than `least`, the learning rates are too far
+ * apart. More steps than `most` would take longer for the same result.
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 

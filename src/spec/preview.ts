@@ -65,8 +65,8 @@ export interface TablePreview {
   /** The target column: the column that the job names, or the last column. */
   target: string;
   /**
-   * Rows that are left out because they have no target value. For each text that such fields
-   * contain, the number of rows.
+   * Rows that are left out because their target value is missing: the number of these rows for each
+   * text that stands for a missing value.
    */
   unlabelled: { field: string; rows: number }[];
   /** The task; `null` if the target cannot be predicted. */

@@ -19,7 +19,7 @@ export class FlightRecorder {
   readonly #rank: number;
   readonly #worldSize: number;
   readonly #generation: number;
-  /** A ring buffer: once it is full, `#next` is the oldest record. */
+  /** A ring buffer. Once it is full, `#next` is the index of the oldest record. */
   readonly #records: FlightRecord[] = [];
   #next = 0;
 

@@ -26,8 +26,8 @@ interface MeasuredStep {
 export const SENT_SEGMENTS = 24;
 
 /**
- * While several collectives of a rank overlap, the kind that comes last in this list is shown. So
- * what the rank itself does is shown rather than its waits.
+ * If collectives of a rank overlap, only one of their activities is shown: the kind that comes last
+ * in this list. So what the rank itself does is shown rather than its waits.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
@@ -95,7 +95,7 @@ function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
   return segments;
 }
 
-/** Merges concurrent buckets into one row. */
+/** Merges the segments of concurrent buckets into one row. */
 function flatten(rows: readonly Segment[][]): Segment[] {
   if (rows.length === 1) return rows[0]!;
   const all = rows.flat();

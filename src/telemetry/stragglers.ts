@@ -8,13 +8,13 @@ import type { RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
- * A rank is slow if its time is more than this number of times the median of the others. Machines
- * of one class vary by less than that between steps.
+ * A rank is slow if its time is more than this number of times the median of the others. Steps of
+ * equal machines differ by less than this ratio.
  */
 const SLOW_RATIO = 1.3;
 /**
- * A link is slow if its time is more than this number of times the median of the others. The number
- * is larger than for ranks, because times of single chunks vary more than those of steps.
+ * A link is slow if its time is more than this number of times the median of the others. The ratio
+ * is larger than for ranks, because times of single chunks vary more than times of steps.
  */
 const SLOW_LINK_RATIO = 2;
 /** A slow link must cost at least this share of a step. */

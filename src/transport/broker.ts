@@ -9,16 +9,16 @@ import { messageOf, PeerGoneError } from '../util/errors.ts';
 /** A request for a port. */
 export interface PortRequest {
   /**
-   * Resolves once the other tab has requested the same key. Rejects with PeerGoneError if a port is
-   * impossible or the request was cancelled.
+   * Resolves once the other tab has made a request with the same key. Rejects with PeerGoneError if
+   * this browser cannot connect its tabs, or if the request was cancelled.
    */
   readonly port: Promise<MessagePort>;
   readonly cancel: () => void;
 }
 
 /**
- * Requests a port to the tab that requests the same secret key. The request has no deadline of its
- * own.
+ * Requests a port to another tab, which must make a request with the same secret key. The request
+ * has no deadline of its own.
  */
 export type AskForPort = (key: string) => PortRequest;
 
@@ -27,8 +27,8 @@ export const askForPort: AskForPort = (key) => {
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;
   try {
-    // Bundlers recognise this expression as a worker. The library's package has a file of this
-    // name. Vite also finds the source file by this name.
+    // Bundlers recognise this expression as a worker. The library's package contains
+    // brokerWorker.js. In this repository, Vite finds brokerWorker.ts by the same name.
     broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
       type: 'module',
       name: 'peergrad broker',

@@ -1,7 +1,7 @@
 /**
  * Entry of the SharedWorker that connects tabs of one browser. Each client sends a key; two clients
  * with the same key each receive one end of a new channel. Only pages of one origin in one browser
- * profile share the worker. Messages over the ports do not pass through it.
+ * profile share the worker. Messages over the ports do not pass through the worker.
  */
 import { systemClock } from '../util/clock.ts';
 

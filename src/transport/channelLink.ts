@@ -9,8 +9,9 @@ import { BaseLink } from './baseLink.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * Maximum number of bytes in the channel's buffer; further frames wait in the link's own queue.
- * Chromium throws above 16 MiB; 1 MiB keeps its SCTP window (at most ~1 MiB) full.
+ * While the channel's buffer has at least this number of bytes, further frames wait in the link's
+ * own queue. Chromium throws above 16 MiB; 1 MiB keeps Chromium's SCTP window (at most about 1 MiB)
+ * full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /**

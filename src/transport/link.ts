@@ -29,15 +29,15 @@ export interface Link {
   /**
    * Queues one frame (1 .. MAX_FRAME_BYTES bytes) and takes ownership of it: the buffer may be
    * transferred and must not be used again. Frames arrive whole and in order. Resolves when the
-   * link no longer needs the frame and the queue is below its limit; awaiting it provides
-   * backpressure.
+   * queue is below its limit. A sender that awaits the promise before it sends the next frame
+   * cannot fill the memory.
    *
    * @throws (rejects) PeerGoneError once the link is closed, UsageError for an invalid size.
    */
   send(frame: ArrayBuffer): Promise<void>;
   /**
-   * Called for each frame that arrives, with ownership of it. Frames are queued until a handler is
-   * set.
+   * Called with each frame that arrives. The handler owns the frame. Frames are queued until a
+   * handler is set.
    */
   onframe: ((frame: ArrayBuffer) => void) | null;
   /**
@@ -50,8 +50,8 @@ export interface Link {
   /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**
-   * Closes both sides. Frames that were sent before may be lost. Acknowledge frames that must
-   * arrive. Idempotent.
+   * Closes both sides. Frames that were sent before `close` may be lost. So receivers must
+   * acknowledge frames that must arrive. Idempotent.
    */
   close(): void;
 }
@@ -63,7 +63,7 @@ export interface Link {
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 
-/** @throws UsageError if a frame is empty or larger than every browser's data channel supports. */
+/** @throws UsageError if a frame is empty, or too large for some browsers' data channels. */
 export function checkFrameSize(frame: ArrayBuffer): void {
   if (frame.byteLength < 1 || frame.byteLength > MAX_FRAME_BYTES) {
     throw new UsageError(`A frame must have 1 to ${MAX_FRAME_BYTES} bytes, not ${frame.byteLength}.`);

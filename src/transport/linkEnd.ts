@@ -14,8 +14,8 @@ export abstract class LinkEnd implements Link {
   #closed: { error: Error | null } | null = null;
 
   /**
-   * Sends the frame immediately. Resolves when more frames may be sent; throws or rejects with
-   * {@link goneError} if the link closes first.
+   * Sends the frame, or queues it for sending. Resolves when more frames may be sent; throws or
+   * rejects with {@link goneError} if the link closes first.
    */
   protected abstract dispatch(frame: ArrayBuffer): Promise<void>;
   /** Releases the underlying resources; called once. */

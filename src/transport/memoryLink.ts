@@ -8,8 +8,8 @@ class MemoryLink extends BaseLink {
   protected transmit(frame: ArrayBuffer): void {
     const { peer } = this;
     const bytes = frame.byteLength;
-    // The buffer is detached, as on any other link. So unit tests detect callers that use it
-    // afterwards.
+    // Any link may detach the buffer. This link always does, so that unit tests detect callers that
+    // use the buffer afterwards.
     const moved = structuredClone(frame, { transfer: [frame] });
     queueMicrotask(() => {
       this.left(bytes);

@@ -2,8 +2,8 @@
  * Opens WebRTC connections with simple-peer. No other file uses simple-peer. This code runs on the
  * main thread only, like RTCPeerConnection.
  *
- * simple-peer opens a channel of its own, which detects that the two ends are connected and that
- * the other end is gone. Frames use a second channel, which may move to a worker.
+ * simple-peer opens a channel of its own, by which it detects that the two ends are connected, or
+ * that the other end is gone. Frames use a second channel, which may move to a worker.
  */
 import type Peer from 'simple-peer';
 // The default entry needs Node's globals; this build includes them.
@@ -15,8 +15,8 @@ import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
  * The stream id of the channel for frames, on both ends. simple-peer's own channel has 0 or 1,
- * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6), and
- * browsers differ in the largest id.
+ * depending on which end creates it (https://www.rfc-editor.org/rfc/rfc8832#section-6). A low id
+ * works everywhere, because browsers differ only in the largest id.
  */
 const FRAMES_STREAM = 2;
 
@@ -63,8 +63,8 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   });
   const peer = new PeerConstructor({
     initiator,
-    // simple-peer accepts an implementation of WebRTC. This one returns the existing connection
-    // when simple-peer creates one.
+    // simple-peer accepts an implementation of WebRTC. This implementation returns `native` when
+    // simple-peer creates a connection.
     wrtc: {
       RTCPeerConnection: new Proxy(RTCPeerConnection, { construct: () => native }),
       RTCSessionDescription,

@@ -115,7 +115,7 @@ export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => 
   };
   port.onmessage = ({ data }: MessageEvent<unknown>) => {
     if (data instanceof ArrayBuffer) {
-      // A frame that can no longer be sent is lost with its link; `onclose` below reports it.
+      // A frame can be lost only if the link closes; `onclose` below reports this.
       forward(data).catch(() => {});
       return;
     }

@@ -57,7 +57,8 @@ export class SharedLink {
    * generation are dropped.
    *
    * @param generation must come after the generations of all previous views.
-   * @throws UsageError if it does not, because its frames may have been dropped.
+   * @throws UsageError if `generation` does not come after them, because frames of `generation` may
+   * have been dropped.
    */
   view(generation: number): Link {
     if (generation <= this.#latestGeneration) {

@@ -89,7 +89,8 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
 /**
  * Resolves once this tab has the lock, with a function that releases it.
  *
- * @throws (rejects) PeerGoneError in an insecure context, because it has no locks.
+ * @throws (rejects) PeerGoneError on an insecure page, because browsers provide locks to secure
+ * pages only.
  */
 async function acquireLock(name: string): Promise<() => void> {
   if (!globalThis.isSecureContext) {

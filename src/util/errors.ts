@@ -56,8 +56,8 @@ export class PeerGoneError extends PeergradError {
 }
 
 /**
- * Ranks issued different collectives or have different models, because the program differs between
- * ranks. Give up.
+ * Ranks issued different collectives, or models or states do not match. Usually the program differs
+ * between ranks. Give up.
  */
 export class MismatchError extends PeergradError {
   override readonly name: string = 'MismatchError';
@@ -102,7 +102,10 @@ export class DeviceError extends PeergradError {
   override readonly name: string = 'DeviceError';
 }
 
-/** The job's data is missing, truncated or in another format: choose other files. */
+/**
+ * Data or a file is missing, damaged, in another format or different from the other ranks' data:
+ * choose other files.
+ */
 export class DataError extends PeergradError {
   override readonly name: string = 'DataError';
 }

@@ -22,8 +22,9 @@ const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
  */
 const DROPPED_BITS = 13;
 /**
- * The difference of the exponents' biases, plus just less than half a unit of the last kept bit.
- * Adding also the last kept bit rounds ties to even.
+ * Corrects the exponent's bias and rounds to nearest: the difference of the two biases, plus just
+ * less than half a unit of the last kept bit. The caller also adds the last kept bit, which rounds
+ * ties to even.
  */
 const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 /** Subnormal halves are multiples of 2^-24. */

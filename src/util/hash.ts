@@ -10,8 +10,8 @@ const C2 = 0x1b873593;
 /**
  * Austin Appleby's MurmurHash3, x86 32-bit variant, over the words and then the last bytes of
  * `bytes`, for two seeds at once. The part that does not depend on the seed is computed once, and
- * the processor computes the two independent chains in parallel. One call takes at most about half
- * the time of two calls with one seed.
+ * the processor computes the two independent chains in parallel. One call takes about half the time
+ * of two calls with one seed.
  */
 function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,6 +1,6 @@
 /**
- * Seeded random numbers, the same on every machine. They use integer arithmetic only, because the
- * last bits of `Math.sin`, `log` and `pow` differ between engines.
+ * Seeded random numbers, the same on every machine. They use integer operations, `*` and `/`. They
+ * never use `Math.sin`, `log` or `pow`, whose last bits differ between engines.
  */
 
 /** Uniform numbers in [0, 1). */

@@ -1,4 +1,4 @@
-/** Quantiles of lists of numbers. */
+/** Quantiles and means of lists of numbers. */
 
 /** Returns the p-th quantile, 0 <= p <= 1, by the nearest-rank method; 0 for an empty list. */
 export function quantile(values: readonly number[], p: number): number {
@@ -9,4 +9,9 @@ export function quantile(values: readonly number[], p: number): number {
 
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
+}
+
+/** Returns the arithmetic mean; 0 for an empty list. */
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }

@@ -1,6 +1,6 @@
 /** Creates realistic engine events for tests of the page. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EventOf } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 
 export function member(name: string, ready = true): RosterEntry {
@@ -17,7 +17,7 @@ export function member(name: string, ready = true): RosterEntry {
  * Returns the event of a step that took 40 ms and had 100 samples. Communication took 10 ms, of
  * which 4 ms were exposed.
  */
-export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> {
+export function stepEvent(step: number): EventOf<'step'> {
   const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
   return {
     type: 'step',

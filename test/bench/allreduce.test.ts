@@ -16,7 +16,7 @@ test('a row has the median time over all ranks, the bytes of the busiest rank, a
   expect(row.busMBps).toBeCloseTo(0.15);
 });
 
-test('each rank must send 2(n-1)/n of the tensor', () => {
+test('theoryBytes is 2(n-1)/n of the tensor', () => {
   expect(theoryBytes(2, 1000)).toBe(1000);
   expect(theoryBytes(4, 1000)).toBe(1500);
 });
@@ -31,7 +31,7 @@ test('a schedule fits its time budget, but has at least three rounds of one all-
   expect(8 ** scheduleOf(1, 1e9).ops * 1000).toBeLessThan(2 ** 127);
 });
 
-test('the throughput of links is compared with the bare channel', () => {
+test('summaryOf compares the median throughput of each kind of link with that of the bare channel', () => {
   const { rows } = summaryOf({
     bareLink: [{ MBps: 10, roundTripMs: 1 }],
     pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),

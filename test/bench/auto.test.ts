@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { rateFor, speedUpOf, type CodecRun } from '../../bench/auto.ts';
-import { section } from '../../bench/auto.ts';
+import { rateFor, speedUpOf, type CodecRun, section } from '../../bench/auto.ts';
 import { section as orderSection } from '../../bench/order.ts';
 
 const runOf = (codec: string, reachedMs: number | null): CodecRun => ({
@@ -15,12 +14,12 @@ const runOf = (codec: string, reachedMs: number | null): CodecRun => ({
   choice: null,
 });
 
-test('rateFor returns the rate at which sending a rank’s bytes takes four times as long as its own work', () => {
+test('rateFor returns the rate at which the sending time of a rank is four times its computing time', () => {
   // 2(n-1)/n of 800 kB are 1.2 MB. In 4 x 300 ms, that is 1000 bytes per millisecond.
   expect(rateFor(800_000, 4, 300)).toBe(8000);
 });
 
-test('the speed-up is computed over all rounds, and is null if a run did not reach the goal', () => {
+test('the speed-up compares the mean times of all rounds, and is null if a run did not reach the goal', () => {
   const fp32 = [runOf('fp32', 30_000), runOf('fp32', 34_000)];
   expect(speedUpOf({ fp32, auto: [runOf('auto', 10_000), runOf('auto', 6000)] })).toBe(4);
   expect(speedUpOf({ fp32, auto: [runOf('auto', 10_000), runOf('auto', null)] })).toBeNull();

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
-import { DOC } from '../../bench/command/all.ts';
-import { partsOf } from '../../bench/command/all.ts';
+import { DOC, partsOf } from '../../bench/command/all.ts';
 import { runBench } from '../../bench/command/cli.ts';
 import { replaceSection, table } from '../../bench/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
@@ -48,7 +47,7 @@ describe('theory', () => {
     expect(theoryOf(strategy, 4, K, strategy === 'local-sgd' || strategy === 'diloco' ? 5 : 1)).toBe(bytes);
   });
 
-  test("rowOf compares the bytes of a server in both directions, but only the sent bytes of a ring's busiest rank", () => {
+  test('rowOf compares theory with the sent and received bytes of a server, and with the sent bytes of a ring’s busiest rank', () => {
     const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
     expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
     const ring = rowOf(result('ddp', [9_900, 10_500], [10_000, 10_000]), 5);
@@ -57,7 +56,7 @@ describe('theory', () => {
     expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
   });
 
-  test('contradictions reports only ddp and parameter-server, if they differ from theory by more than 1 %', () => {
+  test('contradictions reports ddp and parameter-server, but no other strategy, if bytes differ from theory by more than 1 %', () => {
     const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
     const rows = STRATEGY_NAMES.flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
@@ -73,20 +72,20 @@ describe('theory', () => {
 });
 
 describe('curves', () => {
-  test('largestDifference is the largest relative difference of a step', () => {
+  test('largestDifference returns the largest relative difference of two curves at any step', () => {
     expect(largestDifference([2, 1.1, 0.5], [2, 1, 0.5])).toBeCloseTo(0.1);
     expect(largestDifference([1], [1])).toBe(0);
     expect(largestDifference([1, 2], [1])).toBe(Infinity);
     expect(largestDifference([Number.NaN], [1])).toBeNaN();
   });
 
-  test('movingAverage is the mean of the most recent steps', () => {
+  test('movingAverage returns, for each step, the mean of the most recent values', () => {
     expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
   });
 });
 
 describe('tables', () => {
-  test('formats a Markdown table with numbers aligned to the right', () => {
+  test('table returns a Markdown table with numbers aligned to the right', () => {
     expect(
       table(
         ['strategy', 'n'],
@@ -98,7 +97,7 @@ describe('tables', () => {
     ).toBe(['| strategy  |   n |', '| --------- | --: |', '| ring      |   2 |', '| local-sgd |  16 |'].join('\n'));
   });
 
-  test('replaceSection replaces the previous content', () => {
+  test('replaceSection replaces the previous content of a section, and throws if the page has no such section', () => {
     const page = 'a\n<!-- t -->\nold\n<!-- /t -->\nb\n';
     const next = replaceSection(page, 't', 'new');
     expect(next).toBe('a\n<!-- t -->\nnew\n<!-- /t -->\nb\n');
@@ -115,7 +114,7 @@ test.each([
   ['strategies --strategies ddp,star', /ddp, parameter-server, async/],
   ['curves', /--data/],
   ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
-])('exits with 2 for bad arguments: %s', async (line, sentence) => {
+])('the benchmark command exits with 2 for bad arguments: %s', async (line, sentence) => {
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();
@@ -125,7 +124,7 @@ test.each([
   expect(err.join('\n')).toMatch(sentence);
 });
 
-test('docs/BENCHMARKS.md has markers for every part that `all` measures, in the same order', async () => {
+test('docs/BENCHMARKS.md has markers for every part that the command `all` measures, in the same order', async () => {
   const page = await readFile(DOC, 'utf8');
   const names = ['machine', ...partsOf({ data: '/data', hosts: '/hosts' }).map(({ name }) => name), 'durations'];
   for (const name of names) expect(replaceSection(page, name, 'new')).toContain(`<!-- ${name} -->\nnew\n`);
@@ -134,14 +133,17 @@ test('docs/BENCHMARKS.md has markers for every part that `all` measures, in the 
 
 // The part runs with an unknown option at the end. Commands report the first unknown option, so all
 // others are known.
-test.each(partsOf({ data: '/data', hosts: '/hosts' }))('$name accepts every option that `all` passes', async (part) => {
-  const err: string[] = [];
-  const io = {
-    out: () => {},
-    err: (text: string) => err.push(text),
-    terminal: null,
-    signal: new AbortController().signal,
-  };
-  expect(await runBench([...part.argv, '--json', '--no-such'], io)).toBe(2);
-  expect(err.join()).toContain("unknown option '--no-such'");
-});
+test.each(partsOf({ data: '/data', hosts: '/hosts' }))(
+  'the command $name accepts every option that the command `all` passes to it',
+  async (part) => {
+    const err: string[] = [];
+    const io = {
+      out: () => {},
+      err: (text: string) => err.push(text),
+      terminal: null,
+      signal: new AbortController().signal,
+    };
+    expect(await runBench([...part.argv, '--json', '--no-such'], io)).toBe(2);
+    expect(err.join()).toContain("unknown option '--no-such'");
+  },
+);

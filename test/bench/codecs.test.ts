@@ -1,8 +1,7 @@
 /** The part of `bench codecs` that runs no training: rows of the table, and missed targets. */
 import { expect, test } from 'vitest';
-import { codecTables, section } from '../../bench/codecs.ts';
+import { codecTables, section, rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 import type { TrialResult } from '../../bench/codecs/trial.ts';
-import { rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
 
 const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
 
@@ -13,7 +12,7 @@ const good = VARIANTS.map(({ points, fewer }, i) => {
   return [trial(accuracy - 0.01, bytes), trial(accuracy + 0.01, bytes)];
 });
 
-test('a row has means over the seeds, and compares them with fp32', () => {
+test('a row has means over the seeds, and compares these means with those of fp32', () => {
   const rows = rowsOf(good);
   expect(rows.map(({ name }) => name)).toEqual(VARIANTS.map(({ name }) => name));
   const int8 = rows[2]!;
@@ -24,7 +23,7 @@ test('a row has means over the seeds, and compares them with fp32', () => {
   expect(shortfalls(rows)).toEqual([]);
 });
 
-test('a codec that is less accurate or sends more than allowed is reported with both figures', () => {
+test('a codec that is less accurate or sends more than allowed is reported with the measured and the allowed value', () => {
   const trials = good.map((own) => [...own]);
   trials[1] = [trial(0.94, 500)];
   trials[4] = [trial(0.95, 100), trial(NaN, 100)];
@@ -34,7 +33,7 @@ test('a codec that is less accurate or sends more than allowed is reported with 
   expect(sentences).toContain('PowerSGD sends 10.0 times fewer bytes than fp32, but 30 times fewer are required');
 });
 
-test('the section contains all tables', () => {
+test('the section for docs/BENCHMARKS.md contains all tables', () => {
   const timed = [{ codec: 'fp32', ms: 1700, faster: 1, bytesSent: 6_295_000, error: 0 }];
   const result = {
     tabs: 4,

@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
-import { ringTensor, rowOf } from '../../bench/distribution.ts';
-import { section } from '../../bench/distribution.ts';
+import { ringTensor, rowOf, section } from '../../bench/distribution.ts';
 import { theoryBytes } from '../../bench/allreduce.ts';
 
 const ours = (ms: number[], hashes = ms.map(() => 'a')) =>
   ms.map((one, rank) => ({ ms: one, hash: hashes[rank]!, bytesSent: rank < 2 ? 1010 : 0 }));
 
-test('a row uses the time of the slowest rank in each round, and has the number of wrong files', () => {
+test('a row has the median of the slowest rank’s times over all rounds, and the number of wrong files', () => {
   const row = rowOf(
     { n: 3, bytes: 1000 },
     {

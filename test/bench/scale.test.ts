@@ -17,7 +17,7 @@ const SAMPLES = [2, 3, 4, 6, 8].flatMap((n) =>
   [1, 4, 16, 64, 256, 1024].map((kib) => ({ n, bytes: 1024 * kib, ms: predict(n, 1024 * kib, COSTS) })),
 );
 
-describe('the fit', () => {
+describe('the fit of the cost model', () => {
   test('finds the constants from which the times were computed', () => {
     const fitted = fitCosts(SAMPLES, COSTS.combineMsPerByte);
     for (const name of Object.keys(COSTS) as (keyof Costs)[]) {
@@ -25,7 +25,7 @@ describe('the fit', () => {
     }
   });
 
-  test('finds no negative constants, and minimizes relative errors', () => {
+  test('finds no negative constants, and has small relative errors for noisy times', () => {
     const noisy = SAMPLES.map((sample, i) => ({ ...sample, ms: sample.ms * (i % 2 === 0 ? 1.1 : 0.9) }));
     const fitted = fitCosts(noisy, COSTS.combineMsPerByte);
     expect(Math.min(...Object.values(fitted))).toBeGreaterThanOrEqual(0);
@@ -34,7 +34,7 @@ describe('the fit', () => {
     }
   });
 
-  test('predicts the times of a size from those of other sizes', () => {
+  test('predicts the times for each tensor size from the times for all other sizes', () => {
     expect(worstError(crossValidate(SAMPLES, COSTS.combineMsPerByte))).toBeLessThan(1e-6);
     const odd = SAMPLES.map((sample) => (sample.bytes === 65_536 ? { ...sample, ms: 2 * sample.ms } : sample));
     for (const { bytes, error } of crossValidate(odd, COSTS.combineMsPerByte)) {
@@ -43,7 +43,7 @@ describe('the fit', () => {
   });
 });
 
-test('growth is simulated on every network, and the section reports from where on the ring is slower', () => {
+test('growth is simulated on every network, and crossovers tells up to how many tabs the ring is fast enough', () => {
   const growth = simulateGrowth(COSTS, [4, 24], () => {});
   expect(growth).toHaveLength(2 * 3 * 3);
   const row = growth.find(({ network, n, bytes }) => network === 'LAN' && n === 24 && bytes === 400_000)!;

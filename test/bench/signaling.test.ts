@@ -24,7 +24,7 @@ test('the benchmark connects clients, relays signals, and lets many clients join
 });
 
 test.each(['signaling --clients 0', 'signaling --clients many', 'signaling --storm 20001'])(
-  'exits with 2 for bad arguments: %s',
+  'the benchmark command exits with 2 for bad arguments: %s',
   async (line) => {
     const { code, out, err } = await bench(line);
     expect(code).toBe(2);

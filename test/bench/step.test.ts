@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { section } from '../../bench/step.ts';
-import { aloneOf, resultsByCap, leastExposed } from '../../bench/step.ts';
+import { section, aloneOf, resultsByCap, leastExposed } from '../../bench/step.ts';
 
 const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
   ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
@@ -41,10 +40,10 @@ test('the section reports the median step times of peergrad and of a plain loop,
   expect(text).toContain('| whole      |       1 |');
 });
 
-test('on a line that is always busy, the bytes that are not sent when the last bucket is ready are exposed', () => {
+test('on a line that is always busy, leastExposed counts what is not sent when the last bucket is ready', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 12)).toBe(6 / 12);
 });
 
-test('on a fast line, only the last bucket is exposed, and waits between buckets are part of communication', () => {
+test('on a fast line, leastExposed counts only the last bucket, and communication includes the waits between buckets', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 4)).toBe(1 / 7);
 });

@@ -39,8 +39,8 @@ const alike = fc
 const tensors = fc.oneof(anything, alike);
 const bytes = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-describe.each(CODECS)('%s', (_name, codec) => {
-  test('encodes decoded values to the same bytes', () => {
+describe.each(CODECS)('the codec %s', (_name, codec) => {
+  test('encodes values, decodes them and encodes them again to the same bytes', () => {
     fc.assert(
       fc.property(tensors, (values) => {
         const frame = encode(codec, values);
@@ -52,7 +52,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('adds decoded values, rounded once', () => {
+  test('adds decoded values to a sum and rounds each result once, to float32', () => {
     fc.assert(
       fc.property(alike, (values) => {
         const frame = encode(codec, values);
@@ -64,7 +64,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('reports the residual', () => {
+  test('returns the residual: the difference of the given and the decoded values', () => {
     fc.assert(
       fc.property(alike, (values) => {
         const residual = new Float32Array(values.length).fill(9);
@@ -74,7 +74,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('has residual 0 for values that are not finite', () => {
+  test('returns finite residuals for any values, also for NaN and infinity', () => {
     fc.assert(
       fc.property(anything, (values) => {
         const residual = new Float32Array(values.length).fill(Number.NaN);
@@ -84,7 +84,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('keeps NaN and infinity visible', () => {
+  test('never encodes NaN or infinity as a finite number', () => {
     fc.assert(
       fc.property(anything, (values) => {
         const decoded = decode(codec, encode(codec, values), values.length);
@@ -95,7 +95,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
-  test('computes the elements of a payload, and rejects other sizes', () => {
+  test('computes the number of elements from the size of a payload, and rejects impossible sizes', () => {
     for (let elements = 0; elements <= 3 * INT8_BLOCK + 1; elements++) {
       expect(codec.elementsOf(codec.bytesOf(elements))).toBe(elements);
     }
@@ -107,7 +107,7 @@ describe.each(CODECS)('%s', (_name, codec) => {
   });
 });
 
-test('fp16 keeps 11 bits for values of any magnitude', () => {
+test('fp16 has a precision of 11 bits for values of any magnitude', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('fp16')!;
@@ -123,7 +123,7 @@ test('fp16 keeps 11 bits for values of any magnitude', () => {
   );
 });
 
-test('int8 has an error of at most half a scale, which is a 127th of the largest value of the block, rounded up', () => {
+test('int8 has an error of at most half a scale; the scale of a block is 1/127 of its largest value, rounded up', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('int8')!;
@@ -140,7 +140,7 @@ test('int8 has an error of at most half a scale, which is a 127th of the largest
   );
 });
 
-test('int8 replaces all values of a block with a NaN or infinity by NaN, and changes no other block', () => {
+test('int8 replaces a whole block by NaN if one of its values is NaN or infinite, and changes no other block', () => {
   const codec = codecOf('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
     const values = new Float32Array(3 * INT8_BLOCK).fill(1);
@@ -151,6 +151,6 @@ test('int8 replaces all values of a block with a NaN or infinity by NaN, and cha
   }
 });
 
-test('rejects unknown codecs', () => {
+test('codecOf rejects unknown codecs', () => {
   expect(() => codecOf('int4' as 'int8')).toThrow(UsageError);
 });

@@ -55,20 +55,23 @@ describe.each([
   ['home uplinks', HOME],
   ['tabs of one machine', ONE_MACHINE],
 ])('the cost model for %s', (_, costs) => {
-  test.each([2, 3, 8, 16, 24])('estimates the simulated time of the plans for %i ranks', (n) => {
-    for (const bytes of SIZES) {
-      // On a shared machine, work that only some ranks do costs less than in the model.
-      for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
-        const ms = simulated(plan, n, bytes, costs);
-        const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
-        const bound = largestError(algorithm, n, costs);
-        expect(Math.abs(error), `algorithm ${algorithm}, ${bytes} bytes: ${ms} ms`).toBeLessThan(bound);
+  test.each([2, 3, 8, 16, 24])(
+    'predicts the simulated times of all-reduce algorithms with a small error for %i ranks',
+    (n) => {
+      for (const bytes of SIZES) {
+        // On a shared machine, work that only some ranks do costs less than in the model.
+        for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
+          const ms = simulated(plan, n, bytes, costs);
+          const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
+          const bound = largestError(algorithm, n, costs);
+          expect(Math.abs(error), `algorithm ${algorithm}, ${bytes} bytes: ${ms} ms`).toBeLessThan(bound);
+        }
       }
-    }
-  });
+    },
+  );
 });
 
-test('the chosen algorithm is at most 20 % slower than the fastest on a local network, without the time to open links', () => {
+test('on a local network, the algorithm that chooseAllReduce returns is at most 20 % slower than the fastest algorithm', () => {
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(

@@ -5,12 +5,12 @@
 import { describe, expect, test } from 'vitest';
 import type { CodecName } from '../../src/collectives/codecs.ts';
 import type { AllReduceOptions } from '../../src/collectives/options.ts';
-import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createMeshes, runRanks, runWorld } from '../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { MismatchError, UsageError } from '../../src/util/errors.ts';
 import { createRng, mixSeed } from '../../src/util/rng.ts';
+import { errorOf } from '../errorOf.ts';
 
 const ENCODED: CodecName[] = ['fp16', 'int8'];
 
@@ -37,20 +37,23 @@ const reduceIn = (n: number, length: number, options: AllReduceOptions, world = 
 const LOSS_PER_HOP: Record<CodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
 
 describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
-  test.each([2, 3, 4, 5, 6, 7, 8, 9])('gives all of %i ranks the same bits, close to the sum', async (n) => {
-    for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
-      for (const world of [{}, { segmentElements: 50 }]) {
-        const results = await reduceIn(n, length, { codec }, world);
-        const expected = sumOf(n, length);
-        for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(results[0]!));
-        results[0]!.forEach((value, i) => {
-          expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(n * n * LOSS_PER_HOP[codec]);
-        });
+  test.each([2, 3, 4, 5, 6, 7, 8, 9])(
+    'ends with the same bits on all of %i ranks, close to the exact sum',
+    async (n) => {
+      for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
+        for (const world of [{}, { segmentElements: 50 }]) {
+          const results = await reduceIn(n, length, { codec }, world);
+          const expected = sumOf(n, length);
+          for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(results[0]!));
+          results[0]!.forEach((value, i) => {
+            expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(n * n * LOSS_PER_HOP[codec]);
+          });
+        }
       }
-    }
-  });
+    },
+  );
 
-  test('is correct over slow links for more bytes than are sent ahead', async () => {
+  test('is correct for a tensor of more bytes than are sent before the receiver is ready', async () => {
     const n = 3;
     const length = 700_000;
     const results = await reduceIn(n, length, { codec });
@@ -60,7 +63,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(worst).toBeLessThan(n * n * LOSS_PER_HOP[codec]);
   });
 
-  test('gives the same bits whether chunks are forwarded as received or encoded again', async () => {
+  test('ends with the same bits whether ranks forward received frames or encode a chunk again', async () => {
     const n = 5;
     const length = 3000;
     const [quick] = await reduceIn(n, length, { codec });
@@ -82,7 +85,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(bitsOf(slowly!)).toEqual(bitsOf(quick!));
   });
 
-  test('averages', async () => {
+  test('computes averages that are a quarter of the sums of four ranks', async () => {
     const sums = await reduceIn(4, 1000, { codec });
     const averages = await reduceIn(4, 1000, { codec, op: ReduceOp.AVG });
     for (const average of averages) {
@@ -91,7 +94,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     }
   });
 
-  test('sums values far beyond the range of a half', async () => {
+  test('computes correct sums of values far beyond the range of float16', async () => {
     const n = 3;
     const results = await runWorld(n, (group) =>
       Promise.resolve(
@@ -107,7 +110,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     });
   });
 
-  test('keeps NaN and infinity of any rank visible', async () => {
+  test('ends with a value that is not finite on all ranks where one rank has NaN or infinity', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
         const values = gradientOf(group.rank, 600);
@@ -122,7 +125,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     }
   });
 
-  test('sends only the encoded bytes', async () => {
+  test('sends about 2 times (fp16) or 4 times (int8) fewer bytes than without a codec', async () => {
     const n = 4;
     const length = 262_144;
     const bytesOf = (which: CodecName): Promise<number[]> =>
@@ -141,7 +144,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
       { n, op: ReduceOp.SUM, name: 'the sum' },
       { n, op: ReduceOp.AVG, name: 'the average' },
     ]),
-  )('has residuals that add up to its exact error, for $name over $n ranks', async ({ n, op }) => {
+  )('returns residuals that add up to the exact error of the result, for $name over $n ranks', async ({ n, op }) => {
     const length = 1500;
     const residuals = await runWorld(n, async (group) => {
       const residual = new Float32Array(length).fill(7);
@@ -154,7 +157,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
 
-  test('has no growing error over many steps if the residual is added to the next tensor', async () => {
+  test('has no growing error over many steps if each rank adds its residual to its next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
       const decoded = new Float64Array(length);
@@ -184,12 +187,11 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     ['two-level', 4],
     ['two-level', 6],
     ['two-level', 12],
-    ['two-level', 18],
     ['halving-doubling', 3],
     ['halving-doubling', 8],
     ['halving-doubling', 13],
   ] as const)('by %s gives all of %i ranks the same bits and exact residuals', async (algorithm, n) => {
-    for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
+    for (const length of [1, n - 1, 1000, 4099]) {
       for (const world of [{}, { segmentElements: 50 }]) {
         for (const op of [ReduceOp.SUM, ReduceOp.AVG]) {
           const results = await runWorld(
@@ -220,21 +222,15 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     );
   });
 
-  test('does nothing with one rank', async () => {
+  test('does not change the tensor in a world of one rank', async () => {
     const [result] = await reduceIn(1, 100, { codec });
     expect(result).toEqual(gradientOf(0, 100));
   });
 
-  test.each([4, 17])('is an error on all of %i ranks if ranks pass different codecs', async (n) => {
-    const main = async (group: ProcessGroup): Promise<Error> => {
-      try {
-        await group.allReduce(new Float32Array(100), { codec: group.rank === 1 ? 'fp32' : codec });
-      } catch (error) {
-        return error as Error;
-      }
-      throw new Error('expected a rejection');
-    };
-    const errors = await runWorld(n, main);
+  test.each([4, 17])('fails on all of %i ranks if one rank passes another codec', async (n) => {
+    const errors = await runWorld(n, (group) =>
+      errorOf(group.allReduce(new Float32Array(100), { codec: group.rank === 1 ? 'fp32' : codec })),
+    );
     const name = { fp32: '', fp16: 'float32 as float16', int8: 'float32 as int8' }[codec];
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -243,7 +239,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     }
   });
 
-  test('supports only sums of float32', async () => {
+  test('rejects other dtypes than float32, other ops than SUM and AVG, and residuals of another length', async () => {
     await runWorld(1, async (group) => {
       expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
       expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);

@@ -4,12 +4,13 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, type PeergradError } from '../../src/util/errors.ts';
-import { errorOf, pause, pairWithoutTime, transfer } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, pairWithoutTime, transfer } from './faultyRanks.ts';
 
 afterEach(() => vi.restoreAllMocks());
 
 describe('lost links', () => {
-  test('are known to a rank that receives the error of another rank', async () => {
+  test('are named in the errors of all ranks, also in an error that was received from another rank', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
@@ -19,7 +20,7 @@ describe('lost links', () => {
     }
   });
 
-  test('are still named in an error that a rank forwards to another group', async () => {
+  test('are named in the errors of a subgroup that is aborted with the error of a lost link', async () => {
     const errors = await runWorld(3, async (world) => {
       const pair = await world.newGroup([1, 2]);
       const lost = new PeerGoneError('Rank 0 lost its link to rank 1.', { rank: 0, missing: [1] });
@@ -31,7 +32,7 @@ describe('lost links', () => {
 });
 
 describe('a group that has failed', () => {
-  test('sends no more segments of a message, and records it as failed', async () => {
+  test('sends no more segments of a message, and records the message as failed', async () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
@@ -55,7 +56,7 @@ describe('a group that has failed', () => {
     expect(record!.bytesSent).toBeLessThan(70_000);
   });
 
-  test('fails a message that its link has not sent yet, but not a completed message', async () => {
+  test('rejects a message that the link has not sent yet, but not a completed message', async () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
@@ -78,8 +79,8 @@ describe('a group that has failed', () => {
   });
 });
 
-describe('a rank', () => {
-  test('fails an op and its group if there is no memory for the result', async () => {
+describe('a group', () => {
+  test('fails together with its op on all ranks if one rank has no memory for the result', async () => {
     const groups = pairWithoutTime();
     const works = groups.map((group) => group.allGather(new Float32Array(1000)));
     vi.spyOn(Float32Array.prototype, 'slice').mockImplementationOnce(() => {
@@ -101,7 +102,7 @@ describe('a rank', () => {
 
   test.each([
     [
-      'a message that it sends',
+      'a message that is not sent yet',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = one.isend(tensor, 1);
@@ -123,7 +124,7 @@ describe('a rank', () => {
       'Rank 0 cannot complete send(100000 float32 to rank 1, tag 0): ',
     ],
     [
-      'a message that it receives',
+      'a message that is not received yet',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = other.irecv(tensor, 0);
@@ -133,7 +134,7 @@ describe('a rank', () => {
       'Rank 1 cannot complete recv(100000 float32 from rank 0, tag 0): ',
     ],
     [
-      'a collective',
+      'a collective in flight',
       async ([one, other]: [ProcessGroup, ProcessGroup]) => {
         const tensor = new Float32Array(100_000);
         const work = one.allReduce(tensor);
@@ -143,7 +144,7 @@ describe('a rank', () => {
       },
       'Rank 0 cannot complete collective #0 allReduce(100000 float32, SUM): ',
     ],
-  ])('fails the group on all ranks if the tensor of %s was transferred', async (_what, main, message) => {
+  ])('fails on all ranks if the program has detached the tensor of %s', async (_what, main, message) => {
     const [first, second] = await main(pairWithoutTime());
     const error = await errorOf(first!);
     expect(error.message).toContain(message);

@@ -16,17 +16,7 @@ import {
 import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import type { PeergradError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
-
-export async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as PeergradError;
-  }
-  throw new Error('expected a rejection');
-}
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -56,7 +56,7 @@ const report = (id: number): Forged => ({
 });
 
 describe('flood messages', () => {
-  test('are forwarded by ranks that have left their groups', async () => {
+  test('are also forwarded by ranks that have left their process groups', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -69,7 +69,7 @@ describe('flood messages', () => {
   });
 
   test.each([3, 4, 5])(
-    'arrive over other ranks if the link to their sender, a ring neighbour, is silent, with %i ranks',
+    'reach a neighbour of the sender over other ranks if the link between these two is silent, with %i ranks',
     async (n) => {
       const world = createMeshes(n);
       const worlds = groupsOf(world);
@@ -81,7 +81,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('about an abort are never treated as an error of the receiving rank', async () => {
+  test('can abort a group; the error has the rank of the sender, even if the message contains the rank of the receiver', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -90,7 +90,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('are no longer forwarded, and links have no handlers, once the generation has ended', async () => {
+  test('are no longer forwarded when the generation has ended, and its links then have no handlers', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     for (const rank of [1, 3]) world.meshes[rank]!.end(new PeerGoneError('the room closed'));
@@ -101,7 +101,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('make fewer hops than there are ranks', async () => {
+  test('are forwarded in at most n - 1 hops', async () => {
     const world = createMeshes(4);
     groupsOf(world);
     const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
@@ -121,7 +121,7 @@ describe('flood messages', () => {
 });
 
 describe('a hostile rank', () => {
-  test('cannot forge messages of a ring neighbour of the receiver', async () => {
+  test('cannot send messages in the name of a rank that is a ring neighbour of the receiver', async () => {
     const world = createMeshes(3);
     const pairs = await newGroup(groupsOf(world), [0, 1]);
     await inject(world, 2, 0, { origin: 1, id: 12_345, group: 1, body: ABORT });
@@ -130,7 +130,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('can forward messages of a ring neighbour whose link is closed', async () => {
+  test('can send messages in the name of a ring neighbour of the receiver if the link between these two is closed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -142,7 +142,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot send to a group that it is not a member of, and no rank forwards its messages', async () => {
+  test('cannot send to a group without being a member, and no rank forwards such messages', async () => {
     const world = createMeshes(4);
     const pairs = await newGroup(groupsOf(world), [0, 1]);
     const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
@@ -156,7 +156,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot block messages by sending their ids first', async () => {
+  test('cannot block messages of another rank by sending messages with the same ids first', async () => {
     const world = createMeshes(5);
     const groups = groupsOf(world);
     for (let id = 0; id < 100; id++) {
@@ -166,7 +166,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot fill memory behind a slow link', async () => {
+  test('cannot fill the memory of a rank that forwards its messages over a slow link', async () => {
     const world = createMeshes(3);
     const groups = groupsOf(world);
     const slow = stall(world, 1, 2);
@@ -188,7 +188,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('is blamed for messages that cannot be read, but a rank that forwarded them is not blamed', async () => {
+  test('is blamed for unreadable messages, but a rank that only forwards such messages is not blamed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);

@@ -36,7 +36,7 @@ test('random programs of collectives have the same results as a direct computati
 });
 
 test(
-  'every call ends with its result or an error if a rank has trouble, and groups without that rank continue',
+  'if one rank fails, stops or is late, every call ends with its result or an error, and groups without this rank go on',
   TIMEOUT,
   async () => {
     const failed = new Set<string>();

@@ -4,12 +4,13 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { MismatchError, PeerGoneError, TimeoutError, UsageError } from '../../src/util/errors.ts';
-import { errorOf, pause, watchGroups } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, watchGroups } from './faultyRanks.ts';
 
 afterEach(() => vi.restoreAllMocks());
 
-describe('groups', () => {
-  test('resolve a receive from any rank with the global rank, also in a subgroup', async () => {
+describe('process groups', () => {
+  test('resolve a receive from any rank with the global rank of the sender, also in a subgroup', async () => {
     const senders = await runWorld(4, async (world) => {
       const group = await world.newGroup([2, 3]);
       if (world.rank === 3) await group.send(Float32Array.of(7), 2);
@@ -18,7 +19,7 @@ describe('groups', () => {
     expect(senders[2]).toBe(3);
   });
 
-  test('end with their generation, including subgroups, and report the reason', async () => {
+  test('and their subgroups fail with the given reason when their generation ends', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));
@@ -29,7 +30,7 @@ describe('groups', () => {
     expect(worlds[1]!.failure).toBeNull();
   });
 
-  test('do not stay registered if their creation fails', async () => {
+  test('are not registered any more after their creation has failed', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const registered = meshes.map(watchGroups);
@@ -40,7 +41,7 @@ describe('groups', () => {
     expect(registered).toEqual([new Set(), new Set()]);
   });
 
-  test('do not leave subgroups registered if one of them cannot be created', async () => {
+  test('are all unregistered if newSubgroups cannot create one of them', async () => {
     const { meshes } = createMeshes(2);
     const [world, other] = meshes.map((mesh) => new ProcessGroup(mesh));
     const registered = watchGroups(meshes[0]!);
@@ -53,7 +54,7 @@ describe('groups', () => {
     expect(registered.size).toBe(0);
   });
 
-  test('cannot be created from an ended group, and the links then stay with their new owner', async () => {
+  test('cannot be created from a destroyed group, and the failed call does not change the handlers of the links', async () => {
     const { meshes, links } = createMeshes(2);
     const world = new ProcessGroup(meshes[0]!);
     world.destroy();
@@ -64,7 +65,7 @@ describe('groups', () => {
     expect([link.onframe, link.onclose]).toEqual([onframe, onclose]);
   });
 
-  test('name global ranks in errors if the world has its ranks in another order', async () => {
+  test('name global ranks in errors, also in a world with reversed ranks', async () => {
     const { meshes } = createMeshes(2);
     const order = [1, 0];
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
@@ -76,7 +77,7 @@ describe('groups', () => {
     expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
   });
 
-  test('are rejected if all group numbers are in use, and existing groups continue', async () => {
+  test('cannot be created if all group numbers are in use, and existing groups continue', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const listener = {
@@ -96,7 +97,7 @@ describe('groups', () => {
     await Promise.all([...last, ...worlds].map((group) => group.barrier()));
   });
 
-  test('do not change if the caller changes the array of ranks', async () => {
+  test('do not change if the caller changes the array of ranks afterwards', async () => {
     const { meshes } = createMeshes(4);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const made = await Promise.all(
@@ -121,7 +122,7 @@ describe('groups', () => {
     expect(() => (mine[0]!.ranks as number[]).reverse()).toThrow(TypeError);
   });
 
-  test('fail on every rank if one rank passes a different reduce op', async () => {
+  test('fail on every rank if one rank passes another reduce op', async () => {
     const errors = await runWorld(3, (group) =>
       errorOf(group.allReduce(Int32Array.of(1), { op: group.rank === 1 ? ReduceOp.BOR : ReduceOp.SUM })),
     );

@@ -37,7 +37,7 @@ function ask(seq: number, isForDeadline = false): void {
   diagnostics.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
 }
 
-test('a rank that asks also sends its own report, and concludes with the last answer', () => {
+test('a rank that asks also sends its own report, and its question ends when the last answer arrives', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },
@@ -66,14 +66,14 @@ test('the report of a rank that does not answer in time is null', () => {
   expect(concluded[0]!.get(0)).toEqual(reportOf('zero'));
 });
 
-test('a rank sends its report once, however many ranks ask', () => {
+test('a rank sends its report about a collective only once, even if several ranks ask', () => {
   diagnostics.answer(7);
   diagnostics.answer(7);
   ask(7);
   expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
-test('a rank reuses the answers to the question of another rank', () => {
+test('a rank does not ask if it already has the answers to the same question of another rank', () => {
   diagnostics.answer(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -82,13 +82,13 @@ test('a rank reuses the answers to the question of another rank', () => {
   expect(concluded).toHaveLength(1);
 });
 
-test('a rank asks one question at a time', () => {
+test('a rank asks no second question before the first question has ended', () => {
   ask(7);
   ask(8);
   expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
 });
 
-test('a waiting question is asked when the question before it is dropped', () => {
+test('a waiting question is asked when the current question is dropped', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(7);
@@ -97,7 +97,7 @@ test('a waiting question is asked when the question before it is dropped', () =>
   expect(concluded).toHaveLength(1);
 });
 
-test('a question about a mismatch is asked before waiting questions about deadlines', () => {
+test('a waiting question about a mismatch is asked before a waiting question about a deadline', () => {
   ask(7, true);
   ask(9, true);
   ask(8);
@@ -109,7 +109,7 @@ test('a question about a mismatch is asked before waiting questions about deadli
   expect(concluded).toHaveLength(1);
 });
 
-test('the question about the latest collective is asked first if several deadlines wait', () => {
+test('of several waiting questions about deadlines, the question about the latest collective is asked first', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
   diagnostics.ended(7);
   expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
@@ -117,7 +117,7 @@ test('the question about the latest collective is asked first if several deadlin
   expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 9 });
 });
 
-test('a waiting question is dropped once its collective has ended', () => {
+test('a waiting question is dropped when its collective ends', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(8);
@@ -127,7 +127,7 @@ test('a waiting question is dropped once its collective has ended', () => {
   expect(sent.filter(({ type }) => type === 'inquiry')).toHaveLength(1);
 });
 
-test('a rank that reported a collective as not called reports again once it is called', () => {
+test('a rank that has reported a collective as not called reports again when it calls the collective', () => {
   mine = { call: null, state: null, last: null };
   diagnostics.answer(7);
   mine = reportOf('since');
@@ -140,7 +140,7 @@ test('a rank that reported a collective as not called reports again once it is c
   expect(concluded[0]!.get(2)).toEqual(reportOf('since'));
 });
 
-test('answers about one collective are stored during a question about another collective', () => {
+test('answers about one collective are stored while other ranks ask about another collective', () => {
   diagnostics.answer(7);
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -149,7 +149,7 @@ test('answers about one collective are stored during a question about another co
   expect(concluded).toHaveLength(1);
 });
 
-test('answers about old questions are dropped', () => {
+test('answers to old questions are forgotten: a rank that is asked again sends its report again', () => {
   for (const seq of [7, 8, 9]) diagnostics.answer(seq);
   for (let seq = 100; seq < 200; seq++) diagnostics.receive(seq, reportOf('five'), 5);
   sent = [];
@@ -157,7 +157,7 @@ test('answers about old questions are dropped', () => {
   expect(sent).toHaveLength(1);
 });
 
-test('answers about another collective do not conclude a question', () => {
+test('answers about another collective do not end a question', () => {
   ask(7);
   diagnostics.receive(8, reportOf('zero'), 0);
   diagnostics.receive(8, reportOf('five'), 5);
@@ -167,17 +167,17 @@ test('answers about another collective do not conclude a question', () => {
 });
 
 test.each([
-  ['for a deadline is dropped when its collective has ended', true, 7, 0],
-  ['for a deadline still waits for answers when another collective has ended', true, 6, 1],
-  ['for a mismatch still waits for answers when its collective has ended on this rank', false, 7, 1],
-])('a question %s', (_what, isForDeadline, ended, conclusions) => {
+  ['a deadline is dropped when its collective ends', true, 7, 0],
+  ['a deadline still waits for answers when another collective ends', true, 6, 1],
+  ['a mismatch still waits for answers when its collective ends on this rank', false, 7, 1],
+])('a question about %s', (_what, isForDeadline, ended, conclusions) => {
   ask(7, isForDeadline);
   diagnostics.ended(ended);
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(conclusions);
 });
 
-test('a dropped question does not conclude, and the next question can be asked', () => {
+test('a dropped question has no result, and the next question can be asked', () => {
   ask(7);
   diagnostics.drop();
   clock.advance(WAIT_MS);

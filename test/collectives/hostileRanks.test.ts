@@ -15,7 +15,8 @@ import {
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
-import { errorOf, rankZeroOfTwo, sendAhead } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { rankZeroOfTwo, sendAhead } from './faultyRanks.ts';
 
 describe('hostile ranks', () => {
   test.each([
@@ -41,7 +42,7 @@ describe('hostile ranks', () => {
     expect(error.message).toMatch(message);
   });
 
-  test("cannot fill a rank's memory by staying below the limit of each of several groups", async () => {
+  test('cannot fill a rank’s memory with frames for several groups, even if they stay below the limit of each group', async () => {
     const { meshes, links } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     for (let i = 0; i < 4; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
@@ -52,7 +53,7 @@ describe('hostile ranks', () => {
     );
   });
 
-  test('can send as much ahead in each of three groups as in a single group', async () => {
+  test('are not limited too much: honest ranks can send as far ahead in each of three groups as in a single group', async () => {
     const sums = await runWorld(2, async (world) => {
       const groups = [world, await world.newGroup([0, 1]), await world.newGroup([0, 1])];
       if (world.rank === 1) await new Promise((resolve) => setTimeout(resolve, 50));
@@ -68,18 +69,21 @@ describe('hostile ranks', () => {
   test.each([
     ['collectives', { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING }, 18],
     ['messages', { op: OpCode.SEND, algorithm: Algorithm.DIRECT }, 9],
-  ])('can send %s ahead again after a group that they filled has ended', async (_what, of, mebibytes) => {
-    const { meshes, links } = createMeshes(2);
-    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
-    for (let group = 1; group < 4; group++) {
-      const pair = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
-      await sendAhead(links[1]!.get(0)!, [group], mebibytes * 2 ** 20, of);
-      pair[0]!.destroy();
-    }
-    expect(worlds[0]!.failure).toBeNull();
-  });
+  ])(
+    'can send %s ahead to a new group after the group that they have filled has ended',
+    async (_what, of, mebibytes) => {
+      const { meshes, links } = createMeshes(2);
+      const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+      for (let group = 1; group < 4; group++) {
+        const pair = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+        await sendAhead(links[1]!.get(0)!, [group], mebibytes * 2 ** 20, of);
+        pair[0]!.destroy();
+      }
+      expect(worlds[0]!.failure).toBeNull();
+    },
+  );
 
-  test('cannot abort groups that they are not members of', async () => {
+  test('cannot abort groups without being members', async () => {
     await runWorld(3, async (world) => {
       const pair = await world.newGroup([0, 1]);
       if (world.rank === 2) pair.abort(new Error('from outside'));
@@ -102,12 +106,15 @@ describe('hostile ranks', () => {
           body: { type: 'abort', name: 'constructor', message: 'over' },
         }),
     ],
-  ])('end a group with an error of peergrad if they send %s', async (_what, frame) => {
-    const { group, theirs } = rankZeroOfTwo();
-    const work = group.barrier();
-    await theirs.send(frame());
-    const error = await errorOf(work);
-    expect([ProtocolError, PeerGoneError]).toContain(error.constructor);
-    expect(error.message).toMatch(/Rank 1 sent a frame that cannot be read|over/);
-  });
+  ])(
+    'make a group fail with ProtocolError or PeerGoneError, and no other error, if they send %s',
+    async (_what, frame) => {
+      const { group, theirs } = rankZeroOfTwo();
+      const work = group.barrier();
+      await theirs.send(frame());
+      const error = await errorOf(work);
+      expect([ProtocolError, PeerGoneError]).toContain(error.constructor);
+      expect(error.message).toMatch(/Rank 1 sent a frame that cannot be read|over/);
+    },
+  );
 });

@@ -5,10 +5,11 @@ import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } fro
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
-import { errorOf, pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
+import { errorOf } from '../errorOf.ts';
+import { pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
 describe('late ranks:', () => {
-  test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
+  test('an object collective does not wait for later ops of this rank, which other ranks call only after the object collective', async () => {
     const sums = await runWorld(
       2,
       async (group) => {
@@ -23,7 +24,7 @@ describe('late ranks:', () => {
     expect(sums).toEqual([2, 2]);
   });
 
-  test('an op does not fail if it ends during the inquiry about it', async () => {
+  test('an op that ends during the inquiry about its deadline does not make the group fail', async () => {
     await runWorld(3, async (group) => {
       if (group.rank === 2) {
         // The deadline of the other ranks passes, and then this rank calls before they have failed.
@@ -41,7 +42,7 @@ describe('late ranks:', () => {
     });
   });
 
-  test('an op without answers fails, even if its deadline passes during the inquiry about another op', async () => {
+  test('an op that a rank never calls times out, even if its deadline passes during the inquiry about another op', async () => {
     const clock = new ManualClock();
     const { group, theirs } = rankZeroOfTwo({ clock, timeoutMs: 200 });
     const late = group.broadcast(new Float32Array(1), 1);
@@ -61,7 +62,7 @@ describe('late ranks:', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a timeout reports the ops in flight, no matter how many messages were sent after their calls', async () => {
+  test('a timeout reports the ops in flight, even if ranks have sent 1100 messages after calling them', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
       const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
@@ -77,7 +78,7 @@ describe('late ranks:', () => {
     }
   });
 
-  test('a timeout does not blame ranks that have completed the op, no matter how many messages they sent afterwards', async () => {
+  test('a timeout does not blame ranks that have completed the op, even if they have sent 1100 messages afterwards', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(3);
     const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -94,7 +95,7 @@ describe('late ranks:', () => {
     expect(error.context.missing).toEqual([]);
   });
 
-  test('a rank that receives a timeout blames the ranks whose reports it has not received', async () => {
+  test('the timeout of one rank reaches another rank, and both blame the rank that has sent no report', async () => {
     const clock = new ManualClock();
     const { meshes } = createMeshes(3);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -110,7 +111,7 @@ describe('late ranks:', () => {
     }
   });
 
-  test('a timeout blames the rank that has not sent its object, even if it has called later ops', async () => {
+  test('a timeout blames the rank that has not sent its object, even if this rank has called later ops', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(2);
     const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -126,7 +127,7 @@ describe('late ranks:', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a deadline can be infinite, or longer than a timer allows', async () => {
+  test('a timeout can be infinite, or longer than setTimeout allows', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) await pause(5);
       await group.barrier({ timeoutMs: Infinity });
@@ -134,7 +135,7 @@ describe('late ranks:', () => {
     });
   });
 
-  test('a reduction receives from one rank after the other, so that ranks after a slow rank do not send yet', async () => {
+  test('a direct reduce receives from one rank after another, so ranks behind a late rank do not send their tensors yet', async () => {
     const count = 500_000;
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));

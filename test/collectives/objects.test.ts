@@ -20,7 +20,7 @@ describe('a view of a part of its buffer', () => {
     ['DataView', (buffer: ArrayBuffer) => new DataView(buffer, 3, 5)],
     ['Buffer of a pool', (buffer: ArrayBuffer) => Buffer.from(buffer, 16, 8)],
     ['empty Int32Array', (buffer: ArrayBuffer) => new Int32Array(buffer, 4, 0)],
-  ])('arrives as %s without other data of the buffer', (_name, viewOf) => {
+  ])('arrives as %s, without the other data of its buffer', (_name, viewOf) => {
     const view = viewOf(surrounded(new ArrayBuffer(1000)).buffer as ArrayBuffer);
     new Uint8Array(view.buffer, view.byteOffset, view.byteLength).fill(7);
     expect(encodeObject(view).length).toBeLessThan(100);
@@ -32,13 +32,13 @@ describe('a view of a part of its buffer', () => {
     expect(received[1]).toBe(received[0]);
   });
 
-  test('can be a view of a SharedArrayBuffer', () => {
+  test('arrives with its values, even if its buffer is a SharedArrayBuffer', () => {
     const view = surrounded(new SharedArrayBuffer(1000)).subarray(24, 28);
     expect(roundTrip(view)).toEqual(new TextEncoder().encode(SECRET.slice(0, 4)));
   });
 });
 
-test('views of a whole buffer also share one buffer on the receiver', () => {
+test('two views that share a whole buffer arrive as two views that share a buffer', () => {
   const words = Uint32Array.of(1, 2);
   const [received, bytes] = roundTrip([words, new Uint8Array(words.buffer)]) as [Uint32Array, Uint8Array];
   expect(received).toEqual(words);

@@ -17,19 +17,10 @@ import { runWorld } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { MismatchError, PeerGoneError, ProtocolError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+import { errorOf } from '../errorOf.ts';
 
 const WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8, 16];
 const SEGMENT_32 = { segmentElements: 32 };
-
-/** Resolves with the error of a promise, which must reject. */
-async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('expected a rejection');
-}
 
 /** Runs every rank to its end and returns the outcomes of all ranks. */
 function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>, options = {}): Promise<Error[]> {
@@ -48,7 +39,7 @@ function alone(): ProcessGroup {
 
 describe('allReduce', () => {
   test.each(WORLD_SIZES)(
-    'ends with the same bits on all ranks, close to the true sum, for any values with %i ranks',
+    'ends with the same bits on all of %i ranks, close to the exact sum, for any values',
     async (n) => {
       await fc.assert(
         fc.asyncProperty(
@@ -98,7 +89,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('multiplies values once before they are summed, with PREMUL_SUM', async () => {
+  test('and three other reductions multiply each value once before the sum, with PREMUL_SUM', async () => {
     const premultiplied = { op: ReduceOp.PREMUL_SUM, factor: 0.5 };
     const results = await runWorld(2, async (group) => [
       await group.allReduce(Float32Array.of(8), premultiplied),
@@ -112,7 +103,7 @@ describe('allReduce', () => {
   test.each([
     ['the codec', { codec: 'fp16' }],
     ['the length of the residual', { residual: new Float32Array(1).fill(7) }],
-  ] as const)('sends none of several tensors if %s is not valid for all of them', async (_what, options) => {
+  ] as const)('sends no tensor of a coalesced call if %s is invalid for one of the tensors', async (_what, options) => {
     await runWorld(2, async (group) => {
       const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
       if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
@@ -123,23 +114,20 @@ describe('allReduce', () => {
     });
   });
 
-  test.each([2, 3, 4, 8])(
-    'with %i ranks, sends 2(n-1)/n of the tensor plus at most a hundredth of framing',
-    async (n) => {
-      const count = 262_144;
-      const sent = await runWorld(n, async (group) => {
-        const work = group.allReduce(new Float32Array(count));
-        await work;
-        expect(work.bytesSent).toBe(group.bytesSent);
-        return work.bytesSent;
-      });
-      const theory = ((2 * (n - 1)) / n) * count * 4;
-      for (const bytes of sent) {
-        expect(bytes / theory).toBeGreaterThanOrEqual(0.999);
-        expect(bytes / theory).toBeLessThanOrEqual(1.01);
-      }
-    },
-  );
+  test.each([2, 3, 4, 8])('sends 2(n-1)/n of the tensor, plus at most 1 % for framing, with %i ranks', async (n) => {
+    const count = 262_144;
+    const sent = await runWorld(n, async (group) => {
+      const work = group.allReduce(new Float32Array(count));
+      await work;
+      expect(work.bytesSent).toBe(group.bytesSent);
+      return work.bytesSent;
+    });
+    const theory = ((2 * (n - 1)) / n) * count * 4;
+    for (const bytes of sent) {
+      expect(bytes / theory).toBeGreaterThanOrEqual(0.999);
+      expect(bytes / theory).toBeLessThanOrEqual(1.01);
+    }
+  });
 
   test('reports when each chunk of the ring plan was sent and received', async () => {
     const traces = await runWorld(3, async (group) => {
@@ -159,7 +147,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('sends only the eager bytes to a late rank, and does not deadlock', async () => {
+  test('sends only the eager bytes to a late rank, and completes when this rank calls', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
@@ -179,7 +167,7 @@ describe('allReduce', () => {
 });
 
 describe('broadcast', () => {
-  test.each(WORLD_SIZES)('copies from every root in turn with %i ranks', async (n) => {
+  test.each(WORLD_SIZES)('copies the tensor of every root in turn to all of %i ranks', async (n) => {
     for (let src = 0; src < n; src++) {
       for (const count of [0, 1, 10, 1000]) {
         const results = await runWorld(
@@ -208,7 +196,7 @@ describe('broadcast', () => {
 });
 
 describe('allGather', () => {
-  test.each([1, 2, 4, 7])('copies every part to every rank, in rank order, with %i ranks', async (n) => {
+  test.each([1, 2, 4, 7])('copies the tensor of every rank to all of %i ranks, in rank order', async (n) => {
     for (const count of [0, 4, 100, 1000]) {
       const results = await runWorld(
         n,
@@ -223,7 +211,7 @@ describe('allGather', () => {
 });
 
 describe('a process group', () => {
-  test('names the rank, the op and the missing ranks in the error if a rank does not call the op', async () => {
+  test('names its rank, the op and the missing ranks in the error if a rank does not call the op', async () => {
     const errors = await outcomes(3, (group) =>
       group.rank === 1
         ? new Promise((_resolve, reject) => setTimeout(() => reject(new Error('absent')), 60))
@@ -249,7 +237,7 @@ describe('a process group', () => {
     ['broadcast', (group: ProcessGroup) => group.broadcast(new Float32Array(10), 1, { timeoutMs: 10 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(10), { timeoutMs: 10 })],
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 10 })],
-  ])('ends %s with a timeout on rank 0 if rank 1 never calls it, even after a successful op', async (_name, call) => {
+  ])('fails with a timeout on rank 0 if rank 1 never calls %s, also after a successful op', async (_name, call) => {
     const [first] = await runWorld(2, async (group) => {
       await group.allReduce(new Float32Array(3));
       return group.rank === 0 ? errorOf(call(group)) : null;
@@ -270,7 +258,7 @@ describe('a process group', () => {
       (group: ProcessGroup) =>
         group.allReduce(new Float32Array(4), { op: group.rank === 1 ? ReduceOp.AVG : ReduceOp.SUM }),
     ],
-  ])('fails on every rank, and never hangs, if one rank calls %s', async (_name, call) => {
+  ])('fails on every rank if the call of one rank has %s', async (_name, call) => {
     const errors = await outcomes(4, call);
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -280,7 +268,7 @@ describe('a process group', () => {
     }
   });
 
-  test.each([2, 3, 4])('fails every other rank at once if a rank disappears from a world of %i', async (n) => {
+  test.each([2, 3, 4])('fails on all other ranks at once, without a timeout, if one of %i ranks crashes', async (n) => {
     const errors: Error[] = [];
     const world = runWorld(n, async (group) => {
       for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
@@ -296,7 +284,7 @@ describe('a process group', () => {
   test.each([
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 20 })],
     ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(3), { timeoutMs: 20 })],
-  ])('names the absent rank first on the rank that detects it in %s, and notifies the others', async (_name, call) => {
+  ])('names the absent rank in the errors of all other ranks if %s times out', async (_name, call) => {
     const errors: Error[] = [];
     await runWorld(5, async (group) => {
       if (group.rank === 0) return new Promise((resolve) => setTimeout(resolve, 80));
@@ -350,7 +338,7 @@ describe('a process group', () => {
     expect(group.flightRecording.records).toEqual([]);
   });
 
-  test('sends an error message of any length', async () => {
+  test('sends an error message of any length, cut to 4000 characters', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const other = oneOfTwo(1, theirs);
@@ -359,7 +347,7 @@ describe('a process group', () => {
     expect((await errorOf(work)).message).toBe('x'.repeat(4000));
   });
 
-  test('reports the error that arrived before the link closed', async () => {
+  test('reports an error that arrived before the link was closed, not the closed link', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     oneOfTwo(1, theirs).abort(new MismatchError('differs'));
     theirs.close();
@@ -368,7 +356,7 @@ describe('a process group', () => {
     expect(await errorOf(late.barrier())).toBeInstanceOf(MismatchError);
   });
 
-  test('reports a closed link with the affected op, and rejects later ops with the same error', async () => {
+  test('reports a closed link and the op that it interrupts, and rejects later ops with the same error', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const work = group.allReduce(new Float32Array(8));
@@ -382,7 +370,7 @@ describe('a process group', () => {
     expect(group.failure).toBe(error);
   });
 
-  test('drops frames of another generation', async () => {
+  test('ignores frames of another generation', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine, {}, 5);
     const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
@@ -398,7 +386,7 @@ describe('a process group', () => {
   test.each([
     ['a frame that is too short', () => new ArrayBuffer(5), /shorter than its header/],
     [
-      'a segment twice',
+      'a segment that arrives twice',
       () =>
         createFrame(
           { ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, algorithm: 1, root: 1, count: 4 },
@@ -407,7 +395,7 @@ describe('a process group', () => {
       /do not belong/,
     ],
     ['a second HELLO', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent a second HELLO/],
-  ])('fails the group on %s', async (_name, frame, message) => {
+  ])('fails with ProtocolError after %s', async (_name, frame, message) => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const work = group.broadcast(new Float32Array(4), 1);
@@ -417,7 +405,7 @@ describe('a process group', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('counts the bytes of unexpected frames when their op is called', async () => {
+  test('counts the bytes of unexpected frames only when this rank calls their op', async () => {
     const received = await runWorld(2, async (group) => {
       const work = group.rank === 1 ? group.broadcast(new Float32Array(100), 1) : null;
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -438,7 +426,7 @@ describe('a process group', () => {
     });
   });
 
-  test('rejects ranks that do not exist, rings with gaps, and ops after destroy', async () => {
+  test('cannot be created with an invalid rank or a missing link to a neighbour, and rejects ops after destroy', async () => {
     const unlinked = { worldSize: 2, generation: 1, links: new Map<number, Link>() };
     expect(() => new Mesh({ rank: 2, ...unlinked })).toThrow(UsageError);
     expect(() => new Mesh({ rank: 0, ...unlinked })).toThrow(/both neighbours/);

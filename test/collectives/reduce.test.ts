@@ -22,7 +22,7 @@ const OPS = ['SUM', 'AVG', 'PRODUCT', 'MIN', 'MAX'] as const;
 const hex = ({ buffer }: TypedArray): string => Buffer.from(buffer).toString('hex');
 
 test.each(Object.keys(NAN).flatMap((dtype) => OPS.map((op) => ({ dtype, op }))))(
-  'recursive doubling ends with the same NaN bits on all ranks: $op of $dtype',
+  '$op of NaNs by recursive doubling has the same bits on all ranks, for $dtype',
   async ({ dtype, op }) => {
     const ranks = await runWorld(9, async (group) => {
       const tensor = NAN[dtype]!(group.rank % 2 === 1);

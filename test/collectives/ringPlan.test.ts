@@ -4,7 +4,7 @@ import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/
 
 const worldSize = fc.integer({ min: 1, max: 64 });
 
-describe('ring plan', () => {
+describe('the ring plan', () => {
   test('has 2(n-1) steps in which every rank sends to its right neighbour and receives from its left neighbour', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
@@ -20,7 +20,7 @@ describe('ring plan', () => {
     );
   });
 
-  test('sums each rank into each chunk exactly once, then copies every sum to every rank', () => {
+  test('adds each rank to the sum of each chunk exactly once, and then copies every sum to every rank', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
         // held[rank][chunk] lists the ranks whose parts are in this rank's copy of the chunk, in
@@ -44,7 +44,7 @@ describe('ring plan', () => {
     );
   });
 
-  test('leaves rank r with the sum of chunk r after reduce-scatter', () => {
+  test('has the sum of chunk r on rank r after the reduce-scatter', () => {
     for (let n = 2; n <= 64; n++) {
       for (let rank = 0; rank < n; rank++) {
         expect(transferFrom(n, n - 2, (rank + n - 1) % n)).toMatchObject({ phase: 'reduce-scatter', chunk: rank });
@@ -53,7 +53,7 @@ describe('ring plan', () => {
     }
   });
 
-  test('divides a tensor into chunks that cover it and differ by at most one element', () => {
+  test('divides a tensor into chunks that cover the tensor and whose sizes differ by at most one element', () => {
     fc.assert(
       fc.property(worldSize, fc.integer({ min: 0, max: 100_000 }), (n, count) => {
         const ranges = Array.from({ length: n }, (_, chunk) => chunkRange(count, n, chunk));

@@ -123,7 +123,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 2,
-    title: 'allReduce in segments of 128 bytes puts every element in its place',
+    title: 'allReduce in segments of 128 bytes writes every sum to the right element',
     inTabs: true,
     worlds: [1, 2, 4, 7],
     options: { segmentElements: 32 },
@@ -144,14 +144,14 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 3,
-    title: 'allReduce returns the sum over all ranks by log-step algorithms',
+    title: 'allReduce returns the sum over all ranks with algorithms of log2(n) steps',
     worlds: GLOO_WORLDS,
     // Worlds of more than 8 ranks use halving-doubling and the ring for the last two counts.
     run: (group, n) => sumsRanks(group, n, [0, 1, 64, 1000, ...(n > 8 ? [11_250, 70_000] : [])]),
   },
   {
     number: 5,
-    title: 'allReduce of half floats',
+    title: 'allReduce of float16 returns the sum over all ranks',
     worlds: [4],
     inTabs: true,
     run: async (group) => {
@@ -162,7 +162,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 6,
-    title: 'allReduce of fewer elements than ranks',
+    title: 'allReduce of fewer elements than ranks returns the sum, and stores the sum in place',
     worlds: [3, 4],
     inTabs: true,
     run: async (group, n) => {
@@ -175,7 +175,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 7,
-    title: 'allReduce of a count that is not divisible by the world size',
+    title: 'allReduce returns the sum if the number of elements is not divisible by the world size',
     worlds: [3],
     inTabs: true,
     run: async (group, n) => {
@@ -189,7 +189,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 8,
-    title: 'allReduce of large tensors of every dtype',
+    title: 'allReduce returns the exact sum of large tensors of every dtype except float16',
     worlds: [2],
     run: async (group) => {
       const count = 203_530;
@@ -210,7 +210,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 9,
-    title: 'allReduce of constants with codec int8, also of zeros',
+    title: 'allReduce with codec int8 returns the sum of constants, also of zeros, with the same bits on all ranks',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -232,7 +232,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 10,
-    title: 'allReduce with AVG, MIN, MAX',
+    title: 'allReduce with AVG, MIN and MAX returns the average, the minimum and the maximum',
     worlds: [2],
     inTabs: true,
     run: async (group) => {
@@ -249,7 +249,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 11,
-    title: 'two allReduces at once, with different buckets and with the same bucket',
+    title: 'two allReduces in flight at once return both sums, with different buckets and with the same bucket',
     inTabs: true,
     worlds: [2],
     run: async (group) => {
@@ -264,7 +264,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 13,
-    title: 'allReduce, reduce and reduceScatter compute simple reductions',
+    title: 'allReduce, reduce and reduceScatter return the results of c10d’s simple reductions',
     worlds: range(1, 9),
     inTabs: true,
     run: async (group, n) => {
@@ -283,7 +283,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 17,
-    title: 'each rank in turn has another value than all other ranks',
+    title: 'allReduce and reduce are correct if one rank has another value than all other ranks',
     worlds: range(2, 8),
     inTabs: true,
     run: async (group, n) => {
@@ -302,7 +302,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 21,
-    title: 'allReduce of random integers is close to the sum',
+    title: 'allReduce of random integers returns a tensor close to the exact sum',
     worlds: range(1, 14),
     inTabs: true,
     run: async (group, n) => {
@@ -325,7 +325,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 22,
-    title: 'many allReduces in flight can be polled, and their results are correct',
+    title: '200 allReduces in flight can be polled with isCompleted, and their results are correct',
     worlds: [2, 3, 4, 8],
     inTabs: true,
     run: async (group, n) => {
@@ -344,7 +344,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 101,
-    title: 'every op, on every dtype, by every reduction and algorithm',
+    title: 'allReduce, reduce and reduceScatter are correct for every op, dtype and algorithm',
     worlds: [1, 2, 3, 5, 9, 17],
     inTabs: true,
     run: async (group, n) => {
@@ -360,7 +360,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 102,
-    title: 'every rank ends with the same bits, whatever the values are',
+    title: 'allReduce ends with the same bits on all ranks, for random and for special values',
     inTabs: true,
     worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
     run: async (group, n) => {
@@ -388,7 +388,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 103,
-    title: 'integers wrap around at their width',
+    title: 'sums and products of integers wrap around at the width of the dtype',
     worlds: [2, 3, 8],
     inTabs: true,
     run: async (group, n) => {
@@ -408,7 +408,7 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 104,
-    title: 'MIN and MAX propagate NaN, and treat -0 as less than 0',
+    title: 'MIN and MAX return NaN if one rank has NaN, and MIN of 0 and -0 is -0',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

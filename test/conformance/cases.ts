@@ -6,6 +6,8 @@ import { DDP_CASES } from './ddp.ts';
 import { ERROR_CASES } from './errors.ts';
 import { GATHERING_CASES } from './gathering.ts';
 import { GROUP_CASES } from './groups.ts';
+import { INVALID_CALL_CASES } from './invalidCalls.ts';
+import { JOIN_CASES } from './join.ts';
 import { MEMBERSHIP_CASES } from './membership.ts';
 import { MESSAGE_CASES } from './messages.ts';
 import { OBJECT_CASES } from './objects.ts';
@@ -20,10 +22,12 @@ export const CASES: readonly ConformanceCase[] = [
   ...GROUP_CASES,
   ...OBJECT_CASES,
   ...MESSAGE_CASES,
+  ...INVALID_CALL_CASES,
   ...ERROR_CASES,
   ...TIMEOUT_CASES,
   ...PLAN_CASES,
   ...PARALLEL_CASES,
   ...DDP_CASES,
+  ...JOIN_CASES,
   ...MEMBERSHIP_CASES,
 ].sort((a, b) => a.number - b.number);

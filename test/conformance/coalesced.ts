@@ -10,7 +10,7 @@ const factorial = (k: number): number => range(1, k).reduce((a, b) => a * b, 1);
 export const COALESCED_CASES: readonly ConformanceCase[] = [
   {
     number: 14,
-    title: 'allReduceCoalesced computes simple reductions of two tensors',
+    title: 'allReduceCoalesced returns the reductions of two tensors and stores them in place',
     worlds: range(1, 8),
     inTabs: true,
     run: async (group, n) => {
@@ -29,7 +29,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 46,
-    title: 'broadcastCoalesced handles tensors of many dtypes',
+    title: 'broadcastCoalesced copies tensors of many dtypes from every root in turn',
     worlds: [2, 3, 4],
     inTabs: true,
     // The case in torch has a buffer of 256 bytes.
@@ -49,7 +49,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 120,
-    title: 'coalesced collectives keep order, shapes and dtypes, also of empty tensors',
+    title: 'coalesced collectives return tensors in the given order with their sizes and dtypes, also empty tensors',
     worlds: [1, 2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -77,7 +77,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 121,
-    title: 'coalesced and other collectives can be in flight at once',
+    title: 'coalesced and other collectives in flight at once all return correct results',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {

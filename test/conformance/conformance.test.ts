@@ -48,11 +48,11 @@ function command(...args: string[]) {
   return promisify(execFile)(tsx, [main, ...args], { cwd: ROOT });
 }
 
-describe('the command', () => {
+describe('the conformance command', () => {
   test('prints its report as JSON on stdout, and progress on stderr', async () => {
     const { stdout, stderr } = await command('--json', '--case', '37');
     expect(JSON.parse(stdout)).toEqual({ cases: 1, passed: 1, failed: 0, skipped: [] });
-    expect(stderr).toMatch(/^ok +37 .* bucket assignment by size\n$/);
+    expect(stderr).toMatch(/^ok +37 .* assignBuckets fills buckets up to their size limits\n$/);
   });
 
   test('reports why a case does not apply', async () => {

@@ -36,7 +36,7 @@ async function sentBy(group: ProcessGroup, op: () => PromiseLike<unknown>): Prom
 export const GATHERING_CASES: readonly ConformanceCase[] = [
   {
     number: 19,
-    title: 'every collective accepts empty tensors',
+    title: 'every collective accepts empty tensors and returns empty results',
     worlds: [1, 2, 3, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -57,7 +57,8 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 23,
-    title: 'reduceScatter where the first ranks have full parts and the others have none left',
+    title:
+      'reduceScatter is correct if only the first ranks have full parts, and later ranks have a smaller or an empty part',
     inTabs: true,
     worlds: GLOO_WORLDS,
     run: async (group, n) => {
@@ -94,7 +95,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 29,
-    title: 'broadcast from every root in turn',
+    title: 'broadcast copies the tensor of every root in turn to all ranks',
     worlds: [...NEW_WORLDS, 9, 16],
     inTabs: true,
     run: async (group, n) => {
@@ -116,7 +117,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 29,
-    title: 'scatter from every root in turn',
+    title: 'scatter gives each rank its part of the tensors of every root in turn',
     worlds: [...NEW_WORLDS, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -137,7 +138,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 29,
-    title: 'gather to every root in turn',
+    title: 'gather returns the tensors of all ranks on every root in turn',
     worlds: [...NEW_WORLDS, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -154,7 +155,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 29,
-    title: 'reduce to every root in turn',
+    title: 'reduce returns the sum on every root in turn',
     worlds: [...NEW_WORLDS, 9, 16],
     inTabs: true,
     run: async (group, n) => {
@@ -173,7 +174,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 110,
-    title: 'allGather and gather of uneven parts, and of every dtype',
+    title: 'allGather and gather return parts of different sizes, of every dtype',
     worlds: [1, 2, 3, 4, 7, 9, 17],
     inTabs: true,
     run: async (group, n) => {
@@ -193,7 +194,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 111,
-    title: 'reduceScatter of uneven parts does not change its input',
+    title: 'reduceScatter returns reduced parts of different sizes, and does not change the input',
     worlds: [1, 2, 3, 4, 7, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -215,7 +216,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 112,
-    title: 'allToAll of equal parts is a transposition',
+    title: 'allToAll with equal parts transposes the table of parts',
     worlds: [1, 2, 3, 4, 7, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -232,7 +233,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 113,
-    title: 'allToAll with splits, including empty splits',
+    title: 'allToAll with splits of different sizes, also empty splits, returns the right parts',
     worlds: [1, 2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -270,7 +271,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 114,
-    title: 'a collective on a view of a larger tensor does not change the rest of that tensor',
+    title: 'a collective on a view of a larger tensor does not change elements outside the view',
     worlds: [1, 2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -298,7 +299,7 @@ export const GATHERING_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 115,
-    title: 'every rank sends as many bytes as theory predicts, plus at most 1 % for framing',
+    title: 'in each collective, every rank sends the bytes that theory predicts, plus at most 1 % for framing',
     worlds: [2, 3, 4, 7, 8],
     inTabs: true,
     run: async (group, n) => {

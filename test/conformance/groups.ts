@@ -90,7 +90,7 @@ async function isNoOp(group: ProcessGroup, members: readonly number[]): Promise<
 export const GROUP_CASES: readonly ConformanceCase[] = [
   {
     number: 122,
-    title: 'src, dst and peers in calls of a subgroup are global ranks',
+    title: 'calls of a subgroup interpret src, dst and peers as global ranks',
     worlds: [3, 4, 5, 7],
     inTabs: true,
     needsWorld: true,
@@ -103,7 +103,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 123,
-    title: 'calls of ranks that are not members are no-ops',
+    title: 'a rank that is not a member of a subgroup can call its methods without any effect',
     worlds: [3, 4, 5],
     inTabs: true,
     needsWorld: true,
@@ -120,7 +120,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 124,
-    title: 'collectives of subgroups and of the world can be in flight at once',
+    title: 'collectives of subgroups and of the world in flight at once all return correct results',
     worlds: [2, 4, 6, 8],
     inTabs: true,
     needsWorld: true,
@@ -200,7 +200,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 127,
-    title: 'newGroup fails on every rank if one rank passes another list of ranks',
+    title: 'newGroup fails on every rank if one rank passes a different list of ranks',
     worlds: [2, 3, 4, 5],
     run: async (world, n) => {
       const ranks = world.rank === n - 1 ? range(n).reverse() : range(n);
@@ -210,7 +210,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 128,
-    title: 'a subgroup has its own timeout',
+    title: 'a subgroup has a timeout of its own, which can be changed',
     worlds: [3, 4],
     inTabs: true,
     needsWorld: true,

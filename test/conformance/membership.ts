@@ -73,7 +73,7 @@ const leave = (member: string): RoomEvent => ({ type: 'left', member, reason: 'l
 export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   {
     number: 55,
-    title: 'the state with the most steps is elected, and ranks that have this state need no transfer',
+    title: 'the state election chooses the state with the most steps, and names the ranks that must receive this state',
     check: () => {
       const { step: steps, sources, late, gradientSource } = electState([0, 1, 0, 1, 0].map(after));
       // Ranks that are one step behind receive the gradient of that step from one rank. Ranks
@@ -89,7 +89,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 56,
-    title: 'a spare rank waits while the world has its maximum size, and replaces a rank that leaves',
+    title: 'a third member waits while a world of at most two ranks is full, and replaces a rank that leaves',
     check: () => {
       const room = new Rendezvous(2, 2).enter('a', 'b', 'c').play(start);
       expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'b']], 'three members, two places');
@@ -99,7 +99,7 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 58,
-    title: 'worlds grow and shrink while they train, and too few ranks pause the run',
+    title: 'a world grows and shrinks while it trains, pauses if it has too few ranks, and fails if all ranks leave',
     check: () => {
       const grown = new Rendezvous(1, 4).enter('a', 'b').play(start).enter('c', 'd').play(grow);
       expectEqual(grown.sizes, [2, 4], '2 ranks, then 2 more');

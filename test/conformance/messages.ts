@@ -15,7 +15,7 @@ const LARGE = 1_200_000;
 export const MESSAGE_CASES: readonly ConformanceCase[] = [
   {
     number: 140,
-    title: 'send and recv between all pairs of ranks, neighbours or not',
+    title: 'send and recv transfer a message between every pair of ranks, also between ranks that are not neighbours',
     worlds: [2, 3, 4, 5, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -42,7 +42,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 141,
-    title: 'a receive gets messages with its tag, in the order in which they were sent',
+    title: 'receives with a tag get the messages with this tag in the order in which they were sent',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -74,7 +74,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 142,
-    title: 'a receive from any rank resolves with the sender',
+    title: 'a receive from any rank returns the rank of the sender',
     worlds: [2, 3, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -95,7 +95,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 143,
-    title: 'messages above 1 MiB of every dtype can be in flight in both directions at once',
+    title: 'ranks can send and receive messages of more than 1 MiB at once, of every dtype',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -113,7 +113,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 144,
-    title: 'many small messages can be received in another order than they were sent',
+    title: '500 small messages can be received by tag in reverse order',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -151,7 +151,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 146,
-    title: 'batchIsendIrecv: a halo exchange',
+    title: 'batchIsendIrecv exchanges tensors with both neighbours in one call',
     worlds: [2, 3, 4, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -171,7 +171,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 147,
-    title: 'messages and collectives do not disturb each other',
+    title: 'messages and allReduces in flight at once all have correct results',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {
@@ -192,7 +192,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 148,
-    title: 'a message whose length or dtype differs from its receive fails on every rank',
+    title: 'if a message has another length or dtype than its receive, the group fails on every rank',
     worlds: [2, 3, 4],
     inTabs: true,
     run: async (group) => {

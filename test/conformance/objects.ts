@@ -54,7 +54,7 @@ const UNSENDABLE: readonly unknown[] = [
 export const OBJECT_CASES: readonly ConformanceCase[] = [
   {
     number: 130,
-    title: 'every object collective handles objects of every kind',
+    title: 'every object collective transfers values of every kind unchanged',
     worlds: [1, 2, 3, 5, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -75,7 +75,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 131,
-    title: 'object collectives keep cyclic and shared references',
+    title: 'object collectives transfer cyclic and shared references as such',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group) => {
@@ -88,7 +88,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 132,
-    title: 'values that are not data are rejected before anything is sent',
+    title: 'object collectives reject functions, symbols and class instances, and the group remains usable',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -106,7 +106,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 133,
-    title: 'many object collectives are in flight at once, with tensor collectives between them',
+    title: 'many object and tensor collectives in flight at once all return correct results',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

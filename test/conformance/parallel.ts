@@ -44,7 +44,7 @@ function normal(count: number): Float32Array {
 export const PARALLEL_CASES: readonly ConformanceCase[] = [
   {
     number: 37,
-    title: 'bucket assignment by size',
+    title: 'assignBuckets fills buckets up to their size limits',
     check: () => {
       for (const [name, items, limits, expected] of BUCKETS) {
         expectEqual(assignBuckets(items, limits), expected, `${name}, limits ${limits.join(', ')}`);
@@ -98,14 +98,14 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 60,
-    title: 'an epoch continues from its last commit with more or fewer ranks, and uses each sample once',
+    title: 'an epoch continues after its last commit with more or fewer ranks, and uses each sample exactly once',
     check: () => {
       const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
       const batch = 2;
       /** Returns the samples of every rank in the window at `position`, and the next position. */
       const shares = (position: CursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
-        return { dealt: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
+        return { samples: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
       };
       // Two ranks take two batches of 2: these 8 samples are committed. Two more batches are lost.
       const first = shares({ epoch: 0, offset: 0 }, 2);
@@ -118,10 +118,10 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       // The remaining 12 samples are divided equally by some world sizes and unequally by others.
       // 16 is more than remain.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
-        const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
+        const seen = [first, second].flatMap(({ samples }) => samples.flat());
         for (let position = committed; position.epoch === 0;) {
-          const { dealt, next } = shares(position, ranks);
-          seen.push(...dealt.flat());
+          const { samples, next } = shares(position, ranks);
+          seen.push(...samples.flat());
           position = next;
         }
         const inOrder = seen.toSorted((a, b) => a - b);
@@ -161,7 +161,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'the float16 codec has small errors, and encodes zeros as finite numbers',
+    title: 'the float16 codec has small errors, and decodes zeros as zeros',
     check: () => {
       const values = normal(128 * 128 * 64);
       const decoded = fromHalf(toHalf(values));
@@ -173,7 +173,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 53,
-    title: 'the int8 codec has small errors, and encodes zeros as finite numbers',
+    title: 'the int8 codec has small errors, and decodes zeros as zeros',
     check: () => {
       const codec = codecOf('int8')!;
       const decoded = (values: Float32Array): Float32Array => {

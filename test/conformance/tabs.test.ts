@@ -12,12 +12,12 @@ vi.setConfig({ testTimeout: 60_000 });
  * between ranks that are not neighbours, uneven inputs.
  */
 const TITLES = [
-  'each rank in turn has another value than all other ranks',
-  'src, dst and peers in calls of a subgroup are global ranks',
-  'calls of allToAll that differ between ranks fail',
-  'every object collective handles objects of every kind',
-  'send and recv between all pairs of ranks, neighbours or not',
-  'join of 2, 4 and 5 ranks, some of them without inputs',
+  'allReduce and reduce are correct if one rank has another value than all other ranks',
+  'calls of a subgroup interpret src, dst and peers as global ranks',
+  'a call of allToAll that differs on one rank fails on every rank',
+  'every object collective transfers values of every kind unchanged',
+  'send and recv transfer a message between every pair of ranks, also between ranks that are not neighbours',
+  'join ends with equal weights on 2, 4 and 5 ranks, even if some ranks have no inputs',
 ];
 
 let tabs: Tabs;

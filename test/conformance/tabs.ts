@@ -141,7 +141,7 @@ async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => 
 export const TAB_CASES: readonly TabCase[] = [
   {
     number: 12,
-    title: 'a new tab is rejected while a world runs, and can join after that world has ended',
+    title: 'a new tab is rejected while a world trains, and can join after this world has ended',
     run: async (tabs) => {
       const [first, second, third] = (await tabs.open(3)) as [Page, Page, Page];
       const { room, rank } = await tabs.host(first, 2);
@@ -165,7 +165,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 33,
-    title: 'when a tab is closed, every other tab receives an error',
+    title: 'when a tab is closed, every other tab receives PeerGoneError',
     run: async (tabs) => {
       const { errors } = await endLoops(tabs, 10_000, (page) => page.close());
       for (const { name, message } of errors) expectEqual(name, 'PeerGoneError', `error of a closed tab (${message})`);
@@ -173,7 +173,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 34,
-    title: 'when a tab freezes, every other tab times out',
+    title: 'when a tab freezes, every other tab receives TimeoutError',
     run: async (tabs) => {
       const { errors, elapsed } = await endLoops(tabs, FREEZE_TIMEOUT_MS, (page) =>
         page
@@ -191,7 +191,7 @@ export const TAB_CASES: readonly TabCase[] = [
   },
   {
     number: 36,
-    title: 'a world of four tabs times out if one tab does not join',
+    title: 'initProcessGroup of a world of four tabs times out if one tab does not join',
     run: async (tabs) => {
       const pages = await tabs.open(3);
       const message = await tabs.join(pages, 4, 3000).then(

@@ -123,7 +123,7 @@ async function endsLoops(what: keyof typeof TROUBLE, kinds: Parameters<typeof en
 export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   {
     number: 30,
-    title: 'no rank passes a barrier before the last one has arrived',
+    title: 'no rank passes a barrier before the last rank has arrived',
     worlds: [1, 2, 4, 7],
     inTabs: true,
     run: async (group, n) => {
@@ -140,7 +140,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 32,
-    title: 'every collective times out if the other rank does not call it',
+    title: 'every collective times out on rank 0 if rank 1 does not call the collective',
     worlds: [2, 4],
     inTabs: true,
     needsWorld: true,
@@ -155,7 +155,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 32,
-    title: 'newGroup times out if the other rank does not call it',
+    title: 'newGroup times out on rank 0 if rank 1 does not call newGroup',
     worlds: [2],
     run: async (world) => {
       if (world.rank === 1) return;
@@ -164,17 +164,17 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 33,
-    title: 'when a rank is killed, every other rank receives an error',
+    title: 'when a rank is killed, every other rank receives PeerGoneError',
     check: () => endsLoops('kill', [PeerGoneError]),
   },
   {
     number: 34,
-    title: 'when a rank freezes, every other rank times out',
+    title: 'when a rank freezes, every other rank receives TimeoutError',
     check: () => endsLoops('freeze', [TimeoutError]),
   },
   {
     number: 35,
-    title: 'monitoredBarrier names missing ranks',
+    title: 'monitoredBarrier times out with an error that names the missing ranks',
     worlds: [4],
     inTabs: true,
     needsWorld: true,
@@ -212,7 +212,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 164,
-    title: 'a rank may be late while large operations of every kind are in flight at once',
+    title: 'large operations of every kind in flight at once are correct, even if one rank is late',
     worlds: [2, 3, 9],
     inTabs: true,
     run: async (group, n) => {
@@ -258,7 +258,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 165,
-    title: 'more operations than may be in flight can be issued, at different times on each rank',
+    title: 'ranks can issue more operations than may be in flight, at different times, and all results are correct',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -309,7 +309,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 163,
-    title: 'the error of a timeout names the missing rank, and the calls of the other ranks',
+    title: 'the error of a timeout names the rank that has not called, and the calls of all other ranks',
     worlds: [2, 3, 4, 5],
     run: async (group, n) => {
       if (group.rank === n - 1) return sleep(300);

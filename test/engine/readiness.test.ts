@@ -102,7 +102,7 @@ const typesOf = (effects: readonly ReadinessEffect[]): string[] => effects.map((
 const ownError = (ErrorClass: typeof PeergradError): PeergradError =>
   new ErrorClass('This rank differs.', { rank: 1, divergent: [1] });
 
-describe('an announcement', () => {
+describe('the announcement that a tab is ready', () => {
   test('is made once, after the preparation', () => {
     const tab = admitted();
     expect(tab.room()).toMatchObject([{ type: 'prepare', id: tab.announcement }]);
@@ -124,22 +124,22 @@ describe('an announcement', () => {
     expect(typesOf(tab.prepared())).toEqual(['announce']);
   });
 
-  test('is made again after the server has dropped this rank', () => {
+  test('is made again after the server has stopped counting this rank', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'RUNNING', run: 1 }))).toEqual(['prepare']);
   });
 
-  test('is made during a run by a rank that is not counted', () => {
+  test('is made during a run by a rank that the server does not count as ready', () => {
     const tab = admitted();
     const effects = tab.room({ phase: 'RUNNING', run: 3 });
     expect(effects).toMatchObject([{ type: 'prepare', room: { run: 3 } }]);
   });
 
-  test('is not made again by a counted rank during a run', () => {
+  test('is not made again during a run by a rank that the server counts as ready', () => {
     expect(inRun().room({ phase: 'LINKING', run: 2, isCounted: true })).toEqual([]);
   });
 
-  test('is dropped when its room is left', () => {
+  test('is dropped if the tab leaves the room during the preparation', () => {
     const tab = admitted();
     tab.room();
     const first = tab.announcement;
@@ -151,8 +151,8 @@ describe('an announcement', () => {
   });
 });
 
-describe('files', () => {
-  test('are inspected before the announcement', () => {
+describe('chosen files', () => {
+  test('are inspected before the tab announces that it is ready', () => {
     const tab = admitted();
     expect(tab.room({ job: TABLE })).toEqual([]);
     expect(tab.files()).toMatchObject([{ type: 'inspect', job: TABLE }]);
@@ -160,7 +160,7 @@ describe('files', () => {
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
   });
 
-  test('are not announced if they do not fit', () => {
+  test('that do not fit the job prevent the announcement', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE });
@@ -168,7 +168,7 @@ describe('files', () => {
     expect(tab.room({ job: TABLE })).toEqual([]);
   });
 
-  test('are inspected again if the job requires something else of them', () => {
+  test('are inspected again if the target of the job changes', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE });
@@ -179,20 +179,20 @@ describe('files', () => {
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
   });
 
-  test('are shared if they were chosen before the room is known', () => {
+  test('are shared as soon as the tab knows that the data of the room are shared', () => {
     const tab = admitted();
     expect(tab.files()).toEqual([]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([{ type: 'share', isRequested: false }]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
   });
 
-  test('are shared if they are chosen in a room with shared data', () => {
+  test('are shared at once in a room whose data are shared', () => {
     const tab = admitted();
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
     expect(tab.files()).toEqual([{ type: 'share', isRequested: true }]);
   });
 
-  test('bring back a tab that is out, and discard the prepared run', () => {
+  test('let a tab that is out after an error take part again, and discard the prepared run', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE, phase: 'RUNNING', run: 1 });
@@ -207,7 +207,7 @@ describe('files', () => {
   });
 });
 
-describe('a tab that is out', () => {
+describe('a tab that is out after an error', () => {
   test('can take part again once the job has changed', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: ownError(DataError) });
@@ -215,7 +215,7 @@ describe('a tab that is out', () => {
     expect(typesOf(tab.room({ job: parseJob({ job: 'digits', seed: 2 }) }))).toEqual(['prepare']);
   });
 
-  test('does not save a run when it is paused', () => {
+  test('does not save the run when the run is paused, unlike a tab that trains', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'PAUSED', run: 1, isCounted: true }))).toEqual(['save']);
     const out = inRun();
@@ -233,7 +233,7 @@ describe('a run that has ended', () => {
     expect(typesOf(tab.room({ job: TABLE, run: 1, isCounted: true }))).toEqual(['prepare']);
   });
 
-  test('does not block the current run', () => {
+  test('does not prevent the preparation of the current run', () => {
     const tab = inRun();
     tab.room({ phase: 'LINKING', run: 2 });
     expect(tab.take({ type: 'ended', run: 1 })).toMatchObject([{ type: 'prepare', room: { run: 2 } }]);
@@ -261,7 +261,7 @@ describe('a lost GPU', () => {
     expect(tab.files()).toEqual([]);
   });
 
-  test('is counted from 0 again in the next run', () => {
+  test('is opened again in the next run even after three losses in the previous run', () => {
     const tab = inRun();
     for (let time = 1; time <= 3; time++) {
       tab.take({ type: 'failed', error: new DeviceError('Lost.') });
@@ -290,24 +290,24 @@ describe('the scope of an error', () => {
 
   test.each([
     ['a lost GPU', new DeviceError('Lost.'), 'rank'],
-    ['own data', new DataError('A file is missing.'), 'rank'],
-    ['own data that differ', ownError(DataError), 'rank'],
-    ['an own model that differs', ownError(MismatchError), 'rank'],
-    ['an own state that differs', ownError(DivergenceError), 'generation'],
-    ['another rank that differs', othersDiffer, 'generation'],
-    ['anything else', new Error('A bug.'), 'run'],
-  ])('of %s', (_, error, scope) => {
+    ['data that are missing on this rank', new DataError('A file is missing.'), 'rank'],
+    ['data of this rank that differ', ownError(DataError), 'rank'],
+    ['a model of this rank that differs', ownError(MismatchError), 'rank'],
+    ['a state of this rank that differs', ownError(DivergenceError), 'generation'],
+    ['a state of another rank that differs', othersDiffer, 'generation'],
+    ['an unknown error', new Error('A bug.'), 'run'],
+  ])('that is caused by %s (%s) is the %s', (_, error, scope) => {
     expect(scopeOf(inRun().state, error)).toBe(scope);
   });
 
-  test('is the run if the host distributes the data', () => {
+  test('is the run if the data that the host distributes are invalid', () => {
     const manifest = [{ name: 'own.csv', size: 100, hash: '0'.repeat(16) }];
     const tab = admitted();
     tab.room({ job: { ...SHARED_TABLE, data: { kind: 'shared', files: manifest } } });
     expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
   });
 
-  test('is the rank if its state diverges for the third time', () => {
+  test('is the rank if the state of this rank diverges for the third time', () => {
     const tab = inRun();
     const error = ownError(DivergenceError);
     expect(tab.take({ type: 'failed', error })).toEqual([]);

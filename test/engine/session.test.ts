@@ -19,7 +19,7 @@ afterEach(() => world.close());
 const NO_FILES: File[] = [];
 
 describe('admission', () => {
-  test('makes the tab that opens a room its host, and counts this tab once its files are chosen', async () => {
+  test('makes the tab that opens the room host, and counts the tab as ready once its files are chosen', async () => {
     const ada = world.tab('Ada', NO_FILES);
     ada.create();
     await world.until('the room is told', () => ada.last('room') !== undefined);
@@ -35,7 +35,7 @@ describe('admission', () => {
     expect(ada.last('state')).toMatchObject({ state: 'WAITING', isServerAway: false });
   });
 
-  test('does not count a tab whose files do not fit the job', async () => {
+  test('does not count a tab as ready if its files do not fit the job', async () => {
     const ada = world.tab('Ada', [new File(['one line'], 'own.csv')]);
     ada.create();
     await world.until('the files are inspected', () => typeof ada.last('preview')?.problem === 'string');
@@ -45,7 +45,7 @@ describe('admission', () => {
     await world.counted([ada]);
   });
 
-  test('shows a guest to all members, and does not make it a host', async () => {
+  test('of a guest is shown to all members, and does not make the guest a host', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     expect(bo.last('admitted')!.hostKey).toBeNull();
     for (const tab of [ada, bo]) {
@@ -60,10 +60,10 @@ describe('admission', () => {
   });
 
   test.each([
-    ['a room that is not there', 8, { room: 'ZZZZZZ' }, 'There is no room ZZZZZZ here'],
-    ['a room that is full', 1, {}, 'This room is full'],
-    ['a rank that is taken', 8, { rank: 0 }, 'Ada has rank 0 already'],
-    ['a rank that cannot be', 8, { rank: 8 }, 'There is no rank 8'],
+    ['a room that does not exist', 8, { room: 'ZZZZZZ' }, 'There is no room ZZZZZZ here'],
+    ['a full room', 1, {}, 'This room is full'],
+    ['a rank that another tab has', 8, { rank: 0 }, 'Ada has rank 0 already'],
+    ['a rank that does not exist', 8, { rank: 8 }, 'There is no rank 8'],
   ])('is refused for %s', async (_, roomCapacity, wish, message) => {
     world = new SessionWorld({ roomCapacity });
     const [ada] = (await world.room(['Ada'], { rank: 0 })) as [Tab];
@@ -115,7 +115,7 @@ describe('admission', () => {
     });
   });
 
-  test('fails if the tab has no device', async () => {
+  test('fails if the tab has no GPU', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     const bo = world.tab('Bo');
     bo.removeGpu();
@@ -125,8 +125,8 @@ describe('admission', () => {
   });
 });
 
-describe('a second attempt in the same tab', () => {
-  test('opens the device again after the first attempt failed', async () => {
+describe('an attempt to enter a room', () => {
+  test('opens the GPU again after an earlier attempt in the same tab has failed', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     const bo = world.tab('Bo');
     bo.removeGpu();
@@ -138,7 +138,7 @@ describe('a second attempt in the same tab', () => {
     expect(bo.devicesOpened).toBe(2);
   });
 
-  test('enters only the room of the latest command', async () => {
+  test('is abandoned if a later command enters another room', async () => {
     const resume = await abandonRun();
     const ada = world.tab('Ada');
     ada.create({ resume });
@@ -149,7 +149,24 @@ describe('a second attempt in the same tab', () => {
     expect(ada.last('room')!.job.seed).toBe(2);
   });
 
-  test('enters no room if the user leaves while a checkpoint is read', async () => {
+  test('takes part in the run of its current room, although its device opened for another room', async () => {
+    const [ada] = (await world.room(['Ada'], { job: { ...LONG, hidden: 4, hashEvery: 1 } })) as [Tab];
+    ada.command({ type: 'checkpoint-barrier' });
+    ada.command({ type: 'start' });
+    await world.stepped([ada], 1);
+    const [cy] = (await world.room(['Cy'], { job: LONG })) as [Tab];
+    const bo = world.tab('Bo');
+    bo.join(ada.room);
+    await world.until('the device is being opened', () => bo.devicesOpened === 1);
+    bo.join(cy.room);
+    await world.until('Bo is in the other room', () => bo.all('admitted').length === 2);
+    await world.counted([cy, bo]);
+    cy.command({ type: 'start' });
+    await world.finished([cy, bo]);
+    expectOneModel([cy, bo]);
+  });
+
+  test('is abandoned if the user leaves while a checkpoint is read', async () => {
     const resume = await abandonRun();
     const ada = world.tab('Ada');
     ada.create({ resume });
@@ -240,7 +257,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(1);
   });
 
-  test('rejects a rank with other files until it has chosen the same files as the others', async () => {
+  test('rejects a rank with other files until its files are those of the other ranks', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
     const cy = world.tab('Cy', tableOf(41));
     cy.join(ada.room);
@@ -296,7 +313,7 @@ describe('a run', () => {
     expect(bo.all('failed')).toEqual([]);
   });
 
-  test('waits at each checkpoint barrier', async () => {
+  test('waits at each checkpoint barrier until the checkpoint is saved', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
     tabs[0]!.command({ type: 'checkpoint-barrier' });
     tabs[0]!.command({ type: 'start' });
@@ -317,7 +334,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('telemetry')!.ranks.map(({ isHidden }) => isHidden)).toEqual([false, true]);
   });
 
-  test('leaves a model and a recording, and another run can start from its weights', async () => {
+  test('leaves a model and a flight recording, and another run can start from the weights of the model', async () => {
     const [ada] = (await world.run(['Ada'])) as [Tab];
     await world.finished([ada]);
     ada.command({ type: 'export', id: 7, format: 'safetensors', which: 'last' });
@@ -338,7 +355,7 @@ describe('a run', () => {
 });
 
 describe('a lesson', () => {
-  test('shows all ranks the same round, as ordered by the host', async () => {
+  test('shows all ranks the page that the host chooses, and ends for all when the host ends it', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: parseJob({ job: 'lesson' }) })) as [Tab, Tab];
     expect(ada.devicesOpened).toBe(0);
     ada.command({ type: 'start' });
@@ -353,7 +370,7 @@ describe('a lesson', () => {
 });
 
 describe('a spectator', () => {
-  test('sees a run to its end, although it joined late', async () => {
+  test('that joins late sees the run to its end', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const eve = world.tab('Eve', NO_FILES);
     eve.join(tabs[0]!.room, { isSpectator: true });
@@ -383,7 +400,7 @@ async function abandonRun(): Promise<string> {
 }
 
 describe('checkpoints', () => {
-  test('are saved while a run trains, and removed once it has finished', async () => {
+  test('are saved while a run trains, and removed once the run has finished', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { steps: 5 });
     await world.until('one is saved', () => tabs.some((tab) => tab.last('saved') !== undefined));
     expect((await stored()).map(({ step, room }) => [step, room])).toContainEqual([4, tabs[0]!.room]);
@@ -392,7 +409,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('let another room continue the run after all tabs have left, but only in the first run of that room', async () => {
+  test('let another room continue a run that all tabs have left; the second run of that room begins anew', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });
@@ -407,7 +424,7 @@ describe('checkpoints', () => {
     for (const heir of heirs) expect(heir.steps).toEqual([...ALL_STEPS.slice(4), ...ALL_STEPS]);
   });
 
-  test('do not affect another job', async () => {
+  test('do not affect a run with another job', async () => {
     const heirs = await world.room(['Cy'], { resume: await abandonRun() });
     heirs[0]!.command({ type: 'configure', job: { ...JOB, seed: 2 } });
     await world.until('the job is told', () => heirs[0]!.last('room')!.job.seed === 2);
@@ -417,7 +434,7 @@ describe('checkpoints', () => {
     expect(heirs[0]!.steps).toEqual(ALL_STEPS);
   });
 
-  test('must exist, otherwise no room is opened', async () => {
+  test('that do not exist cannot be resumed, and no room is opened', async () => {
     const ada = world.tab('Ada');
     ada.create({ resume: 'ABCDEF-member-4' });
     expect(await world.failed(ada)).toMatchObject({ name: 'DataError', fatal: true });

@@ -73,7 +73,7 @@ describe('when the server is lost', () => {
   });
 
   test.each(['FORMING', 'RUNNING'])(
-    'by one member only (%s), this member reconnects and no other member notices',
+    'by one member only (in phase %s), this member reconnects and no other member notices',
     async (phase) => {
       const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
       if (phase === 'RUNNING') {
@@ -98,7 +98,7 @@ describe('when the server is lost', () => {
 });
 
 describe('when a GPU is lost', () => {
-  test('the rank opens the GPU again and returns with its state while the others continue training', async () => {
+  test('its rank opens the GPU again and returns with its state while the other ranks continue training', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     bo.loseGpu();
     await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
@@ -110,7 +110,7 @@ describe('when a GPU is lost', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('the only rank continues from its state, up to three times in each run', async () => {
+  test('the only rank of a run continues from its state, and losses in earlier runs do not count towards the limit', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     // The run waits after every fourth step. Otherwise a run of one rank would end before the test
     // can act.
@@ -133,7 +133,7 @@ describe('when a GPU is lost', () => {
     expect(ada.all('failed')).toEqual([]);
   });
 
-  test('for the fourth time in a run, the rank gives up and the others continue training', async () => {
+  test('for the fourth time in a run, its rank gives up and the other ranks continue training', async () => {
     const job = { ...LONG, maxSteps: 10_000 };
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 2 })) as [Tab, Tab, Tab];
     const trainsOn = (tab: Tab): Promise<void> => {
@@ -156,7 +156,7 @@ describe('when a GPU is lost', () => {
     expect([...ada.all('failed'), ...cy.all('failed')]).toEqual([]);
   });
 
-  test('and cannot be opened again, the rank is out and the others finish', async () => {
+  test('and cannot be opened again, its rank fails and the other ranks finish', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 2 })) as [Tab, Tab, Tab];
     bo.removeGpu();
     expect(await world.failed(bo)).toMatchObject({ name: 'DeviceError', message: 'Bo has no GPU.', fatal: true });
@@ -177,7 +177,7 @@ describe('a rank with a divergent state', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('is out after the third divergence, and the others finish', async () => {
+  test('is excluded after the third divergence, and the other ranks finish', async () => {
     const job = { ...LONG, hashEvery: 4 };
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 1 })) as [Tab, Tab, Tab];
     const differences = (): number => ada.all('hashes').filter(({ agree }) => !agree).length;
@@ -194,7 +194,7 @@ describe('a rank with a divergent state', () => {
 });
 
 describe('when a member leaves', () => {
-  test('because the host has removed it, this member is out and the others finish', async () => {
+  test('because the host has removed it, this member does not return and the other ranks finish', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG })) as [Tab, Tab, Tab];
     ada.command({ type: 'remove', member: bo.member });
     expect(await world.failed(bo)).toMatchObject({ name: 'RemovedError', fatal: true });
@@ -208,9 +208,9 @@ describe('when a member leaves', () => {
   });
 
   test.each([
-    ['leaves', (tab: Tab) => tab.command({ type: 'leave' })],
+    ['leaves the room', (tab: Tab) => tab.command({ type: 'leave' })],
     ['is closed', (tab: Tab) => tab.close()],
-  ])('as it %s in a run, the others take every step once', async (_, go) => {
+  ])('during a run (its tab %s), the other ranks take every step once', async (_, go) => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     go(bo);
     await world.finished([ada, cy]);
@@ -222,7 +222,7 @@ describe('when a member leaves', () => {
     expect(bo.finished).toBe(0);
   });
 
-  test('and was the host, the next member is host until a member with the key returns', async () => {
+  test('and was the host, the next member is host until the old host returns with the host key', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     ada.command({ type: 'leave' });
     await world.until('Bo is the host', () => bo.last('room')!.hosts.includes(bo.member));

@@ -4,7 +4,7 @@ import type { BlobStore } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
 import type { EngineCommand } from '../../src/protocol/commands.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
@@ -40,7 +40,6 @@ export function tableOf(seed = 37): File[] {
   return [new File([`x,noise,kind\n${rows.join('\n')}`], 'own.csv')];
 }
 
-type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 type Create = Extract<EngineCommand, { type: 'create' }>;
 type Join = Extract<EngineCommand, { type: 'join' }>;
 

@@ -7,7 +7,7 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
 import type { RunState } from '../../src/engine/training/runState.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { type JobSpec } from '../../src/spec/job.ts';
 import { parsePlan, type TrainingPlan } from '../../src/spec/plan.ts';
@@ -28,7 +28,7 @@ const TIMEOUT_MS = 4000;
 /** The largest number of turns of the event loop that a slow frame takes. */
 const MAX_DELAY = 4;
 
-export type Step = Extract<EngineEvent, { type: 'step' }>;
+export type Step = EventOf<'step'>;
 
 export interface Member {
   readonly name: string;

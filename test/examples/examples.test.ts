@@ -55,13 +55,13 @@ function expectToFall(values: readonly number[]): void {
   ).toBe(true);
 }
 
-test('the catalogue has every example of the folder', () => {
+test('the catalogue lists every example of the folder examples', () => {
   const files = readdirSync(path.join(ROOT, 'examples')).filter((file) => file.endsWith('.ts'));
   expect([...CATALOGUE.map(({ name }) => `${name}.ts`), ...OTHERS].toSorted()).toEqual(files.toSorted());
 });
 
-describe('in one process', () => {
-  test('sampler: every sample is assigned to one rank, in another order each epoch', async () => {
+describe('examples in one process', () => {
+  test('sampler: every sample is assigned to exactly one rank, in a new order in each epoch', async () => {
     const all = Array.from({ length: 24 }, (_, i) => i).join(' ');
     expect(await linesOf('sampler')).toEqual([
       [
@@ -92,7 +92,7 @@ describe('in one process', () => {
     expectToFall(numbers(first!.slice(0, -1)));
   });
 
-  test('pointToPoint: both ranks end with 1, both blocking and non-blocking', async () => {
+  test('pointToPoint: both ranks print the value 1, after blocking and after non-blocking calls', async () => {
     expect(await linesOf('pointToPoint')).toEqual([
       ['Rank 0 has data 1', 'Rank 0 started sending', 'Rank 0 has data 1'],
       ['Rank 1 has data 1', 'Rank 1 started receiving', 'Rank 1 has data 1'],
@@ -118,7 +118,7 @@ describe('in one process', () => {
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('averagedMetric: the mean over samples is the accuracy on all samples', async () => {
+  test('averagedMetric: the mean over samples, unlike the mean over ranks, is the accuracy on all samples', async () => {
     const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
     expect(await linesOf('averagedMetric')).toEqual([
       ['2 of 4 right: accuracy 0.500', ...everywhere],
@@ -127,7 +127,7 @@ describe('in one process', () => {
     ]);
   });
 
-  test('objects: all ranks receive the plain data', async () => {
+  test('objects: each rank prints the objects that it receives in four object collectives', async () => {
     const all = '["foo",12,{"1":2}]';
     const linesOfRank = (gathered: string, scattered: string): string[] => [
       `allGatherObject ${all}`,
@@ -143,7 +143,7 @@ describe('in one process', () => {
   });
 });
 
-describe('in real tabs', () => {
+describe('examples in real tabs', () => {
   let server: SignalingServer;
   let browser: Browser;
 
@@ -186,7 +186,7 @@ describe('in real tabs', () => {
 });
 
 test(
-  'the command `peergrad example` prints the same lines with the rank at their beginning',
+  'the command `peergrad example` prints the lines of every rank, with the rank before each line',
   { timeout: 120_000 },
   async () => {
     expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([

@@ -8,7 +8,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
 const FOLDER = path.join(ROOT, 'examples/jobs');
 const FILES = readdirSync(FOLDER);
 
-test.each(FILES)('the example %s is a job file without default values', (file) => {
+test.each(FILES)('the example %s is a valid job file, and contains no field with its default value', (file) => {
   const text = readFileSync(path.join(FOLDER, file), 'utf8');
   const fields = Object.keys(JSON.parse(text) as object);
   const written = Object.keys(JSON.parse(writeJobFile(readJobFile(file, text).job)) as object);

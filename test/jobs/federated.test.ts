@@ -73,7 +73,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('are scaled with the mean and deviation of all numbers, which do not depend on the order of ranks', async () => {
+  test('have the mean of the numbers of all tabs, which does not depend on the order of ranks', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     const parts = fc.array(fc.array(number, { minLength: 10, maxLength: 20 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
@@ -96,7 +96,7 @@ describe('federated tables', () => {
     );
   });
 
-  test('do not send rows, numbers, or words that fewer than three rows contain', async () => {
+  test('send no rows, no numbers, and no words that occur in fewer than three rows', async () => {
     for (const rows of [120, 60]) {
       const people = Array.from(
         { length: rows },
@@ -113,7 +113,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('reject a tab with too many classes, and the other tabs continue', async () => {
+  test('may not have too many classes: a tab with too many is divergent, and all other tabs continue', async () => {
     const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
     await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
@@ -122,7 +122,7 @@ describe('federated tables', () => {
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
-  test('treat numeric classes as equal if only their notation differs', async () => {
+  test('have equal classes for numbers that differ only in notation', async () => {
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
     const { facts: agreed } = agreeOn(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
@@ -136,7 +136,7 @@ describe('federated tables', () => {
     expect(new Set(labels)).toEqual(new Set([0, 1]));
   });
 
-  test('are rejected if some have classes, others have amounts, and the job has no task', async () => {
+  test('are rejected if the target is a class in some tables and an amount in others, unless the job sets the task', async () => {
     const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
     const all = [classes, amounts, classes];
@@ -150,7 +150,7 @@ describe('federated tables', () => {
     });
   });
 
-  test('use the columns and kinds that most tabs have, and report the other tabs as divergent, with a reason', async () => {
+  test('have the columns and kinds that most tabs have, and all other tabs are divergent, with a reason', async () => {
     const facts = await factsOf([
       ...FRUIT,
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
@@ -163,7 +163,7 @@ describe('federated tables', () => {
     ]);
   });
 
-  test('do not change the inputs and classes of a run when they join: new words are ignored, a new class is rejected', async () => {
+  test('cannot add inputs or classes to a run when their tabs join later: new words are ignored, a new class is rejected', async () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
       fruits('1,violet,apple', '3,red,plum'),
@@ -215,7 +215,7 @@ describe('federated images', () => {
     expect(labels[0]).toBe(1);
   });
 
-  test('may have a held-out class only if some tab trains on this class', async () => {
+  test('are divergent on a tab that holds out a class on which no tab trains', async () => {
     const shards = await Promise.all(
       [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
         samplesOf(job, files),
@@ -262,7 +262,7 @@ describe('federated texts', () => {
     expect(bigramLoss).toBeLessThan(Math.max(...losses));
   });
 
-  test('reject byte pairs, and a later text with unknown characters, which the error lists', async () => {
+  test('cannot have byte pairs as tokens, and a later text with unknown characters is rejected with a list of them', async () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );

@@ -30,7 +30,7 @@ async function serve(files: Record<string, string | Uint8Array>): Promise<string
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('reads a table from a picked file and from an address', async () => {
+test('loadData reads a table from a picked file and from an address', async () => {
   const picked = await loadData(parseJob({ job: 'table', data: { kind: 'files' } }), {
     files: [new File([houses], 'houses.csv')],
     baseUrl,
@@ -45,7 +45,7 @@ test('reads a table from a picked file and from an address', async () => {
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
 });
 
-test('reads images from a folder with an index', async () => {
+test('loadData reads images from a folder on a server if the folder has an index', async () => {
   const origin = await serve({
     '/data/index.json': '["x-idx3-ubyte","sub/y-idx1-ubyte"]',
     '/data/x-idx3-ubyte': imagesFile(10, 4, 4),
@@ -58,7 +58,7 @@ test('reads images from a folder with an index', async () => {
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });
 
-test('previews picked files, and reports problems of the files and of the target', async () => {
+test('inspectFiles returns a preview of picked files, and the problems of the files and of the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
   expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
@@ -92,7 +92,7 @@ async function problemOf(fields: Record<string, unknown>, file: File): Promise<s
   return problem;
 }
 
-test('reports before training that custom layers do not fit the files', async () => {
+test('inspectFiles reports before training that custom layers do not fit the files', async () => {
   const table = new File(['rooms,age,kind\n', '1,old,a\n2,new,b\n3,,a\n,old,b\n'.repeat(2)], 'a.csv');
   // The four inputs: rooms, whether rooms are missing, "new", "old".
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
@@ -111,7 +111,7 @@ test('reports before training that custom layers do not fit the files', async ()
   expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
-test('trains on amounts with squared error, and reports metrics in the unit of the amounts', async () => {
+test('a task that predicts amounts has the squared error as loss, and metrics in the unit of the amounts', async () => {
   await tf.setBackend('cpu');
   const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
@@ -136,7 +136,7 @@ test('trains on amounts with squared error, and reports metrics in the unit of t
   task.dispose();
 });
 
-test('previews a picked text with its number of tokens, and reports its problems', async () => {
+test('inspectFiles returns a preview of a picked text, or the problem of the text', async () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 
 /** Trains one rank without the engine, to test jobs, optimizer and cursor together. */
-test('an mlp learns the synthetic digits', async () => {
+test('an mlp learns the synthetic digits with more than 85 % accuracy in 60 steps', async () => {
   const job = DEFAULT_JOB;
   const globalBatch = 128;
   const { train, test: held } = await loadData(job, { baseUrl: 'http://localhost/' });

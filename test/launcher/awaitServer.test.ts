@@ -15,21 +15,21 @@ async function freePort(): Promise<number> {
 
 const never = new AbortController().signal;
 
-test('waits for a server that starts later, with any certificate', async () => {
+test('awaitServer waits for a server that starts later, and accepts any certificate', async () => {
   const port = await freePort();
   const waiting = awaitServer(`https://127.0.0.1:${port}`, 15_000, never);
   server = await startSignaling({ port, tls: await selfSignedCertificate(), logLevel: 'silent' });
   await waiting;
 });
 
-test('rejects after the timeout with the URL of the server', async () => {
+test('awaitServer rejects after the timeout with the URL of the server', async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const waiting = awaitServer(url, 1_000, never);
   await expect(waiting).rejects.toThrow(TimeoutError);
   await expect(waiting).rejects.toThrow(`No server answered at ${url} within 1 s`);
 });
 
-test('rejects when it is interrupted', async () => {
+test('awaitServer rejects when its signal is aborted', async () => {
   const controller = new AbortController();
   const waiting = awaitServer(`http://127.0.0.1:${await freePort()}`, 600_000, controller.signal);
   controller.abort(new Error('Ctrl-C'));

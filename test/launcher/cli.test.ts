@@ -132,12 +132,12 @@ test.each([
     'crash-recovery',
     /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/,
   ],
-])('help of %s', async (command, sentence) => {
+])('the help of %s states what the command does', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
 });
 
-test('help exits with 0', async () => {
+test('the option --help exits with 0', async () => {
   const { code, out } = await cli('run --help');
   expect(code).toBe(0);
   expect(out).toContain('--tabs');
@@ -170,7 +170,7 @@ test('a port in use exits with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('the process reports the same error and exit code as the function', async () => {
+test('the process `peergrad` also prints the error of a bad argument and exits with 2', async () => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
     (error: unknown) => error,
@@ -178,7 +178,7 @@ test('the process reports the same error and exit code as the function', async (
   expect(failure).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^peergrad: .*\n$/) as string });
 });
 
-describe('the job', () => {
+describe('the job of a command line', () => {
   test('has the values of the options, and defaults for the other fields', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
@@ -204,7 +204,7 @@ describe('the job', () => {
     await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
   });
 
-  test('needs --data in headless tabs if a user chooses the files on the page', async () => {
+  test('needs --data in headless tabs if its files are otherwise chosen on the page', async () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
@@ -215,7 +215,7 @@ describe('the job', () => {
     expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
-  test('has the URL of data: that of a file or folder that it serves, or the given URL', async () => {
+  test('has the URL of the file or folder that the launcher serves, or the URL that --data gives', async () => {
     const own = path.join(folder, 'own');
     await mkdir(path.join(own, 'pets/cats'), { recursive: true });
     await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/contains no pictures/);
@@ -232,7 +232,7 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 
-  test('has the URL of the folder that it serves for mnist, or the given URL', async () => {
+  test('has, for mnist, the URL of the folder that the launcher serves, or the URL that --data gives', async () => {
     await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
     await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/contains no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');

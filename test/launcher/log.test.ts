@@ -27,7 +27,7 @@ const step = (n: number): EngineEvent => ({
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
-test('JSON lines contain some of the steps, results without the list of losses, and each page error once', () => {
+test('JSON lines contain some of the steps, the result without its list of losses, and each page error only once', () => {
   const { io, lines } = collect();
   const clock = new ManualClock();
   const log = createLog(toJsonLines(io), 'a', clock);

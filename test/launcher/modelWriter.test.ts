@@ -41,7 +41,7 @@ const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', s
 const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('every state comparison requests one checkpoint, and the new file replaces the previous one as a whole', async () => {
+test('the writer requests one checkpoint per state comparison, and replaces the previous checkpoint file as a whole', async () => {
   const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   writer.on('b', hashes(3));
@@ -63,7 +63,7 @@ test('every state comparison requests one checkpoint, and the new file replaces 
   expect(released).toEqual([3, 11]);
 });
 
-test('state comparisons while a checkpoint is written request one more checkpoint', async () => {
+test('several state comparisons during the writing of a checkpoint request only one more checkpoint', async () => {
   const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
   for (const step of [1, 2, 3, 4]) {
     writer.on('a', hashes(step));
@@ -93,7 +93,7 @@ test('the writer does not wait for a lost tab, and requests the next checkpoint 
   await expect.poll(written).toBe(1);
 });
 
-test('Ctrl-C requests one more checkpoint, and waits at most three seconds', async () => {
+test('saveLast requests one more checkpoint, and waits at most three seconds for the answer', async () => {
   const { writer, asked, answer, inFolder, clock } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(1));
   await turns();
@@ -109,7 +109,7 @@ test('Ctrl-C requests one more checkpoint, and waits at most three seconds', asy
   await unanswered;
 });
 
-test('the model of the given tab is written when the run has ended', async () => {
+test('saveModel writes the model of the given tab', async () => {
   const { writer, asked, answer, inFolder, notes } = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   writer.on('a', hashes(1));
   writer.on('a', finished);
@@ -122,7 +122,7 @@ test('the model of the given tab is written when the run has ended', async () =>
   expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
 });
 
-test('a missing model is an error of the command, but a missing checkpoint is only logged once', async () => {
+test('a model that cannot be saved is an error, but a checkpoint that cannot be written is only logged, and only once', async () => {
   const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   const saved = out.writer.saveModel('a');
   await turns();

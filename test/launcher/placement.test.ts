@@ -20,7 +20,7 @@ const at = (world: World, firstRank: number, tabs: number, host = '127.0.0.1', p
   return { worldSize, elastic, firstRank, tabs, master: { host, port } };
 };
 
-describe('ranks of this process', () => {
+describe('placementOf returns the world and the ranks of this process:', () => {
   test.each<[string, PlacementOptions, string, ReturnType<typeof at>]>([
     ['one machine with four tabs by default', {}, '', at(4, 0, 4)],
     ['one machine with the given number of tabs', { tabs: 2 }, '', at(2, 0, 2)],
@@ -119,7 +119,7 @@ describe('the error about a contradiction names both values', () => {
   });
 });
 
-test('a single joining tab requests the rank RANK, and several tabs are rejected if RANK is set', () => {
+test('rankOfJoin returns RANK for a single tab, and rejects several tabs if RANK is set', () => {
   expect(rankOfJoin(1, {})).toBeNull();
   expect(rankOfJoin(2, {})).toBeNull();
   expect(rankOfJoin(1, { RANK: '3' })).toBe(3);

@@ -51,7 +51,7 @@ test('a tab tries to join a missing room again, after pauses that grow up to a m
   expect(await outcome).toEqual(REMOVED);
 });
 
-test('a lost tab rejoins, and the pauses become longer if its visits are short', async () => {
+test('a lost tab rejoins after a pause, and pauses become longer if the tab is soon lost again', async () => {
   const { stay, pass, visits, pauses, closed } = room();
   const outcome = stay();
   await pass(0);
@@ -66,7 +66,7 @@ test('a lost tab rejoins, and the pauses become longer if its visits are short',
   await outcome;
 });
 
-test('the other tabs of a machine wait while one tab is refused', async () => {
+test('while the room refuses one tab of a machine, the other tabs of this machine do not try to join', async () => {
   const queue = new AdmissionQueue();
   const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');
@@ -79,7 +79,7 @@ test('the other tabs of a machine wait while one tab is refused', async () => {
   expect([first.visits.length, second.visits.length]).toEqual([1, 1]);
 });
 
-test('Ctrl-C ends the pause', async () => {
+test('Ctrl-C ends the pause before the next attempt to join', async () => {
   const { stay, pass, refusals, controller } = room();
   refusals.push('No room.');
   const outcome = stay();

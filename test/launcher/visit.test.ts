@@ -30,13 +30,13 @@ test.each([
   [FINISHED, { kind: 'finished', result: RESULT }],
   [failed('RunOverError', false), { kind: 'ended', message: 'Why' }],
   [failed('RemovedError', true), { kind: 'removed', message: 'Why' }],
-])('%j ends the visit', async (event, outcome) => {
+])('the event %j ends the visit of a tab', async (event, outcome) => {
   const { visited } = visit(false);
   visited.on(event);
   expect(await visited.over).toEqual(outcome);
 });
 
-test('a staying tab takes part in all runs until it is removed', async () => {
+test('a tab that stays takes part in all runs until the host removes the tab', async () => {
   const { visited } = visit(true);
   for (const event of [FINISHED, failed('RunOverError', false), FINISHED]) visited.on(event);
   visited.on(failed('RemovedError', true));
@@ -44,7 +44,7 @@ test('a staying tab takes part in all runs until it is removed', async () => {
 });
 
 test.each([failed('SignalingError', true), failed('DataError', false)])(
-  'a tab is lost after the event %j',
+  'a tab counts as lost after the event %j',
   async (event) => {
     const { visited } = visit(true);
     visited.on(event);
@@ -52,13 +52,13 @@ test.each([failed('SignalingError', true), failed('DataError', false)])(
   },
 );
 
-test('a tab whose browser ends before it is admitted rejects with the reason', async () => {
+test('the admission of a tab rejects with the reason if the browser ends earlier', async () => {
   const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });
   visited.fail('the browser has ended');
   await expect(visited.admitted).rejects.toThrow('gpu: the browser has ended.');
 });
 
-test('a tab without events is lost while it trains, but not while it waits for the start', async () => {
+test('a tab without events counts as lost if it trains, but not if it waits for the start', async () => {
   const { visited, clock } = visit(true);
   visited.on(state('WAITING'));
   clock.advance(10 * STALL_MS);

@@ -47,21 +47,21 @@ function watch(stallsWhileWaiting = true) {
   };
 }
 
-test('resolves when every tab has finished, in the order of the tabs', async () => {
+test('RunWatch resolves when every tab has finished, with the results in the order of the tabs', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'finished', result: result('b') });
   w.on('tab-1', { type: 'finished', result: result('a') });
   expect((await w.done).map((r) => r.stateHash)).toEqual([['a'], ['b']]);
 });
 
-test('rejects with the name of the first tab that failed', async () => {
+test('RunWatch rejects with the name and the error of the first tab that fails', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'failed', name: 'DeviceError', message: 'The GPU was lost', fatal: false });
   w.fail('tab-1', 'something else');
   await expect(w.done).rejects.toThrow('tab-2: The GPU was lost.');
 });
 
-test('ignores failures of finished tabs', async () => {
+test('RunWatch ignores failures of finished tabs', async () => {
   const { watch: w } = watch();
   const away = { type: 'failed', name: 'SignalingError', message: 'The server is away.', fatal: true } as const;
   w.on('tab-1', { type: 'finished', result: result('a') });
@@ -73,14 +73,14 @@ test('ignores failures of finished tabs', async () => {
   expect(await w.done).toHaveLength(2);
 });
 
-test('rejects if a tab fails after another has finished', async () => {
+test('RunWatch rejects if one tab fails after another tab has finished', async () => {
   const { watch: w } = watch();
   w.on('tab-1', { type: 'finished', result: result('a') });
   w.fail('tab-2', 'the tab crashed');
   await expect(w.done).rejects.toThrow('tab-2: the tab crashed.');
 });
 
-test('rejects with the state of every tab if there is no progress', async () => {
+test('RunWatch rejects with the state of every tab if there is no progress for 120 s', async () => {
   const { clock, watch: w } = watch();
   w.on('tab-1', state('RUNNING'));
   w.on('tab-1', { type: 'step', step: 7 } as EngineEvent);
@@ -91,7 +91,7 @@ test('rejects with the state of every tab if there is no progress', async () => 
   await expect(w.done).rejects.toThrow('no progress for 120 s: tab-1 is RUNNING after step 8, tab-2 is WAITING.');
 });
 
-test('rejects when the time is up, even if there is progress', async () => {
+test('RunWatch rejects after its timeout, even if there is progress', async () => {
   const { clock, watch: w } = watch();
   for (let i = 0; i < 10; i++) {
     w.on('tab-1', state('RUNNING'));
@@ -102,7 +102,7 @@ test('rejects when the time is up, even if there is progress', async () => {
   );
 });
 
-test('does not reject while all tabs wait for the host', async () => {
+test('RunWatch does not reject while all tabs wait for the host', async () => {
   const { clock, watch: w } = watch(false);
   w.on('tab-1', state('WAITING'));
   w.on('tab-2', state('WAITING'));
@@ -112,7 +112,7 @@ test('does not reject while all tabs wait for the host', async () => {
   expect(await w.done).toHaveLength(2);
 });
 
-test('ranks agree only if all tabs report the same hash for all ranks', () => {
+test('disagreement returns null only if all tabs report the same hash for all ranks', () => {
   expect(disagreement([result('a', 'a'), result('a', 'a')])).toBeNull();
   expect(disagreement([result('a', 'b'), result('a', 'b')])).toMatch(/rank 0 a, rank 1 b/);
   expect(disagreement([result('a', 'a'), result('b', 'b')])).not.toBeNull();
@@ -120,7 +120,7 @@ test('ranks agree only if all tabs report the same hash for all ranks', () => {
   expect(disagreement([])).not.toBeNull();
 });
 
-test('the summary of a run has its steps, loss, times and bytes', () => {
+test('the summary of a run states its steps, loss, times and bytes', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
     '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
@@ -130,7 +130,7 @@ test('the summary of a run has its steps, loss, times and bytes', () => {
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
 
-test('the summary of a range test has the suggested rate, or the reason why there is none', () => {
+test('the summary of a range test states the suggested rate, or why no rate is suggested', () => {
   const rateTest = { rates: [1e-7, 0.52], losses: [2.3, 9], suggested: 0.0044, reason: null };
   expect(summarize({ ...result('ab'), rateTest }).split('\n')[1]).toBe(
     'Learning rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',

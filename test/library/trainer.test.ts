@@ -111,7 +111,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('stops early with `patience`, and the model has the weights of the final step', async () => {
+  test('stops early with `patience`, and leaves the model with the weights of the final step', async () => {
     // The learning rate is too high, so each evaluation has a larger loss than the previous one.
     const samples = { xs: tf.ones([4, 2]), ys: tf.ones([4, 1]) };
     const model = linear(1);
@@ -158,7 +158,7 @@ describe('Trainer', () => {
     expect(logs[1]!['val_acc']).toBeGreaterThan(0.5);
   });
 
-  test('calls callbacks before a batch and after its epoch, with results of all held-out samples', async () => {
+  test('calls batch callbacks around each update, and epoch callbacks with results of all held-out samples', async () => {
     const data = points(600);
     const model = classifier();
     const calls: { name: string; weights: number[]; logs?: tf.Logs | undefined }[] = [];
@@ -270,7 +270,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects labels that would only broadcast', async () => {
+  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects labels whose shape would have to be broadcast', async () => {
     const { xs } = points(12);
     const wanted = xs.sum(1, true);
     const learned = [];
@@ -299,7 +299,7 @@ describe('Trainer', () => {
     await expect(training).rejects.toThrow('outputs are [3, 4, 1], but the labels are [3, 1, 1]');
   });
 
-  test('averages losses and correct answers over a sequence', async () => {
+  test('averages loss and accuracy over the positions of a sequence', async () => {
     const xs = tf.tensor3d([[[1, 0], [0, 1]], [[1, 0], [1, 0]]]); // prettier-ignore
     const ys = tf.tensor3d([[[1, 0], [1, 0]], [[1, 0], [0, 1]]]); // prettier-ignore
     const same = tf.sequential({
@@ -317,7 +317,7 @@ describe('Trainer', () => {
     expect(entropy.valLoss).toBeCloseTo(one[0]!, 4);
   });
 
-  test("adds the layers' regularizers to the loss, for any number of ranks, also if the backward pass runs in stages", async () => {
+  test("adds the layers' regularizers to the loss, as model.fit does, on one rank and on several", async () => {
     const data = points(12);
     const alone = regularized(tf.layers.batchNormalization());
     const keras = regularized(tf.layers.batchNormalization());
@@ -362,7 +362,7 @@ describe('Trainer', () => {
     );
   });
 
-  test('reports the transport `unknown` for a given group', async () => {
+  test('reports the transport of a given group, and `none` without a group', async () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
@@ -370,7 +370,7 @@ describe('Trainer', () => {
     expect((await fit(points(8))).transport).toBe('none');
   });
 
-  test('trains alone only if neither tabs nor a room are given, and reads the room from the address that it has written', () => {
+  test("trains alone unless several tabs or a room are given, and takes the room from a room code in the page's address", () => {
     expect(worldOf({}, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();

@@ -79,7 +79,7 @@ test('a report that is due without a connection is sent after the member has rec
   ]);
 });
 
-test('a run ends once', () => {
+test('the end of a run takes effect only once', () => {
   expect(after(...RUNNING, ended(1)).effects).toEqual(['drop', 'end']);
   expect(after(...RUNNING, ended(1), ended(1)).effects).toEqual([]);
   expect(after(...RUNNING, ended(1), prepare(2, 2), ended(2)).effects).toEqual(['drop', 'end']);
@@ -114,7 +114,7 @@ test('the reconnect state reports whether the run continues', () => {
   expect(reported(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
 });
 
-test('the reconnect state contains the removed members that the server signed', () => {
+test("the reconnect state contains the list of removed members with the server's signature", () => {
   const { state } = after(...RUNNING);
   const removed = { members: ['member-cy'], seal: 'signed-by-the-server' };
   expect(reconnectStateOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);

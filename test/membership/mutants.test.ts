@@ -99,7 +99,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I1',
-    'a restored room continues to count from the numbers that members reported',
+    'a restored room numbers generations on from those that members reported',
     { stepRoom: roomAs({ numbersFrom: 0 }) },
   ],
   [
@@ -138,7 +138,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I4',
-    'a repeated step is treated as one of its first generation',
+    'a repeated step is treated as a step of the generation that took it first',
     {
       electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
@@ -220,7 +220,7 @@ const MUTANTS: [invariant: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I11',
-    'a report of one rank suspends the other',
+    'a report of a single rank suspends the reported rank',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(before, event);
@@ -254,7 +254,7 @@ const statesThat =
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
-    'a rank that is one step behind receives that step whatever its state is',
+    'a rank that is one step behind receives the missing step even if its state differs',
     {
       states: statesThat(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
@@ -264,7 +264,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ]),
   [
     'federated',
-    'a repeated step is treated as one of its first generation',
+    'a repeated step is treated as a step of the generation that took it first',
     {
       states: statesThat(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,
@@ -339,8 +339,8 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
 ];
 
-describe('recovery schedules find this fault', () => {
-  test.each(RECOVERY_MUTANTS)('%s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
+describe('recovery schedules find a planted fault', () => {
+  test.each(RECOVERY_MUTANTS)('in runs on %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
     let seed = 0;
@@ -349,13 +349,13 @@ describe('recovery schedules find this fault', () => {
   });
 });
 
-describe('membership schedules find the fault that breaks an invariant', () => {
-  test.each(MUTANTS)('%s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
+describe('membership schedules find a planted fault', () => {
+  test.each(MUTANTS)('that breaks invariant %s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
     expect(find(invariant, mutant)).not.toBeNull();
   });
 });
 
-test('a failing schedule is shortened to the actions that it needs', () => {
+test('a failing schedule is shortened to fewer actions that break the same invariant', () => {
   const { outcome, parts } = find('I4', { needsAll: false })!;
   const short = shrink(outcome, parts);
   expect(short.violation?.invariant).toBe('I4');

@@ -8,7 +8,7 @@ import { FROM, SCHEDULES } from './count.ts';
 import { describeRecovery, playRecovery } from './recovery/schedule.ts';
 
 test.each(['replicated', 'federated'] as const)(
-  `${SCHEDULES} schedules of %s data break no invariant`,
+  `${SCHEDULES} random recovery schedules of runs on %s data break no invariant`,
   { timeout: 6_000_000 },
   async (kind) => {
     const total = { worlds: 0, caughtUp: 0, loaded: 0, retaken: 0 };

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
 import { describeFailure, playActions, playSeed, shrink, type Action } from './schedule.ts';
 
-test(`${SCHEDULES} schedules break no invariant`, { timeout: 6_000_000 }, () => {
+test(`${SCHEDULES} random membership schedules break no invariant`, { timeout: 6_000_000 }, () => {
   // `again` counts the schedules in which more than one generation has trained.
   const seen = { again: 0, restored: 0, finished: 0, paused: 0, resumed: 0, separated: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {

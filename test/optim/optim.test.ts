@@ -48,15 +48,15 @@ function goldenGradient(step: number): Float32Array {
   return Float32Array.of(0.5 * (step + 1), -0.25, 1 - step * 0.5, 0.001 * step);
 }
 
-describe('PyTorch', () => {
-  test.each(TORCH)('has the same values as %s %o', (name, options, expected) => {
+describe('the updates of an optimizer', () => {
+  test.each(TORCH)('are equal to those of PyTorch: %s %o', (name, options, expected) => {
     const params = Float32Array.of(1, -2, 0.5, 0);
     const optimizer = createOptimizer(name, options, 4);
     for (let step = 0; step < 6; step++) optimizer.apply(params, goldenGradient(step));
     expected.forEach((value, i) => expect(params[i]).toBeCloseTo(value, 6));
   });
 
-  test('the first step of Adam is the learning rate in the direction of the sign', () => {
+  test('the first step of Adam moves each parameter by the learning rate, against the sign of its gradient', () => {
     const params = Float32Array.of(1, 1, 1);
     createOptimizer('adam', { learningRate: 0.1 }, 3).apply(params, Float32Array.of(0.5, -300, 1e-3));
     expect(params[0]).toBeCloseTo(0.9, 6);
@@ -64,7 +64,7 @@ describe('PyTorch', () => {
     expect(params[2]).toBeCloseTo(0.9, 4);
   });
 
-  test("Nesterov's momentum equals a manual calculation with the settings of DiLoCo's outer steps", () => {
+  test("Nesterov's momentum with the settings of DiLoCo's outer steps equals a manual calculation", () => {
     const params = Float32Array.of(0);
     const optimizer = createOptimizer('nesterov', { learningRate: 0.7, momentum: 0.9 }, 1);
     optimizer.apply(params, Float32Array.of(1));
@@ -75,7 +75,7 @@ describe('PyTorch', () => {
     expect(params[0]).toBeCloseTo(-1.232, 6);
   });
 
-  test('adam equals the algorithm box in float64 for 200 steps', () => {
+  test('Adam equals its published algorithm in float64 for 200 steps', () => {
     const size = 20;
     const rng = createRng(3);
     const [rate, beta1, beta2, epsilon] = [0.003, 0.9, 0.999, 1e-8];
@@ -99,7 +99,7 @@ describe('PyTorch', () => {
   });
 });
 
-describe('the same bits everywhere', () => {
+describe('reproducible bits', () => {
   /**
    * Hashes after 100 steps, computed on x64. Every machine must compute the same hashes. They
    * change only if a formula changes.
@@ -112,7 +112,7 @@ describe('the same bits everywhere', () => {
     adamw: '1fff0c81fe3b7f25',
   };
 
-  test.each(NAMES)('%s', async (name) => {
+  test.each(NAMES)('%s has the same state hash after 100 steps on every machine', async (name) => {
     expect(hashState(run(name, 100).parts)).toBe(BITS[name]);
   });
 
@@ -173,7 +173,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('updates ranges as it updates the whole array, and nothing else', () => {
+  test('updates given ranges as in an update of the whole array, and nothing outside of these ranges', () => {
     const [params, parts] = [Float32Array.of(1, 2, 3, 4, 5), Float32Array.of(1, 2, 3, 4, 5)];
     const [whole, ranged] = [make(5), make(5)];
     const ranges = [
@@ -196,7 +196,7 @@ describe.each(NAMES)('%s', (name) => {
   });
 
   test.each([[{ start: 0, end: 4 }], [{ start: -1, end: 2 }], [{ start: 2, end: 1 }]])(
-    'rejects the range %o of 3 and changes nothing',
+    'rejects the range %o of an array of 3 and changes nothing',
     (range) => {
       const optimizer = make(3);
       const params = Float32Array.of(1, 1, 1);

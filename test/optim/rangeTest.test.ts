@@ -36,7 +36,7 @@ describe('a range test', () => {
     }
   });
 
-  test.each([20, 50, 400])('has the same result with %d steps', (steps) => {
+  test.each([20, 50, 400])('has nearly the same result with %d steps', (steps) => {
     const { suggested } = findRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
     expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
   });
@@ -46,18 +46,18 @@ describe('a range test', () => {
     expect(suggested).toBe(Number(suggested!.toPrecision(2)));
   });
 
-  test('ends only when the smoothed loss is four times its minimum', () => {
+  test('ends only when the smoothed loss exceeds four times its minimum', () => {
     const falling = Array.from({ length: 60 }, (_, i) => 2 - i / 50);
     expect(hasExploded([...falling, 2.5], STEPS)).toBe(false);
     expect(hasExploded([...falling, 40], STEPS)).toBe(true);
     expect(hasExploded([], STEPS)).toBe(false);
   });
 
-  test('ends with a loss that is NaN', () => {
+  test('ends when a loss is NaN or infinite', () => {
     for (const none of [NaN, Infinity]) expect(hasExploded([2, 2, none], STEPS)).toBe(true);
   });
 
-  test('accepts negative losses and a single low loss at the start', () => {
+  test('does not end because of negative losses or a single low loss at the start', () => {
     expect(
       hasExploded(
         Array.from({ length: 60 }, (_, i) => -i / 10),
@@ -67,7 +67,7 @@ describe('a range test', () => {
     expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
   });
 
-  test('suggests nothing and states the reason if the loss never falls clearly, even if it is noisy', () => {
+  test('suggests nothing and states the reason if the losses never fall clearly, even if they are noisy', () => {
     const rng = createRng(3);
     const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
     const rising = untilExplosion(curve({ low: 2.3 }));

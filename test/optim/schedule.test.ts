@@ -9,7 +9,7 @@ test('a constant schedule always has the given rate', () => {
   }
 });
 
-test('a cosine schedule falls to a tenth, as computed with Math.cos', () => {
+test('a cosine schedule falls to a tenth of the rate, and equals a calculation with Math.cos', () => {
   for (let done = 0; done <= 1; done += 1 / 64) {
     expect(rateAt(cosine, 0, done)).toBeCloseTo(0.1 + 0.45 * (1 + Math.cos(Math.PI * done)), 12);
   }
@@ -17,12 +17,12 @@ test('a cosine schedule falls to a tenth, as computed with Math.cos', () => {
   expect(rateAt(cosine, 0, 1)).toBeCloseTo(0.1, 12);
 });
 
-test('the warm-up rises in equal steps up to the whole rate', () => {
+test('the rate of a warm-up rises in equal steps up to the full rate', () => {
   const rates = [0, 1, 2, 3, 4].map((step) => rateAt({ ...cosine, schedule: 'constant', warmupSteps: 4 }, step, 0));
   expect(rates).toEqual([0.25, 0.5, 0.75, 1, 1]);
 });
 
-test('a range test rises from 1e-7 to 10 by the same factor in every step, for any rate', () => {
+test('the rate of a range test rises from 1e-7 to 10 by the same factor in every step, whatever rate is given', () => {
   const plan = { learningRate: 0.3, schedule: 'range-test', warmupSteps: 10 } as const;
   for (let step = 0; step <= 80; step++) {
     expect(rateAt(plan, step, step / 80) / 10 ** (step / 10 - 7)).toBeCloseTo(1, 12);

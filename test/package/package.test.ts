@@ -118,7 +118,7 @@ async function run(cwd: string, program: string, ...args: string[]): Promise<str
   }
 }
 
-test("README's lines and the package's declarations hold under strict TypeScript", async () => {
+test("README's code and the package's declarations compile under strict TypeScript", async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   await run(project, process.execPath, tsc);
   // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do
@@ -127,7 +127,7 @@ test("README's lines and the package's declarations hold under strict TypeScript
   expect(everything).not.toContain('node_modules/peergrad/');
 });
 
-test("README's lines train one model in two tabs of a page built by Vite", { timeout: 60_000 }, async () => {
+test("README's code trains one model in two tabs of a page built by Vite", { timeout: 60_000 }, async () => {
   await run(project, 'npm', 'exec', '--', 'vite', 'build');
   const server = await startSignaling({ dist: path.join(project, 'dist') });
   const browser = await launchBrowser();
@@ -161,11 +161,11 @@ test("README's lines train one model in two tabs of a page built by Vite", { tim
   }
 });
 
-test('a world of ranks runs in plain Node', async () => {
+test('a world of several ranks runs in one process of plain Node', async () => {
   expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
 });
 
-test('the launcher serves the page that was packed with it', async () => {
+test('the packed launcher serves the page that is in the same package', async () => {
   const bin = path.join(project, 'node_modules/.bin/peergrad');
   const child = spawn(process.execPath, [bin, 'serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');

@@ -48,16 +48,6 @@ export function line(weight: number, bias = 0): [tf.Variable, tf.Variable] {
   return [tf.variable(tf.tensor1d([weight])), tf.variable(tf.tensor1d([bias]))];
 }
 
-/** The error that `promise` rejects with. */
-export async function rejection(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('Expected a rejection.');
-}
-
 /** Largest difference of two lists, relative to the largest number in them. */
 export function relativeDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   const scale = Math.max(...Array.from(a, Math.abs), ...Array.from(b, Math.abs));

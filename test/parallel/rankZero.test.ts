@@ -27,7 +27,7 @@ describe('rankZeroOnly', () => {
     expect(results).toEqual(['written', undefined, undefined]);
   });
 
-  test('fails only on rank 0, also if it throws at once', async () => {
+  test('rejects only on rank 0, also if the function throws synchronously', async () => {
     const outcomes = await runWorld(2, (group) =>
       outcomeOf(
         rankZeroOnly(group, () => {
@@ -40,7 +40,7 @@ describe('rankZeroOnly', () => {
 });
 
 describe('rankZeroFirst', () => {
-  test.each([1, 2, 4])('finishes on rank 0 of %i before it begins on another rank', async (n) => {
+  test.each([1, 2, 4])('finishes on rank 0 of %i ranks before it begins on another rank', async (n) => {
     const log: string[] = [];
     const results = await runWorld(n, (group) =>
       rankZeroFirst(group, async () => {
@@ -56,7 +56,7 @@ describe('rankZeroFirst', () => {
   });
 
   test.each(['the disk is full: 残り 0 バイト', '', 'long '.repeat(1000)])(
-    'fails on all ranks if it fails on rank 0, and the group stays usable (%#)',
+    'rejects on all ranks if the function fails on rank 0, and the group stays usable (message %#)',
     async (message) => {
       const ran: number[] = [];
       const failure = new RangeError(message);
@@ -94,14 +94,14 @@ describe('rankZeroFirst', () => {
     for (const result of results) if (result !== null) expect(result).toContain('the disk is full');
   });
 
-  test('fails only on the rank where it fails, if that is not rank 0', async () => {
+  test('rejects only on the rank on which the function fails, if this is not rank 0', async () => {
     const outcomes = await runWorld(3, (group) =>
       outcomeOf(rankZeroFirst(group, () => (group.rank === 1 ? Promise.reject(new Error('mine')) : 'fine'))),
     );
     expect(outcomes).toEqual(['fine', new Error('mine'), 'fine']);
   });
 
-  test('waits for rank 0 as long as its timeoutMs', async () => {
+  test('waits for rank 0 until the given timeoutMs has passed', async () => {
     const clock = new ManualClock();
     const outcomes = await runWorld(
       2,
@@ -121,7 +121,7 @@ describe('rankZeroFirst', () => {
     expect(outcomes[1]).toBeInstanceOf(TimeoutError);
   });
 
-  test('reports the first error on rank 0 if the other ranks cannot be reached', async () => {
+  test('rejects on rank 0 with the error of its function even if other ranks cannot be reached', async () => {
     const outcomes = await runWorld(2, async (group) => {
       if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
       return outcomeOf(rankZeroFirst(group, () => Promise.reject(new Error('no network'))));

@@ -36,7 +36,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe('a checkpoint', () => {
-  test('is restored unchanged', async () => {
+  test('is the same after it was encoded and decoded', async () => {
     expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
     expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
     expect(looksLikeCheckpoint(BYTES)).toBe(true);

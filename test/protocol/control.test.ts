@@ -60,12 +60,12 @@ describe('parseControl', () => {
     expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
   });
 
-  test.each(['renegotiate', 'transceiverRequest'])('rejects %s signals for simple-peer', (type) => {
+  test.each(['renegotiate', 'transceiverRequest'])("rejects signals of simple-peer's type %s", (type) => {
     const signal = { type: 'signal', generation: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
     expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 
-  test('throws no other error than ProtocolError, for any input', () => {
+  test('throws no error other than ProtocolError, whatever the input is', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
         for (const schema of [ClientMessage, ServerMessage]) {
@@ -80,8 +80,8 @@ describe('parseControl', () => {
   });
 });
 
-describe('job', () => {
-  test('gets defaults for missing fields', () => {
+describe('parseJob', () => {
+  test('replaces missing fields by their defaults', () => {
     expect(parseJob({ seed: 7 })).toEqual({ ...DEFAULT_JOB, seed: 7 });
   });
 
@@ -109,7 +109,7 @@ describe('room codes', () => {
     expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
   });
 
-  test('derived from a text are the same on every machine', () => {
+  test('are the same on every machine if they are derived from the same text', () => {
     expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
     const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
     expect(codes.map(parseRoomCode)).toEqual(codes);

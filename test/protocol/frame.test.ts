@@ -36,8 +36,8 @@ const header = fc.record<FrameHeader>({
   count: u32,
 });
 
-describe('frame.ts', () => {
-  test('reads every header that it has written, also if it replaced another header', () => {
+describe('a frame', () => {
+  test('contains the header with which it was created, or the header that was written into it later', () => {
     fc.assert(
       fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
         const frame = createFrame(first, bytes);
@@ -73,7 +73,7 @@ describe('frame.ts', () => {
     ]);
   });
 
-  test('rejects incomplete frames and other versions with ProtocolError', () => {
+  test('is rejected with ProtocolError if it is incomplete or has another version', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {
@@ -90,7 +90,7 @@ describe('frame.ts', () => {
     expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));
   });
 
-  test('carries JSON in control frames', () => {
+  test('can carry JSON', () => {
     const frame = encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { message: 'größer' });
     expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
     expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.FLOOD, 1), 3))).toThrow(ProtocolError);

@@ -8,17 +8,17 @@ const names = (places: ({ name: string | undefined } | null)[]): string =>
 
 describe('seats', () => {
   test.each([
-    ['no members', [], 0, ''],
-    ['no members in a world of two', [], 2, '--'],
-    ['members without a requested rank', [null, null, null], 0, 'abc'],
-    ['requested ranks, and gaps for the other members', [null, 3, null, 0], 0, 'dacb'],
-    ['a requested rank above the number of members', [null, 2], 0, 'a-b'],
-    ['free ranks for members that will join', [null, 1], 4, 'ab--'],
+    ['are an empty list if there are no members', [], 0, ''],
+    ['are two free ranks if there are no members in a world of two', [], 2, '--'],
+    ['follow the order of members that request no ranks', [null, null, null], 0, 'abc'],
+    ['are the requested ranks, and the free ranks for the other members', [null, 3, null, 0], 0, 'dacb'],
+    ['have a gap if a requested rank exceeds the number of members', [null, 2], 0, 'a-b'],
+    ['include free ranks for members of the world that will join later', [null, 1], 4, 'ab--'],
   ])('%s', (_, ranks, worldSize, expected) => {
     expect(names(seats(asking(...ranks), worldSize))).toBe(expected);
   });
 
-  test('give every member a rank, without a gap if all requested ranks are below the number of members', () => {
+  test('give every member a rank, and have no gap if all requested ranks are below the number of members', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat({ max: 7 }), { maxLength: 8 }), fc.nat({ max: 8 }), (asked, others) => {
         const members = [...asked, ...Array<null>(others).fill(null)].map((rank, id) => ({ id, rank }));
@@ -33,7 +33,7 @@ describe('seats', () => {
   });
 });
 
-test('the local rank is the index among the ranks of a browser', () => {
+test('the local rank of a member is its index among the ranks of its browser', () => {
   const members = [0, 1, 0, 2, 0, 1].map((browser) => ({ browser }));
   const all = members.map((_, rank) => localRankOf(rank, members));
   expect(all.map(({ localRank }) => localRank)).toEqual([0, 0, 1, 0, 2, 1]);

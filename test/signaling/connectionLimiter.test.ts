@@ -33,7 +33,7 @@ async function upgrade({ port }: SignalingServer, headers: Record<string, string
 }
 
 describe('origins', () => {
-  test('may connect if they are listed in the options or belong to the server; others may not', async () => {
+  test("may connect if they are listed in the options or are the server's own; all other origins are refused", async () => {
     const server = await start({ origins: ['https://class.example', 'http://lab.example:8080/'] });
     expect(await upgrade(server, { origin: 'https://class.example' })).toBe(101);
     expect(await upgrade(server, { origin: 'http://lab.example:8080' })).toBe(101);
@@ -44,7 +44,7 @@ describe('origins', () => {
   });
 
   test.each(['class.example', 'https://class.example/room', 'null', 'wss://class.example', ''])(
-    'are rejected if they are invalid: %s',
+    'cause an error when the server starts if the options list an invalid origin: %s',
     async (origin) => {
       await expect(startSignaling({ origins: [origin] })).rejects.toThrow(/is not an origin such as/);
     },
@@ -52,7 +52,7 @@ describe('origins', () => {
 });
 
 describe('addresses', () => {
-  test('are read from the header of the proxy if it is trusted', async () => {
+  test('are read from X-Forwarded-For only if the server trusts its proxy', async () => {
     const limits = { socketsPerAddress: 1 };
     const ada = { 'x-forwarded-for': '203.0.113.7, 198.51.100.1' };
     const bo = { 'x-forwarded-for': '203.0.113.7, 198.51.100.2' };
@@ -101,7 +101,7 @@ describe('addresses', () => {
     expect([...answers, await openRoom()]).toEqual(['admitted', 'rate-limited', 'admitted']);
   });
 
-  test('are forgotten if there are too many; the one that was unused for longest is forgotten first', () => {
+  test('are forgotten if there are too many, beginning with the address that was unused for longest', () => {
     const buckets = new AddressBuckets(new ManualClock(), 1, 1);
     expect([buckets.take('first'), buckets.take('second'), buckets.take('first')]).toEqual([true, true, false]);
     for (let i = 0; i < MAX_ADDRESSES - 1; i++) buckets.take(`address ${i}`);

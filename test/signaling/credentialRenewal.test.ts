@@ -8,8 +8,8 @@ afterEach(() => void vi.useRealTimers());
 
 const HOUR_MS = 60 * 60 * 1000;
 
-describe('a run of more than a day', () => {
-  test('renews credentials after half of their lifetime, and members return with the new ones', async () => {
+describe('a server that runs for more than a day', () => {
+  test('renews credentials after half of their lifetime, and admits a returning member with the renewed credentials only', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const server = await start({ secret: 'a secret of the server' });
     const ada = member(server);

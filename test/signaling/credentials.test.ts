@@ -4,7 +4,7 @@ import { Credentials } from '../../signaling/credentials.ts';
 const SECRET = 'a secret of at least 16 characters';
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-test('a token is valid for one member of one room', () => {
+test('a token is valid for only one member of only one room', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
@@ -21,7 +21,7 @@ test('a token is not a host key, and a host key is not a token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
-test('a seal is valid for the removed members of one room, and does not expire', () => {
+test('a seal is a signature under the list of removed members of one room; it is valid for no other list or room, and does not expire', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const members = ['member-ada', 'member-bo'];
@@ -56,7 +56,7 @@ test('credentials are valid for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
-test('credentials report that half of their lifetime is over after half a day', () => {
+test('half of the lifetime of a credential is over after half a day', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];

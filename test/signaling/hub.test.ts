@@ -49,7 +49,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
   return { socket, sent };
 }
 
-test('a newcomer that the room refuses gets another answer than a newcomer whose room was dropped', async () => {
+test('a newcomer to a locked room is refused; a newcomer whose room is dropped meanwhile is told that the server closes', async () => {
   const room = openRoom();
   const { socket: host } = await join(room);
   host.receive(JSON.stringify({ type: 'lock', isLocked: true }));

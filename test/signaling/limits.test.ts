@@ -3,7 +3,7 @@ import { networkOf, siteOf } from '../../signaling/http/address.ts';
 import { FailureCounter, MAX_ADDRESSES, SERVER_NETWORKS, SITE_NETWORKS, TokenBucket } from '../../signaling/limits.ts';
 import { ManualClock } from '../manualClock.ts';
 
-test('an address with too many failures is blocked until its minute is over', () => {
+test('an address with too many failures is blocked until one minute after its first failure', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
   counter.add('a', 'one');
@@ -18,7 +18,7 @@ test('an address with too many failures is blocked until its minute is over', ()
   expect(counter.isBlocked('a')).toBe(false);
 });
 
-test('a repeated failure is counted only once', () => {
+test('a failure that an address repeats is counted only once', () => {
   const counter = new FailureCounter(new ManualClock(), 2);
   for (let i = 0; i < 40; i++) counter.add('class', 'the link of yesterday');
   expect(counter.isBlocked('class')).toBe(false);
@@ -29,7 +29,7 @@ test('a repeated failure is counted only once', () => {
 /** Returns the `i`th network of a site in the form that limits use. */
 const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
 
-test('networks of one site are blocked together', () => {
+test('all networks of a site are blocked if its networks together fail too often', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
   for (let i = 0; i < 2 * SITE_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -41,7 +41,7 @@ test('networks of one site are blocked together', () => {
   expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
 });
 
-test('sites with failures are blocked when all sites together fail too often; other sites are not', () => {
+test('if all sites together fail too often, every site with failures is blocked, and a site without failures is not', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   for (let i = 0; i < SERVER_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -58,7 +58,7 @@ test('sites with failures are blocked when all sites together fail too often; ot
   for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(false);
 });
 
-test('only a limited number of addresses is remembered; the oldest is forgotten first', () => {
+test('the failures of a limited number of addresses are remembered; the oldest address is forgotten first', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   counter.add('returning', 'code');
@@ -74,7 +74,7 @@ test('only a limited number of addresses is remembered; the oldest is forgotten 
   expect(counter.isBlocked('one more')).toBe(true);
 });
 
-test('a token bucket allows a burst at once, and then its rate', () => {
+test('a token bucket allows a burst at once, and later only its rate', () => {
   const clock = new ManualClock();
   const bucket = new TokenBucket(clock, 2, 3);
   const taken = () => Array.from({ length: 5 }, () => bucket.take()).filter(Boolean).length;

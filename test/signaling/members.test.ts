@@ -8,7 +8,7 @@ import { connections, CPU, create, enter, testServers } from './helpers.ts';
 const { start, member, pair } = testServers();
 
 describe('members', () => {
-  test('train a whole run', async () => {
+  test('exchange signals and train a whole run', async () => {
     const { ada, bo, adaId, boId, generation } = await pair();
     const both = [ada, bo];
     const signal = { type: 'offer' as const, sdp: 'v=0' };
@@ -40,7 +40,7 @@ describe('members', () => {
     expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
   });
 
-  test('are informed which members share a browser, but not of its id', async () => {
+  test('learn which members share a browser, but not the id of the browser', async () => {
     const server = await start();
     const browser = 'a-random-id-0123456789';
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 3 });
@@ -99,7 +99,7 @@ describe('members', () => {
     for (const one of [again, bo]) await one.next('sync');
   });
 
-  test('cannot be replaced by a client with a wrong token', async () => {
+  test('cannot be replaced by a client that reconnects with a wrong token', async () => {
     const { server, room, adaId, adaToken, generation } = await pair();
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
@@ -115,7 +115,7 @@ describe('members', () => {
     }
   });
 
-  test('cannot be replaced while they are disconnected, whether or not the server has a lasting secret', async () => {
+  test('cannot be replaced with a wrong token while they are disconnected, whether or not the server has a lasting secret', async () => {
     for (const secret of [null, 'a secret of the server']) {
       const clock = new ManualClock();
       const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
@@ -134,7 +134,7 @@ describe('members', () => {
     }
   });
 
-  test('receive the updates of rank 0 at a limited rate if they are spectators', async () => {
+  test('can send updates to spectators only as rank 0, and at a limited rate', async () => {
     const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { updateBurst: 2 } });
     const wu = member(server);
     await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', isSpectator: true });
@@ -158,7 +158,7 @@ describe('members', () => {
     for (let i = 0; i < 3; i++) expect(await ada.next('heartbeat')).toEqual({ type: 'heartbeat' });
   });
 
-  test('are removed if they are silent, but not while they send heartbeats', async () => {
+  test('are removed if they are silent, but stay while they send heartbeats', async () => {
     const clock = new ManualClock();
     const { ada, bo } = await pair({ clock });
     clock.advance(8_000);
@@ -170,7 +170,7 @@ describe('members', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('are disconnected if they never send a message', async () => {
+  test('are disconnected if they connect and send no message', async () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();
     // When this answer has arrived, the server's end of the connection exists.

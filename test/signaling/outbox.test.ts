@@ -37,7 +37,7 @@ function outbox() {
   return { box, socket, taken };
 }
 
-test('only the last of all room messages in one turn of the event loop is sent', async () => {
+test('of the room messages in one turn of the event loop, only the last is sent', async () => {
   const { box, taken } = outbox();
   for (let generation = 1; generation <= 5; generation++) box.send(room(generation));
   expect(taken).toEqual([]);
@@ -48,7 +48,7 @@ test('only the last of all room messages in one turn of the event loop is sent',
   expect(taken).toEqual(['room 5', 'room 6']);
 });
 
-test('only answers to heartbeats overtake a room message', async () => {
+test('an answer to a heartbeat is sent before a waiting room message, and any other message after it', async () => {
   const { box, taken } = outbox();
   box.send(room(1));
   box.send({ type: 'heartbeat' });
@@ -59,7 +59,7 @@ test('only answers to heartbeats overtake a room message', async () => {
   expect(taken).toEqual(['heartbeat', 'room 2', 'sync 2', 'room 3']);
 });
 
-test('a slow reader receives only the last room message', async () => {
+test('a slow reader receives only the last of the room messages that were sent while it did not read', async () => {
   const { box, socket, taken } = outbox();
   socket.isReading = false;
   box.send(room(1));
@@ -86,7 +86,7 @@ test('nothing is sent to a closed connection', async () => {
   expect(taken).toEqual([]);
 });
 
-test('many tabs that join at once receive fewer room messages than there are changes', async () => {
+test('tabs that join at once do not each receive a room message for every change', async () => {
   const server = await start();
   const code = server.createRoom({ job: DEFAULT_JOB, startAt: null });
   const CROWD = 64;

@@ -7,14 +7,14 @@ import { create, enter, returning, rooms, testServers } from './helpers.ts';
 const { start, member, pair } = testServers();
 
 describe('the server', () => {
-  test('refuses a wrong code', async () => {
+  test('refuses a newcomer with a wrong room code', async () => {
     const ada = member(await start());
     await ada.join('AAAAAA');
     expect((await ada.next('refused')).message).toMatch(/no room AAAAAA/);
     expect(await ada.closed).toBe(1008);
   });
 
-  test('refuses an address for a minute after too many wrong codes', async () => {
+  test('refuses newcomers from an address for a minute after it sent too many wrong room codes', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -31,7 +31,7 @@ describe('the server', () => {
     await late.next('admitted');
   });
 
-  test('does not block an address that sends the same wrong code many times', async () => {
+  test('does not block an address that sends the same wrong room code many times', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     for (let i = 0; i < 10; i++) {
@@ -44,7 +44,7 @@ describe('the server', () => {
     expect(await late.answer()).toBe('admitted');
   });
 
-  test('counts wrong codes of returning tabs without a token like those of newcomers', async () => {
+  test('counts wrong codes of reconnecting tabs with a wrong token together with wrong codes of newcomers', async () => {
     const clock = new ManualClock();
     const { server, room, adaId, adaToken } = await pair({
       clock,
@@ -93,7 +93,7 @@ describe('the server', () => {
     expect(await bo.closed).toBe(1008);
   });
 
-  test('refuses only the 65th member of a class behind one address', async () => {
+  test('admits 64 members of a class behind one address, and refuses the 65th', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     const members = Array.from({ length: 64 }, () => member(server));
@@ -121,7 +121,7 @@ describe('the server', () => {
     expect((await ada.next('refused')).code).toBe('rate-limited');
   });
 
-  test('opens a room for an address that sent too many wrong codes', async () => {
+  test('still opens a room for an address that has sent too many wrong codes', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 1 } });
     const child = member(server);
     await child.join('AAAAAA');
@@ -131,7 +131,7 @@ describe('the server', () => {
     await teacher.next('admitted');
   });
 
-  test('drops a room that refuses its creator', async () => {
+  test('drops a new room that refuses the member that opened it', async () => {
     const server = await start({ limits: { roomCapacity: 0 } });
     const ada = member(server);
     await ada.send(create());
@@ -143,32 +143,32 @@ describe('the server', () => {
   test.each([
     ['invalid JSON', '{'],
     ['null', 'null'],
-    ['another version', JSON.stringify({ ...create(), version: 99 })],
+    ['of another version', JSON.stringify({ ...create(), version: 99 })],
     ['a signal that simple-peer would execute', '{"type":"signal","signal":{"type":"renegotiate"}}'],
-    ['a first message of another type', '{"type":"heartbeat"}'],
+    ['the first message and opens or joins no room', '{"type":"heartbeat"}'],
     ['binary', Buffer.from('{}')],
-  ])('refuses %s', async (_, data) => {
+  ])('refuses a message if it is %s', async (_, data) => {
     const ada = member(await start());
     await ada.raw(data);
     expect((await ada.next('refused')).code).toBe('bad-message');
     expect(await ada.closed).toBe(1008);
   });
 
-  test('refuses a second room on one connection', async () => {
+  test('refuses a connection that opens or joins a second room', async () => {
     const ada = member(await start());
     await ada.send(create());
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('bad-message');
   });
 
-  test('refuses a flood of messages', async () => {
-    const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
+  test('disconnects a member that sends too many messages at once', async () => {
+    const { ada, bo } = await pair({ clock: new ManualClock(), limits: { messageBurst: 5 } });
     for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
     expect((await ada.next('refused')).code).toBe('rate-limited');
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
   });
 
-  test('closes only the connection that sends an oversized frame', async () => {
+  test('closes a connection that sends an oversized frame, and still accepts other connections', async () => {
     const server = await start();
     const ada = member(server);
     await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));

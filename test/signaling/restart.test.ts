@@ -70,7 +70,7 @@ test('a member that the host removed cannot return after a restart of the server
 });
 
 describe('a server that has restarted without a secret', () => {
-  test('counts restored rooms, opened rooms and wrong codes separately', async () => {
+  test('limits restored rooms, opened rooms and wrong codes separately', async () => {
     const clock = new ManualClock();
     const limits = { restoresPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
     const server = await start({ clock, limits });

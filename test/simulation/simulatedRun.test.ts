@@ -7,7 +7,7 @@ import { modulo } from '../../src/collectives/plans/ringPlan.ts';
 const BYTES = 203_560;
 
 test.each([2, 3, 8, 32])(
-  'no chunk arrives before it was sent, and none is sent on before it arrived, in a cluster of %i machines',
+  'each chunk arrives after it was sent, and is passed on only after it arrived, in a simulated cluster of %i machines',
   (n) => {
     const cluster = clusterOf(n, 7);
     const steps = simulateStep(cluster, 0, BYTES);
@@ -27,7 +27,7 @@ test.each([2, 3, 8, 32])(
   },
 );
 
-test('a slow link delays every rank, and each rank one ring step after its left neighbour', () => {
+test('the delay of a slow link reaches every rank, and reaches each rank one ring step later than its left neighbour', () => {
   const { seed, machines } = clusterOf(4, 1);
   const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
   const steps = simulateStep(slow, 0, BYTES);

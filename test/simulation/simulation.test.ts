@@ -46,7 +46,7 @@ test('events are ordered by time, and events of the same time by insertion', () 
 
 describe('a simulated all-reduce', () => {
   test.each([2, 3, 5, 8, 12])(
-    'takes 2(n-1) times the latency and the time of a chunk on a ring of %i ranks, if each chunk is one frame',
+    'takes 2(n-1) times the sum of the latency and the transfer time of a chunk on a ring of %i ranks, if each chunk is one frame',
     (n) => {
       const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
       const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
@@ -65,7 +65,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
   });
 
-  test('takes log2(n) steps with doubling, and sends as many bytes as the ring with halving and doubling', () => {
+  test('takes 4 times the latency with doubling, 8 times with halving-doubling, 12 times with two-level and 30 times with the ring, for 16 ranks', () => {
     const latency = switched(16, { latencyMs: 1 });
     expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
     expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
@@ -73,7 +73,7 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
   });
 
-  test('combines on the receiver, one segment at a time', () => {
+  test('takes longer by the time in which the receiver combines segments, one after another', () => {
     const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
     expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });
@@ -84,7 +84,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBe(56);
   });
 
-  test('shares one radio channel between all ranks', () => {
+  test('takes as long as all frames one after another if all ranks share one radio channel', () => {
     const n = 4;
     const network: Network = {
       lines: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
@@ -103,7 +103,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
-  test('takes the same time with larger segments, if a chunk still has several segments', () => {
+  test('takes almost the same time with larger segments, if a chunk still has several segments', () => {
     for (const [name, plan] of Object.entries(ALL_REDUCES)) {
       const network = switched(8, { msPerByte: 0.001, latencyMs: 2 });
       const fine = run(plan, 8, 2_000_000, network);
@@ -113,14 +113,14 @@ describe('a simulated all-reduce', () => {
     }
   });
 
-  test('is deterministic, and takes no time with one rank', () => {
+  test('takes equally long in each simulation, and no time with one rank', () => {
     const network = switched(6, { msPerByte: 0.0013, latencyMs: 0.7, combineMsPerByte: 1e-5 });
     const [one, two] = [1, 2].map(() => run(plans.halvingDoubling, 6, 50_000, network));
     expect(one!.endedAt).toEqual(two!.endedAt);
     expect(run(plans.ringAllReduce, 1, 10, network).ms).toBe(0);
   });
 
-  test('reports when each send left and each receive was done', () => {
+  test('reports when each send and each receive was complete', () => {
     const network = switched(2, { msPerByte: 0.01, latencyMs: 5 });
     const result = run(plans.ringAllReduce, 2, 50, network);
     const frame = (100 + HEADER) * 0.01;

@@ -78,7 +78,7 @@ const jobs = fc
     return { ...usual, gpt: { ...usual.gpt, ...gpt } };
   });
 
-test('a job is unchanged after it is written to a file and read, and its file is the same when it is written again', () => {
+test('a job is the same after it was written to a file and read, and gives the same file if it is written again', () => {
   fc.assert(
     fc.property(jobs, (job) => {
       const text = writeJobFile(job);
@@ -89,7 +89,7 @@ test('a job is unchanged after it is written to a file and read, and its file is
   );
 });
 
-test('a file contains the fields that differ from the defaults, and nothing else', () => {
+test('a job file contains only the fields that differ from the defaults', () => {
   expect(writtenOf({})).toEqual({ peergrad: 1, job: 'digits' });
   expect(writtenOf({ job: 'images', data: { kind: 'files' }, model: 'cnn' })).toEqual({
     peergrad: 1,
@@ -110,13 +110,13 @@ test('a file contains the fields that differ from the defaults, and nothing else
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });
 
-test('a job file does not contain the distributed files; the user who opens it chooses them', () => {
+test('a job file does not name the files that the host distributed; the user who opens the job file chooses files again', () => {
   const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
   const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'shared', files } }));
   expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'shared', files: [] });
 });
 
-test('reading a file also returns the fields that it contains, without defaults', () => {
+test('reading a job file returns the whole job, and separately the fields that the file contains', () => {
   const { fields, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
   expect(fields).toEqual({ strategy: 'diloco', batchSize: 8 });
   expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
@@ -134,7 +134,7 @@ test.each([
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });
 
-test('a file that is too long is rejected', () => {
+test('a file that is too long or too deeply nested is rejected', () => {
   expect(refusalOf('['.repeat(100_000))).toBe(
     'job.json is not a job file: its brackets are nested too deeply. Choose another file.',
   );

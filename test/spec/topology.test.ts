@@ -78,7 +78,7 @@ function refusalOf(model: unknown): string {
   throw new Error('The model was accepted.');
 }
 
-test("Keras's description is accepted, and the fields that a job does not need are dropped", () => {
+test("Keras's description of a model is accepted, and the fields that a job does not need are dropped", () => {
   const { model } = parseJob({ model: KERAS_3 });
   expect(model).toEqual({
     class_name: 'Sequential',
@@ -143,7 +143,7 @@ test.each<[string, unknown, string]>([
     `${at(0)}.class_name: "BatchNormalization" is not a supported layer: its averages`,
   ],
   [
-    'a wrong name',
+    'a field with a wrong name',
     modelOf(['Flatten', {}], ['Dense', { unit: 10 }]),
     `${at(1)}.config.units: the field "units" is missing.`,
   ],
@@ -199,7 +199,7 @@ test.each<[string, unknown, string]>([
     `${at(1)}: only the last layer may be a softmax`,
   ],
   [
-    'two of a name',
+    'two layers with the same name',
     modelOf(['Flatten', { name: 'a' }], ['Dense', { units: 10, name: 'a' }]),
     `${at(1)}.config.name: another layer has the name "a"`,
   ],
@@ -220,12 +220,12 @@ test.each<[string, unknown, string]>([
     `${at(0)}: its output has 47040000 numbers per sample`,
   ],
   [
-    'other samples',
+    'an input shape that differs from the shape of the samples',
     modelOf(['Flatten', { input_shape: [32, 32, 3] }], [...DENSE]),
     `${at(0)}.config.batch_input_shape: the model needs samples of [32, 32, 3], but samples of digits are [28, 28, 1], or [784] in one row.`,
   ],
   [
-    'other classes',
+    'a number of outputs that differs from the number of classes',
     modelOf(['Flatten', {}], ['Dense', { units: 7 }]),
     `${at(1)}: the model outputs [7], but samples of digits have 10 classes: [10].`,
   ],
@@ -239,7 +239,7 @@ test.each<[string, unknown, string]>([
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
-test('a model that does not fit into a message is rejected', () => {
+test('a model whose layers take more bytes than a message may have is rejected', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },

@@ -15,7 +15,7 @@ async function commandLineOf(one: Browser): Promise<string> {
   return (await cdp.send('SystemInfo.getInfo')).commandLine;
 }
 
-test('the browser has no hidden pages besides the open tab', async () => {
+test('the browser has no pages except the open tab, not even hidden pages', async () => {
   await (await browser.newContext()).newPage();
   const cdp = await browser.newBrowserCDPSession();
   // An empty filter matches every kind of target, also hidden ones.
@@ -23,7 +23,7 @@ test('the browser has no hidden pages besides the open tab', async () => {
   expect(targetInfos.map(({ url }) => url).filter((url) => url !== 'about:blank')).toEqual([]);
 });
 
-test('features that Playwright disables stay disabled when the launcher disables more', async () => {
+test('features that Playwright disables stay disabled when the launcher disables other features', async () => {
   const lists = [...(await commandLineOf(browser)).matchAll(/--disable-features=(\S+)/g)].map(([, list]) =>
     list!.split(','),
   );

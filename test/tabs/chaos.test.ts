@@ -61,7 +61,7 @@ afterAll(async () => {
 test.each([
   ['freeze', freezeTab],
   ['cut', cutTab],
-])('%s: no rank takes a step until the tab is back', async (_name, begin) => {
+])('the fault %s: no rank takes a step until the affected tab is back', async (_name, begin) => {
   const goOn = await begin(ann);
   const before = stepsOf('ben');
   await sleep(AWAY_MS);
@@ -71,7 +71,7 @@ test.each([
   await Promise.all([more('ann'), more('ben')]);
 });
 
-test('cut: the page still runs scripts, but cannot reach the server', async () => {
+test('the fault cut: the page of the affected tab still runs scripts, but cannot reach the server', async () => {
   const mend = await cutTab(ann);
   const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
   expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');
@@ -81,7 +81,7 @@ test('cut: the page still runs scripts, but cannot reach the server', async () =
   await more('ann');
 });
 
-test('server: training continues while it is stopped, and it restarts at the same address', async () => {
+test('the fault server: training continues while the server is stopped, and the server restarts at the same address', async () => {
   await server.kill();
   await expect(fetch(`${server.page}healthz`)).rejects.toThrow();
   await more('ann');
@@ -90,7 +90,7 @@ test('server: training continues while it is stopped, and it restarts at the sam
   expect(server.problem).toBeNull();
 });
 
-test('duplicate and close: the copy is a separate tab, and receives a pagehide event when it is closed', async () => {
+test('the faults duplicate and close: the copy of a tab is a separate tab, and receives a pagehide event when it is closed', async () => {
   const copy = await ann.duplicate('copy');
   // The copy is either admitted or rejected: this test accepts both.
   await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);
@@ -101,7 +101,7 @@ test('duplicate and close: the copy is a separate tab, and receives a pagehide e
   await copy.dispose();
 });
 
-test('edge: both ends detect the broken connection', async () => {
+test('the fault edge: both ends of the broken connection detect the break', async () => {
   await more('ann');
   const tabs = ['ann', 'ben'];
   const counts = tabs.map((tab) => heard(tab).length);
@@ -109,7 +109,7 @@ test('edge: both ends detect the broken connection', async () => {
   await vi.waitUntil(() => tabs.every((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT);
 });
 
-test('crash: only the page of that tab is gone', async () => {
+test('the fault crash: only the page of the crashed tab is gone', async () => {
   await crashTab(ben);
   expect(crashed).toEqual(['ben']);
   expect(await ann.page.evaluate('1 + 1')).toBe(2);

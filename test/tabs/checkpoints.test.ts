@@ -41,11 +41,11 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
   };
 }
 
-test('a browser with a private file system uses that file system', async () => {
+test('checkpoints are stored in the private file system of a browser that has one', async () => {
   expect(await tab.evaluate(() => window.preferredMedium())).toBe('opfs');
 });
 
-describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
+describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
   const save = (meta: CheckpointMeta, { to = tab, first = 0, count = 1000 } = {}): Promise<string> =>
     to.evaluate(([where, about, from, numbers]) => window.save(where, about, from, numbers), [
       medium,
@@ -87,7 +87,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     expect(await load('first')).toMatch(/^DataError: There is no checkpoint first/);
   });
 
-  test('damaged checkpoints are reported, and not in the list of usable checkpoints', async () => {
+  test('damaged checkpoints are reported, and are not in the list of usable checkpoints', async () => {
     for (const id of ['whole', 'short', 'header', 'stub', 'garbled', 'changed']) {
       await save(metaOf(id, { room: `room-${id}` }));
     }
@@ -135,7 +135,7 @@ describe.each(['opfs', 'indexeddb'] as const)('in %s', (medium) => {
     for (const id of ['mine', 'theirs']) expect(await load(id)).toHaveProperty('meta.id', id);
   });
 
-  test('saving to a full storage or with invalid arguments fails, and keeps the stored checkpoints', async () => {
+  test('saving fails if the storage is full or an argument is invalid, and leaves the stored checkpoints unchanged', async () => {
     const devtools = await context.newCDPSession(tab);
     // An empty database takes 72 KiB of this quota.
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(page.url).origin, quotaSize: 500_000 });

@@ -4,6 +4,6 @@ import type { Saving } from './checkpoints.ts';
 
 globalThis.onmessage = async ({ data }: MessageEvent<Saving>): Promise<void> => {
   const checkpoints = await Checkpoints.open(data.medium);
-  const told = await checkpoints.save(data.meta, data.arrays).then(() => 'saved', String);
-  globalThis.postMessage(told);
+  const outcome = await checkpoints.save(data.meta, data.arrays).then(() => 'saved', String);
+  globalThis.postMessage(outcome);
 };

@@ -16,7 +16,7 @@ const world = await worldOfFile();
 /** Large enough to be distributed for a second or two, so that a test can close a tab meanwhile. */
 const LARGE_BYTES = 12_000_000;
 
-test('files of the host reach all tabs that remain when a tab is closed midway, and they train on the files', async () => {
+test('files of the host reach all remaining tabs if a tab is closed during the distribution, and these tabs train on the files', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-distribution-'));
   const contents = {
     't10k-images-idx3-ubyte': imagesFile(40),
@@ -44,14 +44,14 @@ test('files of the host reach all tabs that remain when a tab is closed midway, 
   const ends = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
   for (const { result } of ends) expect(result).toMatchObject({ steps: 2, worldSize: 2 });
   expect(new Set(ends.flatMap(({ result }) => result.stateHash)).size).toBe(1);
-  const lazyPage = ben.events.filter((event) => event.type === 'file-distribution' && event.generation > generation);
-  expect(lazyPage[0]).toMatchObject({ bytesPerRank: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
-  expect(lazyPage.at(-1)).toMatchObject({ total, bytesPerRank: [total, total] });
+  const later = ben.events.filter((event) => event.type === 'file-distribution' && event.generation > generation);
+  expect(later[0]).toMatchObject({ bytesPerRank: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
+  expect(later.at(-1)).toMatchObject({ total, bytesPerRank: [total, total] });
   for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);
   await rm(folder, { recursive: true });
 });
 
-test('files that the host shares are checked before the run, and the page shows their errors', async () => {
+test('files that the host shares are checked before the run, and the page shows errors in these files', async () => {
   const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>

@@ -43,7 +43,7 @@ test('a host locks the room, is still the host after it closes and reopens its t
   expect((await again.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('a host that only watches can start and pause the run, and sees its steps', async () => {
+test('a host that only watches can start, pause and stop the run, and sees the steps of the run', async () => {
   // A tab without WebRTC can only watch.
   const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
   await button(ann, 'Open and only watch').click();

@@ -58,7 +58,7 @@ async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   );
 }
 
-test('a model saved by two tabs in any format starts another room, and its checkpoint continues in one tab', async () => {
+test('a model that two tabs saved in any format gives another room its first weights, and a checkpoint of the run continues in one tab', async () => {
   const fields = { maxSteps: 40, batchSize: 4, hashEvery: 5, hidden: 6 };
   const room = world.createRoom(fields, 2, { min: 1, max: 8 });
   const [ann, ben] = (await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)))) as [Tab, Tab];
@@ -147,7 +147,7 @@ const OWN = {
   },
 };
 
-test('a job file with its own model is shown to all tabs and trains in two of them, and the error of an invalid job file names the line', async () => {
+test('a job file with layers is shown to all tabs and is trained by two of them; the error for an invalid job file names the line', async () => {
   const ann = await world.open('#new?name=ann');
   await ann.page.getByText('Job file', { exact: true }).click();
   const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');

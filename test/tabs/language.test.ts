@@ -112,7 +112,7 @@ test.each([
   ['lesson?page=11', '11'],
   ['recording', '飞行记录'],
   ['simulated?ranks=6', '时间线'],
-])('on #%s', async (hash, shown) => {
+])('the Chinese page #%s contains no English words', async (hash, shown) => {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(`http://localhost:${server.port}/#${hash}${hash.includes('?') ? '&' : '?'}lang=zh`);
   await page.getByText(shown).first().waitFor();

@@ -77,7 +77,7 @@ function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResul
   return JSON.parse(out.at(-1)!) as RunResult;
 }
 
-test('two processes that are started by hand form one world with the ranks of their environment variables', async () => {
+test('two processes that are started by hand form one world, with the ranks that their environment variables request', async () => {
   const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
   const slow = await browserAfter('slow-browser', 'sleep 3');
   // Rank 1's tab joins first, but its rank is still 1. Only rank 0 writes a screenshot.
@@ -193,12 +193,12 @@ test('more tabs than SwiftShader supports are distributed over several browsers'
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 
-test('a machine that joins waits for the server and the room, starts its browser again if it is killed, and stays after the run', async () => {
+test('`peergrad join` waits for the server and the room, starts its browser again if the browser is killed, and with --stay stays after the run', async () => {
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();
   const logged: { event: string; msg: string }[] = [];
-  const tells = (event: string, msg = /./, count = 1) =>
+  const waitForLine = (event: string, msg = /./, count = 1) =>
     vi.waitFor(
       () => expect(logged.filter((line) => line.event === event && msg.test(line.msg))).toHaveLength(count),
       60_000,
@@ -210,17 +210,17 @@ test('a machine that joins waits for the server and the room, starts its browser
     (line) => logged.push(JSON.parse(line) as (typeof logged)[number]),
     controller,
   );
-  await tells('note', /Waiting for the server/);
+  await waitForLine('note', /Waiting for the server/);
   const server = await startSignaling({ port, dist: DIST, logLevel: 'silent' });
-  await tells('lost', /no room.*Trying again in \d s/i);
+  await waitForLine('lost', /no room.*Trying again in \d s/i);
   const job = parseJob({ maxSteps: 3, batchSize: 4, hidden: 8 });
   server.createRoom({ code: 'K7F3QX', job, startAt: 2, nodes: { min: 1, max: 8 } });
-  await tells('admitted');
+  await waitForLine('admitted');
   process.kill(Number(await readFile(pids, 'utf8')), 'SIGKILL');
-  await tells('lost', /the browser has ended\. Trying again/);
-  await tells('admitted', /is in the room/, 2);
+  await waitForLine('lost', /the browser has ended\. Trying again/);
+  await waitForLine('admitted', /is in the room/, 2);
   await runCommand(['join', `http://127.0.0.1:${port}/#K7F3QX`, '--gpu', 'software', '--name', 'other']);
-  await tells('waiting', /has finished after 3 steps/);
+  await waitForLine('waiting', /has finished after 3 steps/);
   controller.abort(new Error('Ctrl-C'));
   expect((await joined).code).toBe(130);
   await server.close();

@@ -88,7 +88,7 @@ test('three tabs add up typed numbers step by step: on the ring, with a server, 
   expect([...ann.violations, ...others[0]!.violations]).toEqual([]);
 });
 
-test('one tab alone takes the whole lesson with the keyboard, from the front page on', async () => {
+test('one tab alone can go through the whole lesson with only the keyboard, beginning at the front page', async () => {
   const { page } = await world.open('');
   const focusOn = async (name: string): Promise<void> => {
     for (let i = 0; i < 60; i++) {

@@ -92,29 +92,33 @@ test('a request that contradicts the room is rejected with an error', { timeout:
   await tabs[0].context().close();
 });
 
-test('two tabs of another page form a process group and train one model', { timeout: 60_000 }, async () => {
-  const {
-    tabs: [host, guest],
-    opened,
-  } = await page.openTwoTabs();
-  const results = await Promise.all([
-    host.evaluate(() => window.train(null)),
-    opened.then((room) => guest.evaluate((code) => window.train(code), room)),
-  ]);
+test(
+  'two tabs of a page that uses the library form a process group and train one model',
+  { timeout: 60_000 },
+  async () => {
+    const {
+      tabs: [host, guest],
+      opened,
+    } = await page.openTwoTabs();
+    const results = await Promise.all([
+      host.evaluate(() => window.train(null)),
+      opened.then((room) => guest.evaluate((code) => window.train(code), room)),
+    ]);
 
-  expect(results.map(({ rank, worldSize }) => [rank, worldSize])).toEqual([
-    [0, 2],
-    [1, 2],
-  ]);
-  expect(results.map(({ route }) => route)).toEqual(['memory', 'memory']);
-  expect(results[1].parameters).toEqual(results[0].parameters);
-  expect(results[1].losses).toEqual(results[0].losses);
-  // DDP's flat parameters have the reverse order: bias, then kernel. The model on the GPU has the
-  // same values.
-  for (const { parameters, model, buckets } of results) {
-    expect(model.toReversed()).toEqual(parameters);
-    expect(buckets).toBe(2);
-  }
-  expect(results[0].parameters[0]).toBeCloseTo(-2, 1);
-  expect(results[0].parameters[1]).toBeCloseTo(3, 1);
-});
+    expect(results.map(({ rank, worldSize }) => [rank, worldSize])).toEqual([
+      [0, 2],
+      [1, 2],
+    ]);
+    expect(results.map(({ route }) => route)).toEqual(['memory', 'memory']);
+    expect(results[1].parameters).toEqual(results[0].parameters);
+    expect(results[1].losses).toEqual(results[0].losses);
+    // DDP's flat parameters have the reverse order: bias, then kernel. The model on the GPU has the
+    // same values.
+    for (const { parameters, model, buckets } of results) {
+      expect(model.toReversed()).toEqual(parameters);
+      expect(buckets).toBe(2);
+    }
+    expect(results[0].parameters[0]).toBeCloseTo(-2, 1);
+    expect(results[0].parameters[1]).toBeCloseTo(3, 1);
+  },
+);

@@ -17,7 +17,7 @@ import {
 export type Wishes = Pick<InitProcessGroupOptions, 'rank' | 'room' | 'worldSize'>;
 
 /** The rank and sizes of a group, and the all-reduced sum of rank + 1. */
-type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
+type GroupReport = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
 
 declare global {
   interface Window {
@@ -39,12 +39,12 @@ declare global {
      * Creates and destroys a group `times` times. The tab that opens the room passes the room's
      * code to `onroom`.
      */
-    cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
+    cycle: (wishes: Wishes, times: number) => Promise<GroupReport[]>;
     /**
      * Creates a second group while the first one exists, uses both at the same time, and destroys
      * both.
      */
-    two: (first: Wishes, second: Wishes) => Promise<Said[]>;
+    two: (first: Wishes, second: Wishes) => Promise<GroupReport[]>;
     /**
      * Trains a model with Trainer in two tabs, `times` times. Resolves with the weights at the end,
      * and the losses of the final training run.
@@ -64,7 +64,7 @@ function init(wishes: Wishes): Promise<ProcessGroup> {
   });
 }
 
-async function use(group: ProcessGroup): Promise<Said> {
+async function use(group: ProcessGroup): Promise<GroupReport> {
   const { rank, worldSize, localRank, localWorldSize } = group;
   const [sum] = await group.allReduce(Float32Array.of(rank + 1));
   return { rank, worldSize, localRank, localWorldSize, sum: sum! };
@@ -72,13 +72,13 @@ async function use(group: ProcessGroup): Promise<Said> {
 
 window.cycle = async (wishes, times) => {
   await tf.setBackend('cpu');
-  const said: Said[] = [];
-  while (said.length < times) {
+  const reports: GroupReport[] = [];
+  while (reports.length < times) {
     const group = await init(wishes);
-    said.push(await use(group));
+    reports.push(await use(group));
     await destroyProcessGroup(group);
   }
-  return said;
+  return reports;
 };
 
 window.fit = async (times) => {
@@ -97,9 +97,9 @@ window.fit = async (times) => {
 window.two = async (first, second) => {
   await tf.setBackend('cpu');
   const groups = [await init(first), await init(second)];
-  const said = await Promise.all(groups.map(use));
+  const reports = await Promise.all(groups.map(use));
   for (const group of groups) await destroyProcessGroup(group);
-  return said;
+  return reports;
 };
 
 window.train = async (room) => {

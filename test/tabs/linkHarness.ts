@@ -38,14 +38,14 @@ type Way = (name: string, end: End, channel: BroadcastChannel) => RunningEnd;
 
 const WAYS = {
   'WebRTC, on the page': (name, end, channel) =>
-    onPage(name, end, channel, connectPeer({ initiator: end === 'alice', iceServers: [], onsignal: tellBy(channel) })),
+    onPage(name, end, channel, connectPeer({ initiator: end === 'alice', iceServers: [], onsignal: postTo(channel) })),
   'WebRTC, in a worker': (name, end, channel) => inWorker(name, end, channel, true),
   'WebRTC, in a worker by way of the page': (name, end, channel) => inWorker(name, end, channel, false),
   'a port': (name, end, channel) =>
     onPage(name, end, channel, connectTab(askForPort, { initiator: end === 'alice', key: name })),
 } satisfies Record<string, Way>;
 
-function tellBy(channel: BroadcastChannel): (signal: PeerSignal) => void {
+function postTo(channel: BroadcastChannel): (signal: PeerSignal) => void {
   return (signal) => channel.postMessage(signal);
 }
 
@@ -66,7 +66,7 @@ function inWorker(name: string, end: End, channel: BroadcastChannel, canTransfer
   const done = deferred();
   worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
     if (data.type === 'relay') host.receive(data.request);
-    else if (data.type === 'signal') tellBy(channel)(data.signal);
+    else if (data.type === 'signal') postTo(channel)(data.signal);
     else if (data.failure === null) done.resolve();
     else done.reject(new Error(data.failure));
   });

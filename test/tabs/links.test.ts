@@ -39,7 +39,7 @@ describe.each([
   'WebRTC, in a worker',
   'WebRTC, in a worker by way of the page',
   'a port',
-] as const)('a link by %s', (by) => {
+] as const)('a link over %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
     // Bob's tab listens before Alice's tab sends its offer, because a BroadcastChannel does not
     // store messages.

@@ -20,7 +20,7 @@ async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: 
   return { download, text: await readFile(await download.path(), 'utf8') };
 }
 
-test('two tabs train: the timeline has lanes of both, exports are valid, and recordings open in the player', async () => {
+test('while two tabs train, the timeline has lanes of both ranks; exports are valid, and recordings open in the player', async () => {
   const room = world.createRoom({ maxSteps: 12, hashEvery: 4, batchSize: 4 }, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));

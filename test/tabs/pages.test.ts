@@ -80,7 +80,7 @@ async function inspect(page: Page, name: string, { theme, size }: Look): Promise
   }
 }
 
-test('axe finds nothing on any page, in both themes, wide and narrow', () => {
+test('axe finds no accessibility problem on any page, in both themes, in wide and narrow windows', () => {
   expect(objections).toEqual([]);
 });
 

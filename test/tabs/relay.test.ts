@@ -20,10 +20,10 @@ if (!isInstalled)
   console.warn(`The TURN tests are skipped because ${COTURN} is not installed. On Debian, run: apt install coturn`);
 
 /** Output of coturn. */
-let said = '';
+let output = '';
 
 /** Number of relayed addresses that coturn has allocated. */
-const allocated = (): number => said.split('ALLOCATE processed, success').length - 1;
+const allocated = (): number => output.split('ALLOCATE processed, success').length - 1;
 
 /** Starts coturn on the loopback interface. Resolves when coturn accepts connections. */
 async function startCoturn(folder: string, port: number): Promise<ChildProcess> {
@@ -36,10 +36,10 @@ async function startCoturn(folder: string, port: number): Promise<ChildProcess> 
   const coturn = spawn(COTURN, options, { stdio: ['ignore', 'pipe', 'inherit'] });
   const listening = deferred();
   coturn.stdout.on('data', (data: Buffer) => {
-    said += data.toString();
-    if (/UDP listener opened/.test(said)) listening.resolve();
+    output += data.toString();
+    if (/UDP listener opened/.test(output)) listening.resolve();
   });
-  coturn.once('exit', () => listening.reject(new Error(`${COTURN} has ended. Its output: ${said}`)));
+  coturn.once('exit', () => listening.reject(new Error(`${COTURN} has ended. Its output: ${output}`)));
   await listening.promise;
   return coturn;
 }

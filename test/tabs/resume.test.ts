@@ -30,7 +30,7 @@ async function hasCheckpoint(): Promise<boolean> {
 
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
-test('a run continues from the latest checkpoint of a tab that returns, with a new tab, and uses each sample once', async () => {
+test('a run continues from the latest checkpoint of a returning tab, together with a new tab, and uses each sample once', async () => {
   const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   await expect.poll(() => ann!.page.evaluate(hasCheckpoint), { timeout: 60_000 }).toBe(true);
@@ -71,7 +71,7 @@ test('a run continues from the latest checkpoint of a tab that returns, with a n
     .toBe(0);
 });
 
-test('one of two tabs of a browser saves checkpoints, and the other tab saves them after the first is closed', async () => {
+test('only one of two tabs of a browser saves checkpoints, and the other tab saves them after the first tab is closed', async () => {
   const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });

@@ -61,7 +61,7 @@ const SOON = { interval: 10, timeout: 10_000 };
 
 const coordinates = (places: string[]): number[] => (places.join(' ').match(/-?[\d.]+/g) ?? []).map(Number);
 
-test('a place of the round looks the same whether it is reached by playing or with the slider', async () => {
+test('a moment of the round looks the same whether the user reaches it by playing or with the slider', async () => {
   const { page } = await world.open('#?ranks=5&step=0&speed=0.5');
   // The place 260 is in the middle of the third ring step.
   await scrub(page, 260);
@@ -161,32 +161,35 @@ test('the keyboard reaches the player, every cell of the grid, and every chunk o
   expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
 });
 
-test.each([1280, 360])('a page of %i pixels shows 32 simulated ranks readably and stays responsive', async (width) => {
-  const { page } = await world.open('#simulated?ranks=32');
-  await page.setViewportSize({ width, height: 800 });
-  await page.locator('.ring .mark-name').nth(31).waitFor();
-  const folded = page.locator('details.panel > summary');
-  if (width === 360) {
-    await folded.nth(3).waitFor();
-    for (const summary of await folded.all()) await summary.click();
-  }
-  // Ranks report every ten steps; their first report follows two steps.
-  await page.locator('.lanes li').nth(31).waitFor();
-  const work = await watchMainThread(page.context().browser()!, page, 4500);
-  console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of CPU time.`);
-  expect(work.tasks).toBeGreaterThan(100);
-  expect(work.busiest).toBeLessThan(LONG_TASK_MS);
-  const { overflow, names } = await page.evaluate<{ overflow: number; names: DOMRect[] }>(`({
+test.each([1280, 360])(
+  'a page that is %i pixels wide shows the names of 32 simulated ranks without overlap, and stays responsive',
+  async (width) => {
+    const { page } = await world.open('#simulated?ranks=32');
+    await page.setViewportSize({ width, height: 800 });
+    await page.locator('.ring .mark-name').nth(31).waitFor();
+    const folded = page.locator('details.panel > summary');
+    if (width === 360) {
+      await folded.nth(3).waitFor();
+      for (const summary of await folded.all()) await summary.click();
+    }
+    // Ranks report every ten steps; their first report follows two steps.
+    await page.locator('.lanes li').nth(31).waitFor();
+    const work = await watchMainThread(page.context().browser()!, page, 4500);
+    console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of CPU time.`);
+    expect(work.tasks).toBeGreaterThan(100);
+    expect(work.busiest).toBeLessThan(LONG_TASK_MS);
+    const { overflow, names } = await page.evaluate<{ overflow: number; names: DOMRect[] }>(`({
     overflow: document.documentElement.scrollWidth - innerWidth,
     names: [...document.querySelectorAll('.ring .mark-name')].map((one) => one.getBoundingClientRect().toJSON()),
   })`);
-  expect(overflow).toBe(0);
-  expect(names).toHaveLength(32);
-  for (const [i, a] of names.entries()) {
-    for (const b of names.slice(i + 1)) {
-      const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
-      expect(apart, `${JSON.stringify(a)} and ${JSON.stringify(b)} overlap`).toBe(true);
+    expect(overflow).toBe(0);
+    expect(names).toHaveLength(32);
+    for (const [i, a] of names.entries()) {
+      for (const b of names.slice(i + 1)) {
+        const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+        expect(apart, `${JSON.stringify(a)} and ${JSON.stringify(b)} overlap`).toBe(true);
+      }
     }
-  }
-  expect(await page.locator('.ranks-panel tbody tr').count()).toBe(32);
-});
+    expect(await page.locator('.ranks-panel tbody tr').count()).toBe(32);
+  },
+);

@@ -44,7 +44,7 @@ async function failure(tab: Tab, fatal: boolean): Promise<string> {
   return event.message;
 }
 
-describe('trouble', () => {
+describe('problems:', () => {
   test('a page whose script does not load can be reloaded', async () => {
     const { page } = await world.open('');
     await page.route(/\/assets\/main-[^/]*\.js$/, (route) => route.abort());
@@ -55,18 +55,18 @@ describe('trouble', () => {
     await page.getByRole('heading', { level: 1 }).waitFor();
   });
 
-  test('an unknown room code', async () => {
+  test('an error names an unknown room code', async () => {
     expect(await failure(await world.join('ZZZZZZ', 'ann'), true)).toMatch(/ZZZ-?ZZZ/);
   });
 
-  test('a room that is already training', async () => {
+  test('an error tells a newcomer that the room is already training', async () => {
     const room = world.createRoom({ maxSteps: 500 }, 1);
     const first = await world.join(room, 'ann');
     await first.event('step');
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
   });
 
-  test('a rank that another tab has, and a rank that does not exist', async () => {
+  test('an error tells that another tab has the requested rank, or that the rank does not exist', async () => {
     const room = world.createRoom({}, 2);
     const ann = await world.open(`#${room}?name=ann&auto&rank=1`);
     await ann.event('admitted');
@@ -76,12 +76,12 @@ describe('trouble', () => {
     expect(await failure(cid, true)).toMatch(/rank/);
   });
 
-  test('truncated data', async () => {
+  test('an error names a truncated data file', async () => {
     const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/data/' } }, 1);
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/t10k-images-idx3-ubyte/);
   });
 
-  test('missing data', async () => {
+  test('an error names the URL of missing data', async () => {
     const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/nothing/' } }, 1);
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
   });
@@ -90,7 +90,7 @@ describe('trouble', () => {
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
-  test.skipIf(address === undefined)('a page over plain http has no WebGPU and trains without it', async () => {
+  test.skipIf(address === undefined)('a page over plain http has no WebGPU, and trains on WebAssembly', async () => {
     const room = world.createRoom({ model: 'cnn', maxSteps: 1, batchSize: 4 }, 1);
     const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
     await shows(tab, /https/);
@@ -119,7 +119,7 @@ describe('trouble', () => {
 });
 
 describe('a server that stops', () => {
-  test('is reported while a tab waits, and does not interrupt training', async () => {
+  test('is reported to tabs that wait, and does not interrupt tabs that train', async () => {
     const lonely = await World.start();
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
@@ -141,7 +141,7 @@ describe('a tab', () => {
   const ways: Record<string, (tab: Tab) => Promise<unknown>> = {
     'was closed': (tab) => tab.page.close(),
     'shows another page': (tab) => tab.page.goto('about:blank'),
-    'shows another page of ours': (tab) => tab.page.evaluate(() => (location.hash = '#new')),
+    'shows another page of peergrad': (tab) => tab.page.evaluate(() => (location.hash = '#new')),
     // A crashed page does not respond any more, so the promise of goto is not awaited.
     'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
   };
@@ -199,7 +199,7 @@ describe('a flight recording', () => {
     expect((await download(ann!)).records.at(-1)).toMatchObject(GRADIENTS);
   });
 
-  test('is available after a failure that ended the engine: another tab left while the server was away', async () => {
+  test('is available after the run has failed because another tab left while the server was stopped', async () => {
     const lonely = await World.start();
     try {
       const room = lonely.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);

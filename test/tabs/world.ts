@@ -7,7 +7,7 @@ import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
 import { parseJob } from '../../src/spec/job.ts';
 
@@ -16,8 +16,6 @@ const EVENT_TIMEOUT_MS = 60_000;
 
 /** Most characters of each event that an error shows. */
 const STORY_LENGTH = 300;
-
-type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 
 export class Tab {
   readonly page: Page;

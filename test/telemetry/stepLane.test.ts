@@ -19,8 +19,8 @@ function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: num
   return { ringStep, sentChunk: 0, receivedChunk: 0, sentAt, receivedAt, reduceMs };
 }
 
-describe('a step', () => {
-  test('is built backwards from its end, with computing, reading, chunk after chunk, and updating', () => {
+describe('the lane of a step', () => {
+  test('has segments for computing, reading back, each chunk and updating, and is built backwards from the end of the step', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
     const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
@@ -40,7 +40,7 @@ describe('a step', () => {
     expect(exposedWait(lane, MS)).toBe(5);
   });
 
-  test('shows sending while chunks arrive, if the rank is late', () => {
+  test('shows sending and no waiting if the rank is so late that chunks arrive before it sends', () => {
     const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
     expect(segments.slice(2, -1)).toEqual([
@@ -50,13 +50,13 @@ describe('a step', () => {
     ]);
   });
 
-  test('has exposed waiting only while the rank has nothing else to do', () => {
+  test('has exposed waiting only where the rank does nothing else', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
     const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
     expect(exposedWait(lane, ms)).toBe(2);
   });
 
-  test('shows an exchange in place of hops if the hops are unknown', () => {
+  test('shows one segment for the whole exchange if it is unknown when each chunk was sent and received', () => {
     expect(kindsOf(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
     expect(kindsOf({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
   });
@@ -116,7 +116,7 @@ test('packed lanes of the newest steps are unpacked with an error of at most a h
   );
 });
 
-test('a step with many segments is simplified, and still covers the same time', () => {
+test('the lane of a step with too many segments is simplified, and still covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);

@@ -40,8 +40,8 @@ function find(ranks: readonly Rank[]) {
   return findStragglers(statistics, telemetry);
 }
 
-describe('ranks', () => {
-  test('are not reported if their times differ by less than a factor of 1.3 or by noise', () => {
+describe('slow ranks', () => {
+  test('are not reported if the times of ranks differ by less than a factor of 1.3, or only by noise', () => {
     expect(find([{ compute: 40 }, { compute: 52, isHidden: true }, { compute: 45 }])).toEqual([]);
     expect(find([{ compute: 40 }])).toEqual([]);
     // A difference of a millisecond is noise.
@@ -53,7 +53,7 @@ describe('ranks', () => {
     ).toEqual([]);
   });
 
-  test('are found if they compute slowly, though all steps take the same time, and a hidden tab is named', () => {
+  test('are found by their computing time, although a step takes equally long on all ranks; the report tells if the tab is hidden', () => {
     const found = find([{ compute: 40 }, { compute: 44 }, { compute: 84, isHidden: true }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
@@ -65,7 +65,7 @@ describe('ranks', () => {
     expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
   });
 
-  test('are not reported as slow in computing if they are slow for another reason, and the slowest comes first', () => {
+  test('are reported in order, the slowest first, and are reported as slow in computing only if computing is the reason', () => {
     const found = find([
       { compute: 40 },
       { compute: 41, other: 60 },
@@ -79,18 +79,18 @@ describe('ranks', () => {
     ]);
   });
 
-  test('are compared with each other if there are two, and the slower is found', () => {
+  test('are also found in a world of two ranks, where the slower rank is reported', () => {
     expect(find([{ compute: 90 }, { compute: 30 }])).toMatchObject([{ rank: 0, computing: 3 }]);
   });
 });
 
-describe('links', () => {
-  test('are found if they take twice as long and make the step longer', () => {
+describe('slow links', () => {
+  test('are found if they take at least twice as long as other links and make the step longer', () => {
     const found = find([{ compute: 40 }, { compute: 40, transit: 9 }, { compute: 40 }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'link', from: 1, to: 2, transitMs: 9, ratio: 9, route: 'direct' }]);
   });
 
-  test('are not reported if the difference is within clock errors, costs little, or is not known yet', () => {
+  test('are not reported if the difference to other links is within clock errors, costs little, or is not known yet', () => {
     const slow = { compute: 40, transit: 9 };
     expect(find([{ compute: 40 }, { ...slow, error: 9 }, { compute: 40 }])).toEqual([]);
     expect(find([{ compute: 4000 }, { ...slow, compute: 4000 }, { compute: 4000 }])).toEqual([]);

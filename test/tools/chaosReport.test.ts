@@ -79,19 +79,19 @@ const twoEpochs = (): Timeline =>
     .step(2, ['a', 'b'], [1, 0, 60])
     .step(3, ['a', 'b'], [1, 60, 40]);
 
-describe('samples', () => {
-  test('are counted once per epoch', () => {
+describe('samples in the chaos report', () => {
+  test('are neither skipped nor repeated if each epoch contains each sample once', () => {
     expect(twoEpochs().report).toMatchObject({ steps: 4, samplesSkipped: 0, samplesRepeated: 0 });
     const finished = twoEpochs().finished('a', ['x', 'x']).report;
     expect(finished).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: true, accuracy: 0.5 });
   });
 
-  test('are not missing if their step is still to come', () => {
+  test('do not count as skipped if their step has not been taken yet', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: false });
   });
 
-  test('are counted if at least one tab reports their step, in any order of steps', () => {
+  test('do not count as skipped if at least one tab reports their step, in any order of steps', () => {
     const timeline = new Timeline()
       .generation(1, ['a', 'b'])
       .step(1, ['b'], [0, 60, 40])
@@ -100,17 +100,17 @@ describe('samples', () => {
     expect(timeline.report).toMatchObject({ steps: 3, samplesSkipped: 0, samplesRepeated: 0 });
   });
 
-  test('are skipped if they are in a gap of an epoch', () => {
+  test('count as skipped if they lie between the windows of two steps', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 10, 20]).step(1, ['a'], [0, 35, 65]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 15, samplesRepeated: 0 });
   });
 
-  test('are skipped if their epoch ends early or is missing', () => {
+  test('count as skipped if their epoch ends early or is missing', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [2, 0, 60]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 40 + SIZE, samplesRepeated: 0 });
   });
 
-  test('are skipped if the final epoch is not complete', () => {
+  test('count as skipped if the final epoch is not complete when the run finishes', () => {
     const timeline = new Timeline()
       .generation(1, ['a'])
       .step(0, ['a'], [0, 0, 100])
@@ -121,7 +121,7 @@ describe('samples', () => {
     expect(short.report.samplesSkipped).toBe(SIZE);
   });
 
-  test('are not missing after the final step of a run with maxSteps', () => {
+  test('do not count as skipped after the final step of a run with maxSteps', () => {
     const timeline = new Timeline()
       .generation(1, ['a'], { maxSteps: 1 })
       .step(0, ['a'], [0, 0, 60])
@@ -129,7 +129,7 @@ describe('samples', () => {
     expect(timeline.report.samplesSkipped).toBe(0);
   });
 
-  test('are counted once if two generations took their step', () => {
+  test('do not count as repeated if two generations took the same step', () => {
     const timeline = new Timeline()
       .generation(1, ['a', 'b', 'c'])
       .step(0, ['c'], [0, 0, 60])
@@ -139,35 +139,35 @@ describe('samples', () => {
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, steps: 2 });
   });
 
-  test('are repeated if windows overlap', () => {
+  test('count as repeated if the windows of two steps overlap', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 50, 50]);
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 10 });
     const inside = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 10, 20]);
     expect(inside.report.samplesRepeated).toBe(20);
   });
 
-  test('are repeated if two steps have the same window', () => {
+  test('count as repeated if two steps have the same window', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 0, 60]);
     expect(timeline.report.samplesRepeated).toBe(60);
   });
 
-  test('are repeated if a tab takes a step twice', () => {
+  test('count as repeated if a tab takes a step twice', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a', 'a'], [0, 0, 60]);
     expect(timeline.report.samplesRepeated).toBe(60);
   });
 
-  test('are repeated if tabs report different windows of a step', () => {
+  test('count as repeated if tabs report different windows of the same step', () => {
     const timeline = new Timeline().generation(1, ['a', 'b']).step(0, ['a'], [0, 0, 60]).step(0, ['b'], [0, 0, 40]);
     expect(timeline.report.samplesRepeated).toBe(40);
   });
 
-  test('are repeated if a step exceeds the end of an epoch', () => {
+  test('count as repeated if the window of a step exceeds the end of the epoch', () => {
     const timeline = new Timeline().generation(1, ['a']).step(0, ['a'], [0, 0, 110]);
     expect(timeline.report.samplesRepeated).toBe(10);
   });
 });
 
-describe('hashes', () => {
+describe('state hashes in the chaos report', () => {
   test('have no mismatch if they are equal', () => {
     const timeline = twoEpochs().hashes('a', 1, ['x', 'x']).hashes('b', 1, ['x', 'x']).hashes('a', 3, ['y', 'y']);
     expect(timeline.finished('a', ['z', 'z']).finished('b', ['z', 'z']).report.hashMismatches).toBe(0);
@@ -178,7 +178,7 @@ describe('hashes', () => {
     expect(timeline.report.hashMismatches).toBe(1);
   });
 
-  test('have a mismatch between two worlds that agree internally', () => {
+  test("have one mismatch per step if two tabs report different hashes, even if each tab's report contains only equal hashes", () => {
     const timeline = twoEpochs()
       .hashes('a', 1, ['x'])
       .hashes('b', 1, ['y'])
@@ -187,12 +187,12 @@ describe('hashes', () => {
     expect(timeline.report.hashMismatches).toBe(2);
   });
 
-  test('have a mismatch if they differ at the end', () => {
+  test('have a mismatch if they differ at the end of the run', () => {
     expect(twoEpochs().finished('a', ['x', 'x']).finished('b', ['x', 'z']).report.hashMismatches).toBe(1);
   });
 });
 
-describe('recovery', () => {
+describe('the time of recovery', () => {
   const tabs = ['a', 'b', 'c'];
   /**
    * There are three tabs. `c` is lost at 2000, and the other tabs continue at 3000. `d` joins and
@@ -213,21 +213,21 @@ describe('recovery', () => {
     .event('c', { ...generationOf(4), worldSize: 4 }, 4500)
     .step(5, ['c'], [0, 50, 10], 5000);
 
-  test('from a lost tab is the first step of another tab in a later generation', () => {
+  test('is the first step of another tab in a later generation if a tab was lost', () => {
     for (const kind of ['close', 'crash', 'freeze', 'cut'] as const) {
       expect(recoveredAt(fault(kind, 2000, 'c'), timeline.observations)).toBe(3000);
     }
   });
 
-  test('from a broken link is the first step of any tab in a later generation', () => {
+  test('is the first step of any tab in a later generation if a link broke', () => {
     expect(recoveredAt(fault('edge', 2000, 'c'), timeline.observations)).toBe(2700);
   });
 
-  test('from a fault of the server is the next step', () => {
+  test('is the next step if the server failed', () => {
     expect(recoveredAt(fault('server', 2000, null), timeline.observations)).toBe(2100);
   });
 
-  test('from an added tab is the first step of this tab', () => {
+  test('is the first step of the added tab if a tab was added', () => {
     expect(recoveredAt(fault('join', 2000, 'd'), timeline.observations)).toBe(4000);
     expect(recoveredAt(fault('duplicate', 2000, 'd'), timeline.observations)).toBe(4000);
   });
@@ -239,7 +239,7 @@ describe('recovery', () => {
     expect(recoveredAt(fault('join', 2000, 'e'), timeline.observations)).toBeNull();
   });
 
-  test('is different from the return of the tab, which is its first step in a later generation', () => {
+  test('differs from the return of a tab that was cut off, which is the first step of this tab in a later generation', () => {
     const cut = fault('cut', 2000, 'c', { undoneAt: 2600 });
     expect(returnedAt(cut, timeline.observations)).toBe(2700);
     expect(returnedAt({ ...cut, undoneAt: 2800 }, timeline.observations)).toBe(5000);
@@ -274,7 +274,7 @@ describe('recovery', () => {
     expect(schedule[1]).toEqual({ kind: 'cut', tab: 'c', atMs: 1000, recoveryMs: 1000, returnMs: 100, pauseMs: 600 });
   });
 
-  test('is not required if the run ends before', () => {
+  test('is not required if the run ends before training could continue', () => {
     const ended = new Timeline()
       .generation(1, ['a', 'b'], { maxSteps: 1 })
       .step(0, ['a', 'b'], [0, 0, 10], 1000)
@@ -287,7 +287,7 @@ describe('recovery', () => {
     expect(reportOf(ended.observations, [fault('join', 2500, 'c')]).unrecovered).toEqual({ join: 1 });
   });
 
-  test('is a change of membership only if the new generation took a step', () => {
+  test('is preceded by a counted change of membership only if the new generation took a step', () => {
     expect(timeline.report).toMatchObject({ membershipChanges: 3, worldSizes: [3, 2, 4] });
     const idle = new Timeline()
       .generation(1, ['a', 'b'])

@@ -4,7 +4,7 @@ import { MIN_TABS, planFaults, REST_MS } from '../../tools/chaos/schedule.ts';
 
 const SEEDS = Array.from({ length: 50 }, (_, seed) => seed);
 
-test('plans are equal for the same seed, and different for different seeds', () => {
+test('fault plans are equal for the same seed, and different for different seeds', () => {
   const plan = planFaults({ seed: 1, minutes: 10, tabs: 4 });
   expect(planFaults({ seed: 1, minutes: 10, tabs: 4 })).toEqual(plan);
   expect(planFaults({ seed: 2, minutes: 10, tabs: 4 })).not.toEqual(plan);
@@ -17,7 +17,7 @@ test('a plan of three minutes contains every kind of fault', () => {
   }
 });
 
-test('faults are in the order of time and within the given time', () => {
+test('faults are ordered by time with pauses between them, and all are within the planned time', () => {
   for (const seed of SEEDS) {
     const plan = planFaults({ seed, minutes: 5, tabs: 4 });
     for (const [i, { at }] of plan.entries()) {
@@ -27,8 +27,8 @@ test('faults are in the order of time and within the given time', () => {
   }
 });
 
-describe.each([MIN_TABS, 4, 8])('with %i tabs', (tabs) => {
-  test('faults affect seats that have a tab, at most one tab is missing or extra, and at the end no tab is', () => {
+describe.each([MIN_TABS, 4, 8])('a fault plan for %i tabs', (tabs) => {
+  test('never has more than one tab missing or extra, disturbs only tabs that are present, and ends with all tabs present', () => {
     for (const seed of SEEDS) {
       const seated = new Set(Array.from({ length: tabs }, (_, seat) => seat));
       for (const { kind, seat } of planFaults({ seed, minutes: 20, tabs })) {

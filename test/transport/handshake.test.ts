@@ -9,8 +9,8 @@ const alice: Hello = { room: 'K7F3QX', generation: 2, member: 'alice-id', rank: 
 const bob: Hello = { room: 'K7F3QX', generation: 2, member: 'bob-id-1', rank: 1 };
 const options = { timeoutMs: 500, clock: systemClock };
 
-describe('handshake', () => {
-  test('identifies both ends, and queues later frames for the next handler', async () => {
+describe('a handshake', () => {
+  test('verifies who both ends are, and queues the frames that follow for the next handler', async () => {
     const [a, b] = createMemoryLinkPair();
     const first = handshake(a, alice, bob, options).then(() => a.send(new ArrayBuffer(99)));
     await handshake(b, bob, alice, options);
@@ -51,7 +51,7 @@ describe('handshake', () => {
     expect(String(error)).toContain('did not send HELLO-ACK');
   });
 
-  test('fails if the link closes first', async () => {
+  test('fails if the link closes before the handshake is complete', async () => {
     const [a, b] = createMemoryLinkPair();
     const opening = handshake(a, alice, bob, options);
     b.close();

@@ -6,6 +6,7 @@
 import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
+import { errorOf } from '../errorOf.ts';
 
 /**
  * One end of a case.
@@ -78,18 +79,9 @@ function closed(link: Link): Promise<Error | null> {
  * Sends a small frame in each direction. Afterwards the other end has received all earlier frames.
  */
 async function meet(link: Link, header?: Uint8Array): Promise<void> {
-  const heard = receive(link, 1);
+  const received = receive(link, 1);
   await link.send(zeros(1, header));
-  await heard;
-}
-
-async function rejection(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  throw new Error('expected a rejection');
+  await received;
 }
 
 const SIZES = [1, 2, 3, 31, 32, 33, 1000, 4096, 65_535, MAX_FRAME_BYTES];
@@ -139,7 +131,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'passes frames to the handler that is set when they arrive',
+    name: 'passes each frame to the handler that is set at the time of its arrival',
     alice: async (link, header) => {
       await sendAll(link, [100, 200, 300], header);
       await meet(link, header);
@@ -152,7 +144,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'blocks the sender above the limit and releases it below',
+    name: 'blocks sends while more bytes than the limit are unsent, and resolves them later',
     alice: async (link, header) => {
       const frames = (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES;
       let unresolved = 0;
@@ -194,7 +186,7 @@ export const LINK_CASES: LinkCase[] = [
     alice: async (link, header) => {
       for (const bytes of [0, MAX_FRAME_BYTES + 1]) {
         check(
-          (await rejection(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
+          (await errorOf(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
           `${bytes} bytes were not rejected`,
         );
       }
@@ -212,7 +204,7 @@ export const LINK_CASES: LinkCase[] = [
     bob: meet,
   },
   {
-    name: 'closes on both ends, once, and then rejects sends',
+    name: 'closes each end exactly once, and then rejects sends',
     isCloseSeen: true,
     alice: async (link, header) => {
       await meet(link, header);
@@ -222,7 +214,7 @@ export const LINK_CASES: LinkCase[] = [
       link.close();
       await gone;
       check((link.state as string) === 'closed', 'a closed link is closed');
-      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+      check((await errorOf(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
     },
     bob: async (link, header) => {
       await meet(link, header);
@@ -233,14 +225,14 @@ export const LINK_CASES: LinkCase[] = [
           resolve();
         };
       });
-      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+      check((await errorOf(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
       check(times === 1, `onclose was called ${times} times`);
       // A handler that is set later is also called.
       await closed(link);
     },
   },
   {
-    name: 'settles every send when it is closed while sending',
+    name: 'settles every send if this end closes the link while sending',
     isCloseSeen: true,
     alice: async (link, header) => {
       const sends = Array.from({ length: 100 }, () => link.send(zeros(MAX_FRAME_BYTES, header)));
@@ -261,7 +253,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'settles every send when the other end closes while receiving',
+    name: 'settles every send if the other end closes the link while receiving',
     isCloseSeen: true,
     alice: async (link, header) => {
       const gone = closed(link);

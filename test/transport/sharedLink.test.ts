@@ -54,7 +54,7 @@ function groupOver(view: Link, generation: number, rank: number): ProcessGroup {
   return new ProcessGroup(new Mesh({ rank, worldSize: 2, generation, links: new Map([[1 - rank, view]]) }));
 }
 
-describe('a view of a shared link', () => {
+describe('the view of one generation on a shared link', () => {
   const header = new Uint8Array(dataOf(7, 0));
 
   test.each(LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen))('$name', async ({ alice, bob }) => {
@@ -68,7 +68,7 @@ describe('a view of a shared link', () => {
     a.close();
   });
 
-  test('receives earlier frames of its generation in order, and none of other generations', async () => {
+  test('receives the frames of its generation in order, also those that arrived before the view was created, and no other frames', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     for (const [generation, bytes] of [
@@ -89,7 +89,7 @@ describe('a view of a shared link', () => {
     expect(() => b.view(4)).toThrow('generation 4 cannot follow 4');
   });
 
-  test('closes without its link, receives nothing more, and settles every send', async () => {
+  test('can be closed while the link stays open; then it receives nothing more and settles every send', async () => {
     const [a, b] = sharedPair();
     const [mine, theirs, next] = [a.view(1), b.view(1), a.view(2)];
     const closes: string[] = [];
@@ -109,7 +109,7 @@ describe('a view of a shared link', () => {
     await expect(mine.send(dataOf(1))).rejects.toBeInstanceOf(PeerGoneError);
   });
 
-  test('counts its own frames', async () => {
+  test('counts only the frames of its generation', async () => {
     const [a, b] = sharedPair();
     const [first, second] = [a.view(1), a.view(2)];
     await first.send(dataOf(1, 10));
@@ -124,7 +124,7 @@ describe('a view of a shared link', () => {
 });
 
 describe('a shared link', () => {
-  test.each(['near', 'far'])('closes all views on both ends when the %s end closes it', async (end) => {
+  test.each(['near', 'far'])('closes all views on both ends when the %s end closes the link', async (end) => {
     const [a, b] = sharedPair();
     const closes = [closesOf(a), closesOf(b)];
     (end === 'near' ? a : b).close();
@@ -159,7 +159,7 @@ describe('a shared link', () => {
     expect(b.state).toBe('closed');
   });
 
-  test('delivers frames that arrived before the close to a view that is created later', async () => {
+  test('delivers frames that arrived before it closed to a view that is created later', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);
     await b.send(dataOf(1, 8));
@@ -170,7 +170,7 @@ describe('a shared link', () => {
     expect(received(view)).toEqual([8]);
   });
 
-  test('breaks if it cannot store all frames of later generations, and drops frames of skipped generations', async () => {
+  test('breaks if it cannot store all early frames of a later generation, and drops early frames of skipped generations', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
@@ -211,7 +211,7 @@ describe('the change to the next generation', () => {
     expect(newA.counters.framesReceived).toBe(2);
   });
 
-  test('rejects an unexpected peer only on the view of its generation', async () => {
+  test('fails if the handshake finds an unexpected peer, and does not close the view of the old generation', async () => {
     const [a, b] = sharedPair();
     const kept = a.view(1);
     const outcomes = await Promise.allSettled([shakeHands(a.view(2), 2, 0), shakeHands(b.view(2), 2, 0)]);

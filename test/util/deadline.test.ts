@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { unlessAborted } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 
-test('a promise that is no longer awaited rejects without an unhandled rejection', async () => {
+test('a promise that rejects after waiting for it was aborted causes no unhandled rejection', async () => {
   const rejections: unknown[] = [];
   const onRejection = (reason: unknown): void => void rejections.push(reason);
   process.on('unhandledRejection', onRejection);

@@ -74,7 +74,7 @@ describe('the float16 conversion:', () => {
     expect(halfOf(-Infinity)).toBe(0x8000 | INFINITY);
   });
 
-  test('subnormals, signed zeros and NaN remain', () => {
+  test('subnormal numbers, signed zeros and NaN remain, and numbers that are too small become zero', () => {
     expect(halfOf(2 ** -24)).toBe(1);
     expect(halfOf(2 ** -25)).toBe(0);
     expect(halfOf(-(2 ** -25) - 2 ** -48)).toBe(0x8001);
@@ -101,7 +101,7 @@ describe('the float16 conversion:', () => {
     expect(toHalf(floats)).toEqual(Uint16Array.from(floats, nearest));
   });
 
-  test('the output can be a given array, also a part of a larger one', () => {
+  test('the result can be written into a given array of equal length, also into a part of a larger buffer', () => {
     const halves = new Uint16Array(6);
     const floats = new Float32Array(6);
     expect(toHalf(Float32Array.of(9, 1, -2).subarray(1), halves.subarray(3, 5)).buffer).toBe(halves.buffer);

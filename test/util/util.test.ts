@@ -35,7 +35,7 @@ describe('hashState', () => {
   });
 
   test.each([0, 3, 4, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 9, 2 ** 33 + 2])(
-    'hashes %i bytes as words, except for the last bytes',
+    'hashes %i bytes as 32-bit words, except for the last 0 to 3 bytes',
     (bytes) => {
       expect(wholeWords(bytes) % 4).toBe(0);
       expect(bytes - wholeWords(bytes)).toBeGreaterThanOrEqual(0);
@@ -59,7 +59,7 @@ describe('seeded random numbers', () => {
     expect(mixSeed(1, 2)).not.toBe(mixSeed(2, 1));
   });
 
-  test('permute indices, so that each occurs once', () => {
+  test('permute indices, so that each index occurs once', () => {
     fc.assert(
       fc.property(fc.nat({ max: 500 }), fc.nat(), (n, seed) => {
         expect(Array.from(permutation(n, seed)).sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));

@@ -20,10 +20,10 @@ interface FaultInjectorOptions {
 interface Injected {
   fault: Fault;
   /** How the fault is undone; `null` if it is permanent. */
-  undo: Undo | null;
+  repair: Repair | null;
 }
 
-interface Undo {
+interface Repair {
   /** When the fault is undone, in milliseconds after its injection. */
   afterMs: number;
   undo: () => void | Promise<void>;
@@ -86,22 +86,22 @@ export class FaultInjector {
     const { pool, io } = this.#options;
     const injected = await this.#apply(planned);
     if (injected === null) return;
-    const { fault, undo } = injected;
+    const { fault, repair } = injected;
     try {
       try {
         const isLost = (): boolean => bringsTab(fault.kind) && fault.tab !== null && pool.hasFailed(fault.tab);
         const hasRecovered = (): boolean => recoveredAt(fault, pool.observations) !== null;
         await pool.until(() => pool.isFinished || isLost() || hasRecovered(), RECOVERY_MS);
         io.err(this.#describe(fault));
-        const { afterMs = 0 } = undo ?? {};
+        const { afterMs = 0 } = repair ?? {};
         await pool.until(() => pool.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
       } finally {
         // The fault is undone in any case, because a browser with stopped processes does not close.
-        await undo?.undo();
+        await repair?.undo();
       }
-      if (undo !== null) {
+      if (repair !== null) {
         fault.undoneAt = systemClock.now();
-        await pool.until(() => pool.isFinished || undo.hasRecovered(), undo.withinMs);
+        await pool.until(() => pool.isFinished || repair.hasRecovered(), repair.withinMs);
       }
       await pool.replaceFailed();
       await pool.until(() => pool.isFinished, REST_MS);
@@ -119,20 +119,20 @@ export class FaultInjector {
     if (kind === 'server') {
       const fault = this.#record(kind, null);
       await server.kill();
-      const undo = {
+      const repair = {
         afterMs: SERVER_AWAY_MS,
         undo: () => server.restart(),
         hasRecovered: () => false,
         withinMs: SERVER_BACK_MS,
       };
-      return { fault, undo };
+      return { fault, repair };
     }
     if (kind === 'join') {
       if (!pool.isFree(seat)) return null;
       const name = pool.newName();
       const fault = this.#record(kind, name);
       await pool.open(seat, name);
-      return { fault, undo: null };
+      return { fault, repair: null };
     }
     const tab = pool.at(seat);
     if (tab === null) return null;
@@ -140,21 +140,21 @@ export class FaultInjector {
       const name = pool.newName();
       const fault = this.#record(kind, name);
       await pool.duplicate(tab, name);
-      return { fault, undo: null };
+      return { fault, repair: null };
     }
     const fault = this.#record(kind, tab.name);
     if (kind === 'edge') {
       await breakEdge(tab);
-      return { fault, undo: null };
+      return { fault, repair: null };
     }
     if (kind === 'close' || kind === 'crash') {
       await (kind === 'close' ? closeTab(tab) : crashTab(tab));
       pool.remove(tab);
-      return { fault, undo: null };
+      return { fault, repair: null };
     }
     const undo = await (kind === 'freeze' ? freezeTab(tab) : cutTab(tab));
     const hasRecovered = (): boolean => returnedAt(fault, pool.observations) !== null || pool.hasFailed(tab.name);
-    return { fault, undo: { afterMs: AWAY_MS, undo, hasRecovered, withinMs: RECOVERY_MS } };
+    return { fault, repair: { afterMs: AWAY_MS, undo, hasRecovered, withinMs: RECOVERY_MS } };
   }
 
   #record(kind: FaultKind, tab: string | null): Fault {

@@ -10,7 +10,8 @@ export type Verdict =
   | { kind: 'bad'; text: string; fix: string };
 
 /**
- * A broken driver makes `requestAdapter` hang. After this time, the tab continues without the GPU.
+ * A broken driver may make `requestAdapter` hang. After this time, the check reports that the GPU
+ * does not answer.
  */
 const ADAPTER_DEADLINE_MS = 5000;
 /**

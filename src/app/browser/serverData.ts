@@ -1,4 +1,4 @@
-/** Finds out whether the server of this page also serves IDX files. */
+/** Finds out whether the server of this page also serves data files. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The address of the data folder of the server, which a job can use as its data source. */

@@ -1,7 +1,7 @@
 /**
- * A chart with one curve over steps or time, drawn by uPlot. It shows faint raw values under a
- * smoothed line, or points. All charts of a page show the same range of x: a drag selects a range,
- * and a double click or Escape resets it. The crosshairs of the charts move together.
+ * A chart with one curve over steps or time, drawn by uPlot. It shows either points, or a smoothed
+ * line over faint raw values. All charts of a page show the same range of x: a drag selects a
+ * range, and a double click or Escape resets it. The crosshairs of the charts move together.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -204,8 +204,8 @@ function optionsFor(
 }
 
 /**
- * Draws a faint line at each mark, with its label if there is room. A mark without a label is a
- * notch.
+ * Draws the marks. A mark with a label is a faint line, and the label is shown if there is room. A
+ * mark without a label is a notch.
  */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;

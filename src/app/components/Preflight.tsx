@@ -15,11 +15,11 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
   const reach = useSignal<Verdict>({ kind: 'checking' });
   useEffect(() => {
     let gone = false;
-    const tell = (verdict: Signal<Verdict>) => (found: Verdict) => {
+    const show = (verdict: Signal<Verdict>) => (found: Verdict) => {
       if (!gone) verdict.value = found;
     };
-    void checkGpu().then(tell(gpu));
-    void checkReach().then(tell(reach));
+    void checkGpu().then(show(gpu));
+    void checkReach().then(show(reach));
     return () => {
       gone = true;
     };

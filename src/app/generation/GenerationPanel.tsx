@@ -11,11 +11,11 @@ import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { useGeneration, type WritingState } from './useGeneration.ts';
+import { useGeneration, type GenerationState } from './useGeneration.ts';
 
 /**
- * The highest temperature. At 0, the most likely character is chosen; at 1, characters are sampled
- * by their probability.
+ * The highest temperature. At 0, the most likely token is chosen; at 1, tokens are sampled by their
+ * probability.
  */
 const HOTTEST = 1.5;
 const TEMPERATURE_STEP = 0.05;
@@ -27,10 +27,11 @@ const USUAL_TEMPERATURE = 0.8;
  * @param asks whether this tab has a model that can continue a prompt.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
-  // This state is outside of the panel, because the panel is created again when a phone is turned.
+  // This state is outside of the fold, because the content of the fold is created again when a
+  // phone is turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
-  const writing = useGeneration();
+  const generation = useGeneration();
   useEffect(() => clearAnswers, []);
   return (
     <Fold title={messages.value.generation.title} class="generation-panel">
@@ -38,7 +39,7 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
         <Comparison run={run} />
         <div class={asks ? 'generation-columns' : ''}>
           <Samples run={run} />
-          {asks && <Ask prompt={prompt} temperature={temperature} writing={writing} />}
+          {asks && <Ask prompt={prompt} temperature={temperature} generation={generation} />}
         </div>
       </div>
     </Fold>
@@ -78,10 +79,10 @@ function Samples({ run }: { run: Run }) {
 interface AskProps {
   prompt: Signal<string>;
   temperature: Signal<number>;
-  writing: WritingState;
+  generation: GenerationState;
 }
 
-function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
+function Ask({ prompt, temperature, generation: { last, isPending, generate } }: AskProps) {
   const labels = messages.value.generation;
   return (
     <div>
@@ -90,7 +91,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
         class="generation-form"
         onSubmit={(event) => {
           event.preventDefault();
-          write({ prompt: prompt.value, temperature: temperature.value });
+          generate({ prompt: prompt.value, temperature: temperature.value });
         }}
       >
         <label class="field">

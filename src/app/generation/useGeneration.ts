@@ -11,23 +11,23 @@ interface Request {
 /** The id of the latest request of this page. Answers to earlier requests are ignored. */
 let lastId = 0;
 
-export interface WritingState {
+export interface GenerationState {
   /** The latest answer, with its prompt. */
   last: (GeneratedText & { prompt: string }) | null;
   isPending: boolean;
-  write: (request: Request) => void;
+  generate: (request: Request) => void;
 }
 
-export function useGeneration(): WritingState {
+export function useGeneration(): GenerationState {
   const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
-  const answered = useRef<WritingState['last']>(null);
+  const answered = useRef<GenerationState['last']>(null);
   const newest = generated.value;
   const isPending = asked !== null && newest?.id !== asked.id;
   if (asked !== null && newest !== null && !isPending) answered.current = { ...newest, prompt: asked.prompt };
   return {
     last: answered.current,
     isPending,
-    write: (request) => {
+    generate: (request) => {
       lastId += 1;
       setAsked({ ...request, id: lastId });
       ask({ type: 'generate', id: lastId, ...request });

@@ -19,10 +19,7 @@ interface Props {
   onclear: () => void;
 }
 
-/**
- * The width of the pen, as a share of the side of the pad. If keys move the pen, the mark at its
- * position has this width too.
- */
+/** The width of the pen, as a share of the side of the pad. */
 const PEN = 1 / 14;
 /**
  * How far one press of an arrow key moves the pen, as a share of the side of the pad. The distance

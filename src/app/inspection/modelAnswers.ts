@@ -3,11 +3,11 @@
  * asked is drawn again.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EventOf } from '../../protocol/events.ts';
 
-export type Prediction = Extract<EngineEvent, { type: 'prediction' }>;
-export type InspectionAnswer = Extract<EngineEvent, { type: 'inspection' }>;
-export type GeneratedText = Extract<EngineEvent, { type: 'generated' }>;
+export type Prediction = EventOf<'prediction'>;
+export type InspectionAnswer = EventOf<'inspection'>;
+export type GeneratedText = EventOf<'generated'>;
 
 const lastPrediction = signal<Prediction | null>(null);
 const lastInspection = signal<InspectionAnswer | null>(null);

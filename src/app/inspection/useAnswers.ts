@@ -7,10 +7,12 @@ import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
 import { inspected, prediction, type InspectionAnswer, type Prediction } from './modelAnswers.ts';
 
-/** Milliseconds between an answer and the next question. Faster changes would not be readable. */
+/**
+ * Milliseconds between an inspection and the next request. Faster changes would not be readable.
+ */
 const PERIOD_MS = 1000;
 
-/** The id of the latest question of this page. Answers to earlier questions are ignored. */
+/** The id of the latest request for a prediction. The answer has the same id. */
 let lastId = 0;
 
 /** Returns whether an element is on the screen, is not folded, and is on a visible page. */

@@ -1,5 +1,5 @@
 /** The fields of the job form that describe its data. */
-import type { JobSpec } from '../../spec/job.ts';
+import { acceptsData, type JobSpec } from '../../spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA } from '../browser/serverData.ts';
@@ -75,22 +75,10 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/**
- * Returns the sources of data that the job can use. Only the language model has built-in data.
- * MNIST is the same for everybody, so tabs do not have their own data. Workers of one tab have no
- * other tab to get files from.
- */
-function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
-  const sources: Record<DataSourceName, string> = messages.value.job.sources;
-  const options = Object.entries(sources) as [DataSourceName, string][];
-  const isFit: Record<DataSourceName, boolean> = {
-    'built-in': job === 'gpt',
-    files: true,
-    url: true,
-    shared: strategy !== 'data-parallel',
-    federated: job !== 'mnist' && strategy !== 'data-parallel',
-  };
-  return Object.fromEntries(options.filter(([kind]) => isFit[kind])) as Record<DataSourceName, string>;
+/** Returns the sources of data that the job can use. */
+function sourceOptions(job: JobSpec): Record<DataSourceName, string> {
+  const options = Object.entries(messages.value.job.sources).filter(([kind]) => acceptsData(job, kind));
+  return Object.fromEntries(options) as Record<DataSourceName, string>;
 }
 
 function addressLabel({ job }: JobSpec): string {

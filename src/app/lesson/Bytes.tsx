@@ -1,6 +1,7 @@
 /**
- * Shows the bytes on the link of each rank in this round. They are equal on the ring, and unequal
- * with a parameter server.
+ * Shows the bytes on the link of each rank in this round. On the ring they are about equal, because
+ * chunks differ by at most one number. With a parameter server, rank 0 has the most bytes if there
+ * are three ranks or more.
  */
 import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';

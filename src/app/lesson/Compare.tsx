@@ -11,7 +11,8 @@ import { SOLO_RANKS } from './solo.ts';
 
 /**
  * Returns the bytes on the busiest link in a round of `n` ranks, if each rank has `k` float32
- * numbers. The link carries 2k(n-1)/n numbers on the ring, and 2k(n-1) with a parameter server.
+ * numbers. The link carries 2k(n-1)/n numbers on a ring of equal chunks, and 2k(n-1) with a
+ * parameter server.
  */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;

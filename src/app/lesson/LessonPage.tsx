@@ -23,7 +23,9 @@ interface Props {
   onpage: (page: number) => void;
   /** What is shown above the lesson. */
   news?: ComponentChildren;
-  /** More controls next to the steps, and what is shown after the text. */
+  /**
+   * More controls next to the steps and below the own numbers, and what is shown after the text.
+   */
   besideSteps?: ComponentChildren;
   besideOwn?: ComponentChildren;
   ending?: ComponentChildren;

@@ -1,6 +1,6 @@
 /**
- * Fields for this tab's own numbers. They can be edited before a round, and, while this tab waits,
- * for the next round.
+ * Fields for this tab's own numbers. They are locked while this tab takes part in a round that has
+ * begun. A tab that waits for the next round can edit its numbers.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';

@@ -3,7 +3,7 @@
  * page.
  */
 import { useEffect, useMemo } from 'preact/hooks';
-import { keepInAddress, route } from '../state/store.ts';
+import { keepInAddress, route } from '../state/address.ts';
 import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';

@@ -3,7 +3,7 @@
  * its error stays until the next export.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EventOf } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
 import { saveFile } from '../browser/download.ts';
 
@@ -12,7 +12,10 @@ interface ModelExport {
   format: ModelFormat | null;
   /** Error message of the engine. */
   problem: string | null;
-  /** The number of steps of the exported weights, if the user requested the best weights. */
+  /**
+   * The number of steps that the exported weights were trained for, if the user requested the best
+   * weights.
+   */
   bestStep: number | null;
 }
 
@@ -36,7 +39,7 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
   return ++lastId;
 }
 
-export function setModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
+export function setModelFile({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');

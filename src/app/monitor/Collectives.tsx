@@ -53,7 +53,7 @@ export function Findings({ recordings }: { recordings: readonly FlightRecording[
               <span class="wrong" aria-hidden="true">
                 ✕
               </span>{' '}
-              {sayTrouble(one)}
+              {describeTrouble(one)}
             </li>
           ))}
         </ul>
@@ -63,7 +63,7 @@ export function Findings({ recordings }: { recordings: readonly FlightRecording[
   );
 }
 
-function sayTrouble(trouble: Trouble): string {
+function describeTrouble(trouble: Trouble): string {
   const { recording: labels } = messages.value.run;
   switch (trouble.kind) {
     case 'missing':

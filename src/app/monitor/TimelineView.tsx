@@ -174,8 +174,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
       pointed: mark,
       font: getComputedStyle(element).fontFamily,
       palette: readPalette(element, context),
-      sayStep: (step) => labels.step(step + 1),
-      sayMs: formatMs,
+      formatStep: (step) => labels.step(step + 1),
     });
   }, [timeline, window, width, height, rowHeight, top, text, pick, mark, hidden, colours, labels]);
   const gestures = useGestures(canvas, { timeline, window, extent, width, top, rowHeight, picked, pointed, look });

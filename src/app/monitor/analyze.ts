@@ -50,10 +50,10 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const key = `${group}/${seq}`;
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
-        // A rank that lacks a collective is reported as missing from it only if its recording
+        // If a recording lacks a collective, its rank is reported as missing only if the recording
         // covers the time of the collective. The recorder has already overwritten collectives
-        // before `oldest`. If any rank has completed a collective after `newest`, this recording
-        // may have been made too early.
+        // before `oldest`. If any rank has completed a collective after `newest`, the recording may
+        // have been made too early.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
         // If a rank has no record of a group, it may not be a member of the group. But every rank
         // is a member of the world (group 0).
@@ -84,13 +84,13 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
 }
 
 /**
- * Returns the first problem of each kind in each group. Later problems of that kind are
- * consequences.
+ * Returns the first problem of each kind in each group. Later problems of that kind usually follow
+ * from it.
  */
 export function troublesOf(collectives: readonly Collective[]): Trouble[] {
   const found: Trouble[] = [];
   const seen = new Set<string>();
-  const tell = (group: number, trouble: Trouble): void => {
+  const report = (group: number, trouble: Trouble): void => {
     if (seen.has(`${group}/${trouble.kind}`)) return;
     seen.add(`${group}/${trouble.kind}`);
     found.push(trouble);
@@ -101,12 +101,12 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const name = `${call} #${seq}`;
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');
-    if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
+    if (calls.length > 1) report(group, { kind: 'differs', seq, calls });
     // If one rank has completed a collective, all ranks have called it. If a recording lacks this
     // call, the rank made the call after its recording had been made.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
-    if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
-    else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
+    if (missing.length > 0) report(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
+    else if (!states.includes('unknown')) report(group, { kind: 'stuck', call: name, ranks: open });
   }
   return found;
 }
@@ -118,8 +118,8 @@ export function unrecorded(recordings: readonly FlightRecording[]): number[] {
 }
 
 /**
- * Returns whether a recording can be shown together with `others`. All must be from the same
- * generation, and the rank must differ from theirs.
+ * Returns whether a recording can be shown together with `others`. All recordings must be from the
+ * same generation, and from different ranks.
  */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(

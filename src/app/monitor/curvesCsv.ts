@@ -5,9 +5,9 @@ import type { Run, WorldChange } from '../state/run.ts';
 
 /**
  * Returns a table with a column for each metric. There is one line for each step at which something
- * is known: a loss, an evaluation, a checkpoint, or a change of the world. In a long run, the loss
- * in a line is the mean of several steps, of which the line shows the last one. Steps are counted
- * from 1. The world size is the size after the step.
+ * is known: a loss, an evaluation, a checkpoint, or a change of the world. In a long run, a loss is
+ * the mean of several steps, and is in the line of the last of them. Steps are counted from 1. The
+ * world size is the size after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,

@@ -1,6 +1,7 @@
 /** Paints the lanes of the timeline on a canvas. */
 import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
+import { formatMs } from '../locales/format.ts';
 import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
 
 interface Palette {
@@ -68,8 +69,7 @@ interface Picture {
   picked: Pick | null;
   /** The highlighted step, which the user points at. */
   pointed: number | null;
-  sayStep: (step: number) => string;
-  sayMs: (ms: number) => string;
+  formatStep: (step: number) => string;
 }
 
 /**
@@ -163,7 +163,7 @@ function fill(
 /** Draws the starts of steps, and an axis of times since the first visible step. */
 function drawAxis(
   context: CanvasRenderingContext2D,
-  { timeline, window, width, top, textSize, font, palette, sayStep, sayMs }: Picture,
+  { timeline, window, width, top, textSize, font, palette, formatStep }: Picture,
   x: (at: number) => number,
   height: number,
 ): void {
@@ -189,17 +189,17 @@ function drawAxis(
     context.moveTo(left, 0);
     context.lineTo(left, height);
     context.stroke();
-    const text = sayStep(step);
+    const text = formatStep(step);
     if (left + 4 < free || left + 4 + context.measureText(text).width > width) continue;
     context.fillText(text, left + 4, top / 4);
     free = left + 12 + context.measureText(text).width;
   }
   if (base === undefined) return;
-  if (inSight === undefined) context.fillText(sayStep(base[0]), 4, top / 4);
+  if (inSight === undefined) context.fillText(formatStep(base[0]), 4, top / 4);
   const every = tickOf(window.to - window.from, width / (textSize * 6));
   for (let at = Math.ceil((window.from - base[1]) / every) * every; base[1] + at < window.to; at += every) {
     const left = Math.round(x(base[1] + at)) + 0.5;
-    const text = sayMs(at);
+    const text = formatMs(at);
     if (at < 0 || left + context.measureText(text).width > width) continue;
     context.strokeStyle = palette.line;
     context.beginPath();

@@ -1,7 +1,8 @@
 /**
  * Gestures and keys of the timeline. To zoom: the wheel with Ctrl, a pinch, or the keys + and -. To
- * pan: a drag, or Shift with an arrow key. Arrow keys alone move between segments and ranks. Home
- * and End show the first and the last step. Escape shows the newest steps again.
+ * pan: a drag, the wheel with Shift, or Shift with an arrow key. Arrow keys alone move between
+ * segments and ranks. Home and End show the first and the last step. Escape shows the newest steps
+ * again.
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -44,8 +45,8 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const onwheel = (event: WheelEvent): void => {
       const { window, extent, width, look } = now.current;
       const isFocused = document.activeElement === element;
-      // Without Ctrl, the wheel zooms only if the timeline has the focus. Otherwise it scrolls the
-      // page.
+      // Without Ctrl, the wheel zooms only if the timeline has the focus. If it has not, the wheel
+      // scrolls the page.
       const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (zooms && !event.shiftKey) {
@@ -171,8 +172,8 @@ function middleOf({ step, segment }: Pick): number {
 }
 
 /**
- * Returns the first segment of the first step that begins in the window. If no step begins there,
- * returns the first segment of the latest step.
+ * For the first rank that has steps, returns the first segment of the first step that begins in the
+ * window. If no step begins there, returns the first segment of the latest step of that rank.
  */
 function firstIn({ rows }: Timeline, window: Window): Pick | null {
   for (const { rank, steps } of rows) {

@@ -21,7 +21,8 @@ import { StatusLine } from '../components/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { isLocalOnly, roomLink, viewSettings } from '../state/route.ts';
-import { configure, dismissFailure, giveFiles, hidden, route, start } from '../state/store.ts';
+import { hidden, route } from '../state/address.ts';
+import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
 import { insteadOfRing } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
@@ -168,8 +169,9 @@ function roles(you: boolean, host: boolean): string {
 }
 
 /**
- * Shows a preview of the ring, or of what replaces it. It has a mark for each member, and a pale
- * mark for each tab that an automatic start waits for.
+ * Shows a preview of the ring, or of what replaces it. It has a mark for each member, which is pale
+ * until the member is ready, and a mark for each free place. If workers of one tab train, it has a
+ * mark for each worker.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;

@@ -12,7 +12,8 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { askForServerData } from '../browser/serverData.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
-import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../state/store.ts';
+import { keepInAddress, route } from '../state/address.ts';
+import { createRoom, dismissFailure, entering, name } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
@@ -39,7 +40,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     const chosen = origin.peek();
     const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const resumed = chosen?.checkpoint?.job;
-    // A checkpoint has its own job and the form is hidden, so the automatic start is ignored.
+    // With a checkpoint, the form is hidden, so its setting for an automatic start is ignored.
     createRoom(resumed ?? job.value, resumed === undefined ? startAt.value : null, options);
   };
   return (

@@ -4,8 +4,9 @@
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { metricEntries, metricsTold, type MetricName } from '../../spec/measures.ts';
+import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
+import { mean } from '../../util/statistics.ts';
 import { theoreticalBytes } from '../state/derive.ts';
 import {
   formatBytes,
@@ -39,15 +40,14 @@ interface Props {
 export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { run: labels, charts } = messages.value;
   const { worldSize } = result;
-  const metrics = metricEntries(metricsTold(result));
+  const metrics = metricEntries(allMetrics(result));
   const [value, meaning] = outcome(result, metrics);
   // The main result of a language model is its loss.
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
-  const sent =
-    result.bytesSentPerRank.reduce((sum, bytes) => sum + bytes, 0) / Math.max(1, result.bytesSentPerRank.length);
+  const sent = mean(result.bytesSentPerRank);
   return (
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">

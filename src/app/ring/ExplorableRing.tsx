@@ -5,7 +5,7 @@
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
-import { route } from '../state/store.ts';
+import { route } from '../state/address.ts';
 import { messages } from '../locales/index.ts';
 import { GridView } from './grid/GridView.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';

@@ -94,7 +94,10 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
   );
 }
 
-/** Half the size of a box at the end of an edge, pixels. It keeps the edge apart from the mark. */
+/**
+ * Half the width and the height of an invisible box at each end of an edge, pixels. The box keeps
+ * the edge apart from the mark.
+ */
 const EDGE = { width: 2, height: 2 };
 
 interface PlaceProps {
@@ -141,7 +144,7 @@ function chevronAt(layout: RingLayout, angle: number): string {
   return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI + 90).toFixed(1)})`;
 }
 
-/** The number of letters of the longest name that is shown next to a mark. */
+/** The largest number of letters of a name next to a mark. Longer names are cut. */
 const NAME_LETTERS = 14;
 
 function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member: RingMember; you: boolean }) {

@@ -51,7 +51,7 @@ export function sumsOf(parts: Parts, numbers: Numbers, chunk: number): string[] 
 }
 
 /**
- * Returns a number as text, such as `3`, `-0.25` or `17.1`. It has at most two decimals, so that it
+ * Returns a number as text, such as `3`, `−0.25` or `17.1`. It has at most two decimals, so that it
  * fits in a cell.
  */
 export function formatValue(value: number): string {

@@ -1,6 +1,6 @@
 /** Header and footer of every page. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { keepInAddress } from '../state/store.ts';
+import { keepInAddress } from '../state/address.ts';
 import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
 import { chooseLanguage, isLanguage, language, LANGUAGES, messages } from '../locales/index.ts';
 import { helpOpen } from './HowItWorks.tsx';

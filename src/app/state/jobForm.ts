@@ -4,6 +4,7 @@ import {
   checkJob,
   DEFAULT_JOB,
   defaultsOf,
+  involvesOtherTabs,
   JOB_FIELDS,
   keepsModel,
   learnsDigits,
@@ -13,7 +14,7 @@ import {
 } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
-/** Default learning rates, which train both models well. */
+/** Default learning rates. They train the built-in models mlp and cnn well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
   sgd: 0.1,
   momentum: 0.05,
@@ -123,8 +124,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   // Only DDP has a range test, so another strategy gets the default schedule.
   const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
   const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
-  const isOfOthers = spec.data.kind === 'shared' || spec.data.kind === 'federated';
-  return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
+  const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
+  return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }
 
 /** Returns the word for what computes a part of each step: a tab or a worker. */

@@ -2,8 +2,8 @@
  * State of the files that the user of this tab chose: data, and the file that the first run of the
  * room starts from.
  */
+import type { EventOf } from '../../protocol/events.ts';
 import type { Preview } from '../../spec/preview.ts';
-import type { EventOf } from './events.ts';
 
 export interface OriginView {
   /** Progress of reading the files that this tab shares with all. */

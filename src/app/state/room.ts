@@ -1,7 +1,6 @@
 /** State of this tab in its room: connection, device and members. */
 import type { Device } from '../../protocol/room.ts';
-import type { RankState, RankStatus, WarmupStage } from '../../protocol/events.ts';
-import type { EventOf } from './events.ts';
+import type { EventOf, RankState, RankStatus, WarmupStage } from '../../protocol/events.ts';
 
 export type Lobby = Omit<EventOf<'room'>, 'type'>;
 

@@ -1,7 +1,7 @@
 /** State of a run as the page shows it: its generation, its progress, and what ranks report. */
 import type { RosterEntry } from '../../protocol/room.ts';
+import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { EventOf } from './events.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
 import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
 
@@ -33,7 +33,7 @@ export interface Run extends RunProgress, RunTelemetry {
   job: JobSpec;
   /** Changes between generations, newest last. */
   changes: readonly WorldChange[];
-  /** Ids of all members that have ever been in the run. */
+  /** Ids of the members that have been in the run. */
   met: readonly string[];
   /** State of a lesson. */
   lesson: LessonView | null;
@@ -41,7 +41,7 @@ export interface Run extends RunProgress, RunTelemetry {
 
 /** The number of changes that are stored. A chart with more lines would not be readable. */
 const MAX_CHANGES = 50;
-/** The number of members that `met` stores. */
+/** The largest number of ids in `met`. If there are more, the earliest are dropped. */
 const MAX_MET = 1000;
 
 export type RunEvent = ProgressEvent | TelemetryEvent | EventOf<'lesson'>;

@@ -3,8 +3,8 @@
  */
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
-import { metricsTold, type Metrics } from '../../spec/measures.ts';
-import type { EventOf } from './events.ts';
+import type { EventOf } from '../../protocol/events.ts';
+import { allMetrics, type Metrics } from '../../spec/measures.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
 export type StepView = Omit<EventOf<'step'>, 'type'>;
@@ -33,8 +33,9 @@ export interface RunProgress {
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * The time of the run on the page, in milliseconds, when the engine's clock of the run was 0. It
-   * is 0 at first. It grows when the GPU is lost, because the engine's clock then starts again.
+   * Added to the times of the engine to get times of the run, in milliseconds. It is 0 at first.
+   * When the GPU is lost, the engine counts from 0 again, so `since` becomes the time of the latest
+   * step.
    */
   since: number;
   evaluations: readonly Evaluation[];
@@ -123,7 +124,7 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
 
 function withEvaluation(progress: RunProgress, event: EventOf<'evaluation'>): Partial<RunProgress> {
   const { step, loss, samples } = event;
-  const metrics = metricsTold(event);
+  const metrics = allMetrics(event);
   if (Object.keys(metrics).length === 0) return {};
   const at = progress.last?.at ?? 0;
   const all = [...progress.evaluations.filter((one) => one.step < step), { step, at, loss, metrics, samples }];

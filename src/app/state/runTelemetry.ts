@@ -2,12 +2,11 @@
  * State of what ranks report about one generation of a run: links, ring steps, statistics and
  * hashes.
  */
-import type { RankTelemetry } from '../../protocol/events.ts';
+import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../spec/algorithms.ts';
-import type { EventOf } from './events.ts';
 
 export interface LinkView {
   up: boolean;

@@ -23,7 +23,7 @@ export const savedRuns: ReadonlySignal<SavedRuns> = found;
  */
 const unreadable = new Map<string, string>();
 
-/** Groups checkpoints by room and job. The latest run is first. */
+/** Groups checkpoints by room and job. Their order, newest first, does not change. */
 export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
   const runs: [CheckpointMeta, ...CheckpointMeta[]][] = [];
   for (const one of checkpoints) {

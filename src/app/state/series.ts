@@ -75,8 +75,8 @@ function movingAverage(values: readonly number[], weight: number): number[] {
 }
 
 /**
- * Returns the smoothing weight for a curve of `count` points. A curve of few points is not
- * smoothed. A long curve is smoothed over a fiftieth of its length.
+ * Returns the smoothing weight for a curve of `count` points. The line averages about a twentieth
+ * of the points, but at most 50 points. A curve of up to 20 points is not smoothed.
  */
 export function smoothingFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));

@@ -1,9 +1,7 @@
 /**
- * The store of the page: the address, the engine, and the view that results from the engine's
- * events. Each event is reduced at once. The view is published a few times a second, on an
- * animation frame. So drawing never delays training, and a hidden tab draws nothing.
+ * The engine of the page: what users and launchers do with it, and how its events change the view.
  */
-import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -20,10 +18,12 @@ import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { messages } from '../locales/index.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
-import { isSoftware, isUnderWay } from './derive.ts';
+import { route, showRoomInAddress } from './address.ts';
+import { isUnderWay } from './derive.ts';
+import { latestView, publishNow, publishSoon, view } from './publishedView.ts';
+import { numberIn, parseRoute, type Route } from './route.ts';
 import { titleOf } from './title.ts';
-import { initialView, reduce, withoutRun, type View } from './view.ts';
+import { initialView, reduce, withoutRun } from './view.ts';
 
 declare global {
   /** Installed by a launcher that drives this page: receives every engine event at once. */
@@ -43,34 +43,19 @@ declare global {
   var peergradCheckpointSaved: ((step: number) => void) | undefined;
 }
 
-/** Milliseconds between two redraws. Digits that change faster are not readable. */
-const PUBLISH_MS = 200;
-/** Milliseconds between two redraws if the CPU both trains and paints. */
-const THRIFTY_PUBLISH_MS = 500;
-/** Milliseconds between two updates of the title of a hidden tab. */
-const RETITLE_MS = 1000;
 /** The request id of exports for a launcher. The ids of the page are larger. */
 const LAUNCHERS_ID = 0;
 /** The name of a tab whose user was not asked for a name. */
 const NAMELESS = 'tab';
 
-export const route = signal<Route>(parseRoute(location.hash));
-const published = signal<View>(initialView);
-export const view: ReadonlySignal<View> = published;
 /** Whether a room is being created or joined. */
 export const entering = signal(false);
-
-/** Whether the CPU both trains and paints. The page then paints less often. */
-export const computesOnCpu = computed(() => isSoftware(view.value.device));
 
 /** Whether a visible page shows a run that is not paused. */
 export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
-
-/** The parts that the link of the page hides. */
-export const hidden = computed(() => hiddenParts(route.value.query));
 
 type Screen = Route['page'] | 'lobby' | 'run';
 
@@ -83,16 +68,11 @@ export const screen = computed<Screen>(() => {
 const storedName = remembered('peergrad.name');
 export const name = signal(route.peek().name ?? storedName.get() ?? '');
 
-let latest = initialView;
 let engine: Engine | null = null;
 /** The number of the current engine. Events of stopped engines are ignored. */
 let session = 0;
 /** Whether to download the next flight recording of the engine. */
 let saveRecording = false;
-let frame = 0;
-let waiting: ReturnType<typeof setTimeout> | null = null;
-let lastPublished = -Infinity;
-let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /**
  * @param resume id of the checkpoint that the first run of the room continues. `origin`: a file
@@ -199,12 +179,11 @@ export function simulate(): void {
   );
   stop();
   const mine = session;
-  update(beginning.reduce(reduce, initialView));
+  publishNow(beginning.reduce(reduce, initialView));
   const timer = setInterval(() => {
     if (session !== mine) return clearInterval(timer);
     if (pageHidden.peek()) return;
-    latest = next().reduce(reduce, latest);
-    publishSoon();
+    publishSoon(next().reduce(reduce, latestView()));
   }, SIMULATED_STEP_MS);
 }
 
@@ -220,10 +199,13 @@ export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspec
   send(question);
 }
 
-/** Downloads the engine's flight recording, or its latest report if the engine has failed. */
+/**
+ * Downloads the engine's flight recording. If the engine has failed, downloads the recording that
+ * it sent before.
+ */
 export function downloadRecording(): void {
   saveRecording = true;
-  if (engine === null) takeRecording(latest.recording);
+  if (engine === null) takeRecording(latestView().recording);
   else send({ type: 'recording' });
 }
 
@@ -236,7 +218,7 @@ function takeRecording(recording: FlightRecording | null): void {
 export function leave(): void {
   send({ type: 'leave' });
   stop();
-  update(initialView);
+  publishNow(initialView);
   location.hash = '';
 }
 
@@ -245,12 +227,13 @@ export function leave(): void {
  * page for joining.
  */
 export function closeRun(): void {
+  const latest = latestView();
   if (latest.member === null) stop();
-  update(latest.member === null ? initialView : withoutRun(latest));
+  publishNow(latest.member === null ? initialView : withoutRun(latest));
 }
 
 export function dismissFailure(): void {
-  update({ ...latest, failure: null });
+  publishNow({ ...latestView(), failure: null });
 }
 
 /** Keeps the title of the document up to date. */
@@ -279,10 +262,11 @@ export function reloadWhenRestored(): void {
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
+    const latest = latestView();
     const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
     if (isElsewhere && next.page !== 'simulated') {
       stop();
-      update(initialView);
+      publishNow(initialView);
     }
     if (next.name !== null) name.value = next.name;
     route.value = next;
@@ -293,7 +277,7 @@ export function followAddress(): void {
 function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): void {
   storedName.set(command.name);
   stop();
-  update(initialView);
+  publishNow(initialView);
   entering.value = true;
   const mine = session;
   engine = startEngine((event) => {
@@ -308,7 +292,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 function onevent(event: EngineEvent): void {
   if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated') return setAnswer(event);
   if (event.type === 'exported') return setModelFile(event);
-  latest = reduce(latest, event);
+  publishSoon(reduce(latestView(), event));
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
     showRoomInAddress(event.room);
@@ -317,11 +301,6 @@ function onevent(event: EngineEvent): void {
   if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
   if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
-  // A change to another screen is published at once. Otherwise a click could hit a button that
-  // should no longer be shown.
-  const isElsewhere = (latest.run === null) !== (published.peek().run === null);
-  if (isElsewhere) publish();
-  else publishSoon();
 }
 
 /** Installs the functions that a launcher calls. */
@@ -343,57 +322,4 @@ function stop(): void {
   saveRecording = false;
   clearModelFile();
   old?.stop();
-}
-
-function update(next: View): void {
-  latest = next;
-  publish();
-}
-
-/** Stores settings of a page in its address, without a new entry in the browser's history. */
-export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
-  history.replaceState(null, '', withQuery(location.hash, changes));
-  route.value = parseRoute(location.hash);
-}
-
-/**
- * Writes the room into the address, so that a reload, a bookmark or a copied address leads to the
- * room.
- */
-function showRoomInAddress(room: string): void {
-  // If the address is a link of this room already, it does not change. With `auto`, a reload then
-  // joins again.
-  if (route.peek().room === room) return;
-  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
-  route.value = parseRoute(location.hash);
-}
-
-function publishSoon(): void {
-  // A hidden tab only updates its title.
-  if (pageHidden.peek()) {
-    retitling ??= setTimeout(() => {
-      retitling = null;
-      document.title = titleOf(latest, latest.room ?? route.peek().room, pageHidden.peek());
-    }, RETITLE_MS);
-  }
-  if (frame !== 0 || waiting !== null) return;
-  const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
-  // Frames are not requested all the time, because the browser paints each requested frame even if
-  // nothing has changed.
-  waiting = setTimeout(
-    () => {
-      waiting = null;
-      frame = requestAnimationFrame(publish);
-    },
-    Math.max(0, lastPublished + pause - performance.now()),
-  );
-}
-
-function publish(now: number = performance.now()): void {
-  cancelAnimationFrame(frame);
-  frame = 0;
-  if (waiting !== null) clearTimeout(waiting);
-  waiting = null;
-  lastPublished = now;
-  published.value = latest;
 }

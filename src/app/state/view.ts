@@ -3,9 +3,8 @@
  * pure: the same list of events always results in the same page. The size of the state is bounded,
  * because a run may take days.
  */
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { EventOf } from './events.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
 import { initialRoom, reduceRoom, type RoomView } from './room.ts';
 import { reduceRun, runAtGeneration, type Run } from './run.ts';
@@ -31,7 +30,7 @@ export interface View extends RoomView, OriginView {
   /** A notice about something that does not stop the run. */
   note: string | null;
   failure: Failure | null;
-  /** The latest report of the flight recorder. */
+  /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
 }
 
@@ -64,7 +63,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.schedule === 'range-test'),
-        // The note of the lobby says why this tab does not take part in the run.
+        // A note from before the run is dropped: it may say why this tab did not take part.
         note: view.run?.number === event.run ? view.note : null,
         run: runAtGeneration(view.run, event),
         failure: null,

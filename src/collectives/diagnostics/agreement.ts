@@ -2,8 +2,9 @@
  * Agreement is the protocol by which a rank learns that all others have called the same op. A CALL
  * frame states that its sender, and a number of ranks behind its sender, have called the op.
  * Usually CALL frames travel round the ring in both directions. For the algorithms `tree` and
- * `doubling`, CALL frames also go to distant ranks and need only log2(n) steps. All-reduces and
- * barriers need no CALL frames, because their result depends on data of all ranks.
+ * `doubling`, CALL frames also go to distant ranks and need only log2(n) steps. Barriers and
+ * all-reduces of non-empty tensors need no CALL frames, because their result depends on data of all
+ * ranks.
  */
 import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
@@ -33,7 +34,7 @@ const SELF_EVIDENT: Agreement = { receive: () => {}, takeCalls: () => [], isReac
 
 /**
  * Agreement on the ring. A CALL frame with step k tells a neighbour that the sender and the k-1
- * ranks behind it have called the op.
+ * ranks behind the sender (as seen from the neighbour) have called the op.
  */
 class RingAgreement implements Agreement {
   readonly #left: Side;
@@ -69,8 +70,8 @@ interface Side {
   /** Number of ranks on this side that are known to have called the op. */
   called: number;
   /**
-   * Number of ranks that this rank's CALL frames have announced to the neighbour on the other side.
-   * The first announced rank is this rank. The others are the nearest ranks on this side.
+   * Number of ranks that this rank's CALL frames have announced to the neighbour on the other side:
+   * first this rank, then the nearest ranks on this side.
    */
   announced: number;
 }
@@ -88,10 +89,10 @@ function callsFor(side: Side, other: Side): { to: number; step: number }[] {
 }
 
 /**
- * Agreement in log2(n) steps. A CALL frame with step k goes to the rank 2^k to the right and tells
- * it that the sender and the 2^k-1 ranks to the sender's left have called the op. This is a
- * dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier Synchronization"
- * (1988).
+ * Agreement in log2(n) steps. A CALL frame with step k goes to the rank 2^k places to the right and
+ * tells that rank that the sender and the 2^k-1 ranks to the sender's left have called the op. This
+ * is a dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
+ * Synchronization" (1988).
  */
 class LogStepAgreement implements Agreement {
   readonly #rank: number;

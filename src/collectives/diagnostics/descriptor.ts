@@ -1,5 +1,6 @@
 /**
- * The descriptor of an op, which must be the same on every rank, and its text in error messages.
+ * The descriptor of an op, and the text of the op in error messages. All ranks must call an op with
+ * the same descriptor.
  */
 import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../../protocol/frame.ts';
 import { mixSeed } from '../../util/rng.ts';
@@ -20,8 +21,8 @@ export interface OpDescriptor {
   /** Rank of the root in the group; 0 for ops without one. */
   root: number;
   /**
-   * For an all-reduce, the gradient bucket. For a collective with unequal parts, the digest of the
-   * sizes. For other ops, 0.
+   * For an all-reduce, the gradient bucket. For an all-gather, gather or reduce-scatter, the digest
+   * of the sizes. For other ops, 0.
    */
   tag: number;
   /**

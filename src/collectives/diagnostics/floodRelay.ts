@@ -1,13 +1,14 @@
 /**
- * The flood relay sends JSON messages to all ranks. A rank forwards a message the first time it
- * receives it, over all its other links, so that a frozen rank blocks no other rank.
+ * The flood relay sends JSON messages to all ranks. When a rank receives a message for the first
+ * time, it forwards the message over all its other links. So messages reach the other ranks even if
+ * one rank is frozen.
  *
- * Messages are not signed. A rank drops a message as forged if its sender is not a member of the
- * group. It also does so if the sender is a ring neighbour of this rank, and a rank outside the
- * group has forwarded the message. Other forgeries can do little harm, because there are limits for
- * the bytes that wait for a link, the ids that are remembered, and the hops of a message.
- * Ids are random. Otherwise a rank could guess the id of a message and use this id first. Then the
- * genuine message would be dropped as a duplicate.
+ * Messages are not signed. A rank drops a message as forged if `origin` is not a member of the
+ * group. While the link to a ring neighbour is open, the rank also drops a message of that
+ * neighbour if it comes from a rank outside the group. Other forgeries can do little harm, because
+ * there are limits for the bytes that wait for a link, the ids that are remembered, and the hops of
+ * a message. Ids are random. Otherwise a rank could guess the id of a message and use this id
+ * first. Then the genuine message would be dropped as a duplicate.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
@@ -29,7 +30,7 @@ type FloodMessage = v.InferOutput<typeof FloodMessage>;
 const MAX_REMEMBERED = 4096;
 /**
  * Maximum number of bytes from one rank that wait for one link, in addition to the link's own
- * queue. A barrier of 64 ranks takes 8 KiB.
+ * queue. The messages of a monitored barrier of 64 ranks take 8 KiB.
  */
 const MAX_WAITING_BYTES = 256 * 1024;
 
@@ -39,7 +40,7 @@ interface FloodRelayEnvironment {
   generation: number;
   /** Open links, by rank. */
   links: ReadonlyMap<number, Link>;
-  /** Ranks whose links to this rank were open before any message was sent. */
+  /** The ring neighbours. Their links to this rank were open before any message was sent. */
   neighbours: ReadonlySet<number>;
   /**
    * Returns the global ranks of a group, even if this rank has left it; `undefined` if the group is
@@ -55,8 +56,8 @@ export class FloodRelay {
   /** Ids of received messages as `origin/id`, oldest first, by the rank that delivered them. */
   readonly #remembered = new Map<number, Set<string>>();
   /**
-   * Number of bytes that wait for a link. The key consists of the rank they come from and the rank
-   * they go to.
+   * Number of bytes that wait for a link. The key consists of the rank that delivered the messages
+   * and the rank at the other end of the link.
    */
   readonly #waiting = new Map<string, number>();
 

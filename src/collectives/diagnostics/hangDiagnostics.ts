@@ -1,7 +1,7 @@
 /**
- * Hang diagnostics: after a collective has failed, a rank asks all ranks of the group which
- * collective they called. Each rank sends its report once, to all ranks, so that ranks that ask at
- * the same time share the reports.
+ * Hang diagnostics: after a deadline or a mismatch, and before the group fails, a rank asks all
+ * ranks of the group which collective they called. Each rank sends its report to all ranks. So
+ * ranks that ask at the same time share the reports.
  */
 import type { Clock } from '../../util/clock.ts';
 import type { Report } from './diagnosis.ts';
@@ -22,7 +22,10 @@ export interface HangDiagnosticsEnvironment {
 
 interface Question {
   seq: number;
-  /** Whether the question is dropped once the collective has ended. */
+  /**
+   * Whether the reason is a deadline. The question is then dropped if the collective ends after
+   * all.
+   */
   isForDeadline: boolean;
   /** Maximum time to wait for answers. */
   waitMs: number;
@@ -48,8 +51,8 @@ export class HangDiagnostics {
   #asked: Asked | null = null;
   /**
    * Questions that came while a question for a deadline was open. If the open question concludes,
-   * the group fails and these questions are dropped. If its collective ends in time, one of these
-   * questions is asked next.
+   * the group fails and these questions are dropped. If the collective of the open question ends
+   * first, one of these questions is asked next.
    */
   #waiting: Question[] = [];
 
@@ -58,8 +61,9 @@ export class HangDiagnostics {
   }
 
   /**
-   * Asks now, or once the open question is dropped. `conclude` receives the reports at most
-   * `waitMs` after the inquiry.
+   * Asks at once if no question is open. While a question for a deadline is open, the new question
+   * waits. While a question for a mismatch is open, the new question is ignored, because the group
+   * will fail. `conclude` receives the reports at most `waitMs` after the inquiry.
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);
@@ -75,8 +79,8 @@ export class HangDiagnostics {
   }
 
   /**
-   * Records that this rank has called collective `seq`. If it has already sent a report that says
-   * otherwise, it sends a new report.
+   * Called when this rank has called collective `seq`. If this rank has sent a report before, that
+   * report says that this rank had not called the collective. So this rank sends a new report.
    */
   called(seq: number): void {
     if (this.#reports.get(seq)?.has(this.#env.self)) this.#sendReport(seq);

@@ -13,14 +13,15 @@ export interface MonitoredBarrierOptions {
 }
 
 /**
- * Time that ranks other than rank 0 wait after their deadline, so that rank 0's error, which names
- * the missing ranks, can reach them. It is at most half of the barrier's deadline. A rank that
- * arrives before rank 0 starts its whole wait again when rank 0 arrives.
+ * Additional time that ranks other than rank 0 wait after their deadline. In this time rank 0's
+ * error, which names the missing ranks, can reach the waiting ranks. The time is at most half of
+ * the barrier's deadline. If a rank arrives earlier than rank 0, its whole wait starts again when
+ * rank 0 arrives.
  */
 const GRACE_MS = 1000;
 /**
- * Maximum number of barriers that a rank can wait in at the same time. Rank 0 ignores arrivals at
- * barriers further ahead.
+ * Maximum number of barriers that a rank can wait in at the same time. Rank 0 ignores the arrival
+ * of a rank that is more barriers ahead.
  */
 const MAX_UNDER_WAY = 64;
 

@@ -88,8 +88,8 @@ export class ObjectCollectives {
 
   /**
    * Issues the second collective of an object, for the bytes, once the first has received the
-   * sizes. The number of the second is reserved at once. A rank that fails between the two fails
-   * the group, because other ranks would wait for it.
+   * sizes. The number of the second is reserved at once. If this rank cannot issue the second
+   * collective, it aborts the group, because other ranks would wait.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();

@@ -3,10 +3,10 @@
  * numbers, so all ranks choose the same algorithm.
  *
  * The model is Hockney's, alpha + bytes * beta per round, which MPICH uses, too (Thakur,
- * Rabenseifner and Gropp 2005). It has two additions. A transfer is divided into frames, so in a
- * long transfer only the first frame's latency is visible. And tabs of one machine share its cores.
- * `bench scale` fits the constants to measured tabs and compares the model with them and with the
- * simulation of the real plans (`simulation/`).
+ * Rabenseifner and Gropp 2005). It has two additions. A transfer is divided into frames, so a long
+ * transfer has the latency of one frame only. And tabs of one machine share its cores. `bench
+ * scale` fits the constants to measurements of tabs. It compares the model with these measurements
+ * and with the simulation of the real plans (`simulation/`).
  */
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { groupSizeOf } from '../../spec/algorithms.ts';
@@ -119,7 +119,7 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
 
 /**
  * Algorithms with their rounds. The first algorithm only needs the ring's links. The others need
- * more links, which must pay off.
+ * more links, and must save more time than it takes to open the links.
  */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 

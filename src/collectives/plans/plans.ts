@@ -13,7 +13,7 @@ export interface Move {
   readonly kind: 'send' | 'receive';
   /** The other rank. */
   readonly peer: number;
-  /** Identifies the transfer together with the sender; both ends use the same number. */
+  /** The step and the sender identify a transfer. Both ends use the same step. */
   readonly step: number;
   /** Elements of the sender's or receiver's own tensor, `end` exclusive. */
   readonly start: number;
@@ -82,7 +82,7 @@ interface SubRing {
   readonly n: number;
   readonly rankOf: (index: number) => number;
   readonly displacements: Displacements;
-  /** The number that the ring's first step has in the plan. */
+  /** Step number of the ring's first step in the plan. */
   readonly firstStep: number;
   /** Whether a sum is complete after this ring. */
   readonly isLast: boolean;
@@ -128,11 +128,11 @@ export function ringAllGather(rank: number, n: number, displacements: Displaceme
 }
 
 /**
- * All-reduce on two levels. First each group of neighbours does a reduce-scatter. Then ranks with
- * the same index in their groups all-reduce their part round a ring. Finally each group does an
- * all-gather. With groups of g ranks this takes 2(g-1) + 2(n/g-1) steps and four links per rank.
- * Ranks send as few bytes as on the ring, for any n. One rank sums each chunk and the others copy
- * the sum.
+ * All-reduce on two levels. First each group of neighbours does a reduce-scatter. Then the ranks
+ * that have the same index in their groups form a ring and all-reduce their part. Finally each
+ * group does an all-gather. With groups of g ranks this takes 2(g-1) + 2(n/g-1) steps and four
+ * links per rank. Ranks send as few bytes as on the ring, for any n. One rank sums each chunk and
+ * the others copy the sum.
  *
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".
@@ -195,9 +195,9 @@ function folded(
 }
 
 /**
- * All-reduce by recursive halving and then recursive doubling, in 2 log2(n) steps. If n is a power
- * of two, ranks send as few bytes as on the ring. One rank sums each chunk and the others copy the
- * sum, so all ranks end with the same bits.
+ * All-reduce by recursive halving and then recursive doubling. If n is a power of two, this takes 2
+ * log2(n) steps, and ranks send as few bytes as on the ring. One rank sums each chunk and the
+ * others copy the sum, so all ranks end with the same bits.
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
@@ -231,9 +231,10 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
 }
 
 /**
- * All-reduce by recursive doubling: log2(n) steps, each of which exchanges the whole tensor. It is
- * for small tensors, where only the number of steps matters. Partners combine the same two
- * operands, so by induction all ranks have the same bits (for NaNs see `unifyNaNs`).
+ * All-reduce by recursive doubling: log2(n) steps if n is a power of two. Each step exchanges the
+ * whole tensor. The algorithm is for small tensors, where only the number of steps matters.
+ * Partners combine the same two operands, so by induction all ranks have the same bits (for NaNs
+ * see `unifyNaNs`).
  */
 export function recursiveDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
@@ -249,8 +250,8 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
 }
 
 /**
- * All-gather in ceil(log2 n) steps, for any n: in step k a rank sends its parts to the rank 2^k to
- * its left.
+ * All-gather in ceil(log2 n) steps, for any n: in step k a rank sends parts to the rank 2^k places
+ * to its left. These are the parts that the receiver does not have yet.
  *
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems" (1997).
@@ -349,7 +350,8 @@ export function directBroadcast(rank: number, n: number, root: number, count: nu
 }
 
 /**
- * Each rank sends its tensor to `root`, which adds them in rank order, as a parameter server does.
+ * Each rank sends its tensor to `root`, as to a parameter server. `root` combines its own tensor
+ * with the received tensors, in rank order.
  */
 export function directReduce(rank: number, n: number, root: number, count: number): Plan {
   const all: Range = { start: 0, end: count };

@@ -7,8 +7,8 @@
  * (2009): the tensor is divided into n chunks. In n-1 reduce-scatter steps each chunk travels once
  * round the ring and every rank adds its own part; rank r ends with the sum of chunk r. In n-1
  * all-gather steps the sums travel round once more and are copied. Each rank sends 2(n-1)/n of the
- * tensor. A chunk's sum starts at one rank and visits the others in ring order, so every rank ends
- * with the same bits.
+ * tensor. Each chunk is summed once, in ring order, and the sum is copied. So every rank ends with
+ * the same bits.
  */
 
 export type RingPhase = 'reduce-scatter' | 'all-gather';

@@ -22,7 +22,7 @@ export interface OpenedDevice {
   note: string | null;
   /**
    * Throws DeviceError if the GPU was lost, or if it has refused an operation since the last check.
-   * All results since then are invalid, and TensorFlow.js does not report this.
+   * After such a failure all results are invalid, but TensorFlow.js does not report it.
    */
   check(): void;
 }

@@ -1,4 +1,4 @@
-/** Vite replaces such an import by the URL of the file on the page's server. */
+/** Vite replaces an import of `*.wasm?url` by the URL of the file on the page's server. */
 declare module '*.wasm?url' {
   const url: string;
   export default url;

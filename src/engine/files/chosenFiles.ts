@@ -22,7 +22,7 @@ interface ChosenFilesOptions {
 export class ChosenFiles {
   readonly #options: ChosenFilesOptions;
   #files: File[] = [];
-  /** This tab's slices of the files of the latest job that distributes files. */
+  /** This tab's slices of distributed files, for the latest job that distributes any. */
   #shared: SharedFiles | null = null;
 
   constructor(options: ChosenFilesOptions) {
@@ -49,8 +49,8 @@ export class ChosenFiles {
   }
 
   /**
-   * Emits a preview of the files for `job`. Returns whether the job can be trained on them; `null`
-   * if the user has chosen other files since.
+   * Emits a preview of the files for `job`. Returns whether the job can be trained on the files;
+   * `null` if the user has chosen other files in the meantime, or if `isCurrent` returns false.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;

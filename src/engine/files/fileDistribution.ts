@@ -1,6 +1,6 @@
 /**
- * Sends a job's files, in each generation, from the ranks that have them to all ranks. If slices
- * are missing on all ranks, the error names the ranks that had all files and have left.
+ * In each generation, sends a job's files from the ranks that have them to all ranks. If slices are
+ * missing on all ranks, the error names the ranks that had all files and have left.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
@@ -47,10 +47,10 @@ export class FileDistribution {
         emit({ type: 'file-distribution', generation: group.generation, total, bytesPerRank });
       },
     });
-    if (missing.length > 0) throw this.#lost(missing, members);
+    if (missing.length > 0) throw this.#incomplete(missing, members);
   }
 
-  #lost(missing: readonly number[], members: readonly RosterEntry[]): Error {
+  #incomplete(missing: readonly number[], members: readonly RosterEntry[]): Error {
     const here = new Set(members.map(({ member }) => member));
     const gone = [...this.#completeMembers].flatMap(([member, name]) => (here.has(member) ? [] : [name]));
     const { shared } = this.#options;

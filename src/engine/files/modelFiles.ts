@@ -42,7 +42,7 @@ export interface TrainedModel extends Answerer {
   job: JobSpec;
   /**
    * The weights with the best evaluation result. `null` if the job does not keep them, or if this
-   * tab was not in the run at that step.
+   * tab was not in the run at the time of that evaluation.
    */
   best: ModelCopy | null;
 }
@@ -63,7 +63,8 @@ export type Origin =
 const HEAD_BYTES = 32;
 
 /**
- * Returns the event that answers `command`. The file contains the state after the latest step.
+ * Returns the event that answers an `export` command. The file contains the state after the latest
+ * step. With `which: best`, the file contains the best weights if there are any.
  *
  * @param model `null` if this tab has no model.
  * @param run `null` if there is no run that a checkpoint could continue.
@@ -116,7 +117,8 @@ async function weightsFile(
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
 export async function copyModel({ model, progress }: Answerer): Promise<ModelCopy> {
-  // There is no await between these lines, so the weights belong to exactly this state.
+  // `readTensors` starts to read before the first await, so the weights belong to exactly this
+  // state.
   const { steps, stateHash } = progress();
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }

@@ -42,7 +42,7 @@ export class SharedFiles implements FileSlices {
   #digests: string | null;
   #heldBytes = 0;
   readonly #spoilt = new Set<string>();
-  /** The most recently used slices. The keys are slice numbers. */
+  /** The most recently received slices. The keys are slice numbers. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
@@ -52,7 +52,7 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** Creates the files of a job when this tab has no slices yet. */
+  /** Creates the files of a job without any slices. They are received later. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }

@@ -21,8 +21,8 @@ import { TextGenerator } from './textGenerator.ts';
  */
 const ASKED = 256;
 /**
- * The largest number of mistakes, and of pictures of weights, that are sent. A person looks at no
- * more.
+ * The largest numbers of mistakes and of pictures of weights in an answer. A person would not look
+ * at more.
  */
 const MOST_MISTAKES = 12;
 const MOST_PICTURES = 32;

@@ -4,13 +4,10 @@ import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
 import { answer } from './inspection.ts';
 
-export type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
+type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
-  /**
-   * Returns the model of the current run. Until the next run is prepared, returns the model of the
-   * previous run.
-   */
+  /** Returns the model of the run that was prepared last. That run may have ended. */
   model: () => TrainedModel | null;
   /** Returns the run whose state can be exported as a checkpoint. */
   openRun: () => OpenRun | null;

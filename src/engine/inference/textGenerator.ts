@@ -1,7 +1,7 @@
 /**
  * Generates text with the model of a `gpt` job. The text continues a prompt. All weights are read
  * from the GPU in one turn of the event loop, so that they belong to the same step. The CPU
- * generates the text, in short intervals.
+ * generates the text, with pauses in which the tab handles messages.
  */
 import { TokenSampler, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
@@ -11,8 +11,8 @@ import { systemClock } from '../../util/clock.ts';
 import { Yielder } from '../../util/yielder.ts';
 
 /**
- * Groups of the reader's staging buffers. There are two, because a sample and an answer may be read
- * at the same time.
+ * Groups of the reader's staging buffers. There are two, because weights may be read for a sample
+ * and for an answer at the same time.
  */
 const SAMPLE = 0;
 const ANSWER = 1;

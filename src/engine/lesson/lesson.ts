@@ -5,7 +5,7 @@
  * In every step of a round, numbers are sent from rank to rank as real messages. Then the ranks
  * exchange reports: their numbers, bytes and times. So each page shows the numbers that the ranks
  * really have. A user may think between two orders for as long as they like: waiting for an order
- * has no deadline and ends only if a link breaks.
+ * has no deadline. Without an order, it ends only when the generation ends.
  */
 import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
@@ -22,7 +22,7 @@ import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 
-/** The deadline while a rank waits for a user. */
+/** No deadline, because the rank waits for a user. */
 const FOREVER_MS = Infinity;
 /**
  * Tag of the messages in which ranks send changes of their own numbers to the leader. Tags of steps

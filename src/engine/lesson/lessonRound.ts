@@ -58,8 +58,8 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * Returns which ranks' numbers each sum includes after `steps` steps, for each rank and each
- * position of its numbers. The ranks are in the order in which their numbers were added.
+ * Returns, for each rank and each of its numbers, the ranks whose numbers were added up in that
+ * number after `steps` steps. These ranks are in the order of addition.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
@@ -85,9 +85,9 @@ export function elapsed({ steps }: LessonRound): number {
 }
 
 /**
- * Returns, for each rank, how many bytes its line had to transfer one after the other in this
- * round. A step counts with the larger of its sent and received bytes, because a line transfers in
- * both directions at once.
+ * Returns, for each rank, the bytes that determine how long its line was busy in this round. A line
+ * transfers in both directions at once, so for each step only the larger of sent and received bytes
+ * is added.
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>

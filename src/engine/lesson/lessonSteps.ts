@@ -30,8 +30,8 @@ const FACTS = 4;
 /**
  * Takes steps as a real all-reduce does: each rank continues as soon as it has received what it
  * needs, so on the ring it waits for its left neighbour only. Reports about a step are exchanged in
- * the background. Every rank of the world must call this function. A rank outside of the round only
- * receives reports.
+ * the background. Every rank of the world must call this function. A rank outside of the round
+ * takes part only in the exchange of reports.
  */
 export async function takeSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;

@@ -25,6 +25,6 @@ export interface Generation extends LocalRank {
   readonly mesh: Mesh;
   /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
-  /** Aborted if the generation ends while its run continues. */
+  /** Aborted when the generation ends on this rank. The reason says why. */
   readonly signal: AbortSignal;
 }

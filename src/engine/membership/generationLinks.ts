@@ -50,12 +50,12 @@ interface GenerationLinksOptions {
 
 export class GenerationLinks {
   /**
-   * The ring neighbours of this rank. Usually there are two, in a world of two ranks one, in a
-   * world of one rank zero.
+   * The ring neighbours of this rank: two in a world of at least three ranks, otherwise one or
+   * none.
    */
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
-  /** Edges to other ranks. The keys are ranks. */
+  /** The links to other ranks, open or being opened. The keys are ranks. */
   readonly #edges = new Map<number, Edge>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
@@ -77,8 +77,8 @@ export class GenerationLinks {
    * Opens the links to the neighbours. Other links are opened later: over connections that are
    * still open, or on demand.
    *
-   * @throws (rejects) TimeoutError if neighbours could not be reached. The error names all of them.
-   *   PeerGoneError after {@link close}.
+   * @throws (rejects) TimeoutError if neighbours could not be reached. The error names all
+   *   neighbours that could not be reached. PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, generation, members } = this.#options;

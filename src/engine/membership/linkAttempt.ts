@@ -1,7 +1,7 @@
 /**
- * Connects two ranks for a generation, either over their connection of the previous generation, or
- * by new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt
- * can be ignored.
+ * Connects two ranks for a generation, either over their connection of an earlier generation, or by
+ * new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt can
+ * be ignored.
  *
  * Ring neighbours both know that they have to connect, and the member with the lower id initiates.
  * Any other link is initiated by the rank that sends first. If both send at the same time, the
@@ -34,7 +34,8 @@ export const LINKING_TIMEOUT_MS = 14_000;
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
  * Deadline in milliseconds for an attempt with a port. The browser may have to start a process for
- * the broker of ports, which takes 1-2 s if all cores are busy.
+ * the SharedWorker that hands out ports (`transport/brokerWorker.ts`), which takes 1-2 s if all
+ * cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
 /** After attempt k (counted from 0) has failed, the initiator waits 250 ms * 2^k. */
@@ -59,7 +60,7 @@ interface EdgeOptions {
   connect: PeerConnector;
   /** `null` if the two members are in different browsers, or must not be linked by a port. */
   connectTab: TabConnector | null;
-  /** Connections of earlier generations. New connections are added to it. */
+  /** The connections of earlier generations. New connections are added to the pool. */
   pool: LinkPool;
   /**
    * Whether to connect over a TURN relay only, because the server requires it or a direct

@@ -43,11 +43,14 @@ interface GenerationOf {
 }
 
 /**
- * Reports about a generation that the server needs. After a lost connection they are sent again.
+ * Reports that the server needs about a generation. After a lost connection they are sent again.
  */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
-/** Also sent again after a lost connection, unless there is a later report. */
+/**
+ * The message that this rank has begun to synchronize. It is sent again after a lost connection,
+ * unless there is a later report.
+ */
 type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 
 interface Linking extends GenerationOf {

@@ -1,9 +1,9 @@
 /**
  * Opens connections for a worker. RTCPeerConnection and SharedWorker exist on a page's main thread
  * only. So the worker requests a connection from the page, and signals are sent between worker and
- * page. For an open connection the worker receives one of three objects: the connection's data
- * channel, if the browser can transfer it; otherwise a MessagePort to the page, which then forwards
- * the channel's messages; or, for a tab of the same browser, a port to that tab.
+ * page. For each connection the worker receives one of three objects. If the browser can transfer
+ * data channels: the connection's data channel. If not: a MessagePort to the page, which forwards
+ * the channel's messages. For a tab of the same browser: a port to that tab.
  */
 import type { PeerSignal } from '../../protocol/control.ts';
 import type { AskForPort } from '../../transport/broker.ts';
@@ -27,8 +27,8 @@ export type RelayRequest =
 export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
-   * The data channel of the open connection. Later replies to this attempt are signals,
-   * descriptions, and `peer-gone` when the connection is closed.
+   * The connection's data channel, before the connection is open. Later replies to this attempt are
+   * signals, descriptions, and `peer-gone` when the connection is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
   /**

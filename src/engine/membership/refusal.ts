@@ -19,7 +19,8 @@ export function isPassing(
   if (code === 'rate-limited') return true;
   if (isAdmitted) return false;
   // After a restart of the server, a room exists again as soon as its first member has reconnected.
-  // The other two codes occur if the answer to this tab's earlier join was lost: the member of that
-  // join still has the rank or the last free place, until the server considers the member gone.
+  // `mismatch` and `room-full` may occur if the answer to an earlier join of this tab was lost.
+  // That join made a member, which keeps the rank or the last free place until the server considers
+  // the member gone.
   return code === 'no-room' || code === 'mismatch' || code === 'room-full';
 }

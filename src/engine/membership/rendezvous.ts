@@ -24,7 +24,7 @@ import {
 } from './membership.ts';
 import { rankStateOf } from './rankState.ts';
 import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
-import { ServerConnection, type Entry, type MemberMessage } from './serverConnection.ts';
+import { ServerConnection, type MemberMessage } from './serverConnection.ts';
 
 /**
  * Milliseconds for which links stay open after a run that finished without the server. A slower
@@ -61,7 +61,11 @@ export class Rendezvous {
     this.#options = options;
     this.#server = new ServerConnection({
       ...options,
-      onentry: (entry) => this.#onEntry(entry),
+      onadmitted: (admission) => {
+        this.#dispatch({ type: 'admitted', member: admission.member });
+        options.onadmitted(admission);
+      },
+      onfatal: (error) => this.#fatal(error),
       onmessage: (message) => this.#receive(message),
       onlost: () => this.#dispatch({ type: 'lost' }),
       isTraining: () => ['SYNCING', 'RUNNING'].includes(this.#membership.active?.phase ?? ''),
@@ -100,12 +104,6 @@ export class Rendezvous {
    */
   async left(): Promise<void> {
     await this.#server.closed;
-  }
-
-  #onEntry(entry: Entry): void {
-    if (entry.type !== 'admitted') return this.#fatal(entry.error);
-    this.#dispatch({ type: 'admitted', member: entry.admission.member });
-    this.#options.onadmitted(entry.admission);
   }
 
   #receive(message: MemberMessage): void {

@@ -20,14 +20,6 @@ const ADMISSION_MS = 15_000;
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
 
-/**
- * The result of a request for admission. After `refused` and `gone` the tab makes no further
- * requests.
- */
-export type Entry =
-  /** Reported after each admission, including reconnects and admissions as a new member. */
-  { type: 'admitted'; admission: Admission } | { type: 'refused'; error: Error } | { type: 'gone'; error: Error };
-
 /** Messages that the server sends to a member of a room. */
 export type MemberMessage = Exclude<
   ServerMessage,
@@ -36,9 +28,17 @@ export type MemberMessage = Exclude<
 
 interface ServerConnectionOptions extends Pick<
   RendezvousOptions,
-  'server' | 'hello' | 'clock' | 'random' | 'openSocket' | 'browserId' | 'onhostkey' | 'onrefused'
+  | 'server'
+  | 'hello'
+  | 'clock'
+  | 'random'
+  | 'openSocket'
+  | 'browserId'
+  | 'onadmitted'
+  | 'onhostkey'
+  | 'onrefused'
+  | 'onfatal'
 > {
-  onentry: (entry: Entry) => void;
   onmessage: (message: MemberMessage) => void;
   /** Called when the connection is lost, before the member requests admission again. */
   onlost: () => void;
@@ -93,7 +93,7 @@ export class ServerConnection {
     try {
       await this.#connect();
     } catch (error) {
-      this.#options.onentry({ type: 'gone', error: asError(error) });
+      this.#options.onfatal(asError(error));
     }
   }
 
@@ -170,7 +170,7 @@ export class ServerConnection {
     this.#iceServers = admission.iceServers;
     this.#reconnection.succeed();
     this.#client?.startHeartbeat(admission.heartbeatMs);
-    this.#options.onentry({ type: 'admitted', admission });
+    this.#options.onadmitted(admission);
   }
 
   #onCredentials({ token, hostKey }: Extract<ServerMessage, { type: 'credentials' }>): void {
@@ -180,12 +180,12 @@ export class ServerConnection {
   }
 
   #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
-    const { onrefused, onentry } = this.#options;
+    const { onrefused, onfatal } = this.#options;
     const RefusedError = code === 'removed' ? RemovedError : SignalingError;
     const error = new RefusedError(message, { room: this.#admission?.room });
     if (code === 'not-host' || code === 'not-now') return onrefused(error);
     if (!isPassing(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost })) {
-      return onentry({ type: 'refused', error });
+      return onfatal(error);
     }
     // The server has forgotten this member. Without a token it joins as a new member.
     if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
@@ -193,21 +193,21 @@ export class ServerConnection {
   }
 
   #onLost(error: Error): void {
-    const { hello, onentry, onlost } = this.#options;
+    const { hello, onfatal, onlost } = this.#options;
     if (this.#isClosed || (this.#client === null && this.#reconnection.isLost)) return;
     this.#client?.close();
     this.#client = null;
     this.#isConnected = false;
     // A second `create` might open a second room, so it is not repeated.
-    if (this.#admission === null && hello.type === 'create') return onentry({ type: 'gone', error });
+    if (this.#admission === null && hello.type === 'create') return onfatal(error);
     this.#reconnection.lose();
     onlost();
     this.#reconnectLater(error);
   }
 
   #reconnectLater(error: Error): void {
-    const { isTraining, onentry } = this.#options;
-    if (!isTraining() && this.#reconnection.isOverdue) return onentry({ type: 'gone', error });
+    const { isTraining, onfatal } = this.#options;
+    if (!isTraining() && this.#reconnection.isOverdue) return onfatal(error);
     this.#reconnection.schedule(() => {
       this.#connect().catch((again: unknown) => {
         if (!this.#isClosed) this.#reconnectLater(asError(again));

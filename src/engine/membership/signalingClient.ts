@@ -1,6 +1,6 @@
 /**
- * The connection to the signaling server. It validates received and sent messages, sends
- * heartbeats, and has a deadline for connecting.
+ * The connection to the signaling server. It validates received messages, sends heartbeats, and has
+ * a deadline for connecting.
  */
 import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';

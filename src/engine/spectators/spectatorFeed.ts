@@ -6,7 +6,7 @@
  * contains everything.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import type { Clock } from '../../util/clock.ts';
 
@@ -26,17 +26,16 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. The ranks of a large world may fill
- * the rest.
+ * The largest number of characters for the curve in one update. In a large world, the event `ranks`
+ * may fill the rest.
  */
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
-type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Events of which only the latest of each type matters. */
-type Newest = Of<'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
+type Newest = EventOf<'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
 /**
- * The types of these events, with the most important type first. An update contains as many of them
- * as fit.
+ * The types of {@link Newest} events, with the most important type first. An update contains as
+ * many of these events as fit.
  */
 const NEWEST = [
   'finished',
@@ -51,8 +50,8 @@ const NEWEST = [
 ] as const satisfies Newest['type'][];
 
 interface Curve {
-  steps: readonly Of<'step'>[];
-  evaluations: readonly Of<'evaluation'>[];
+  steps: readonly EventOf<'step'>[];
+  evaluations: readonly EventOf<'evaluation'>[];
 }
 
 interface SpectatorFeedOptions {
@@ -63,14 +62,14 @@ interface SpectatorFeedOptions {
 export class SpectatorFeed {
   readonly #options: SpectatorFeedOptions;
   #spectators: ReadonlySet<string> = new Set();
-  #generation: Of<'generation'> | null = null;
-  #model: Of<'model'> | null = null;
-  readonly #links = new Map<number, Of<'link'>>();
-  #steps = new Thinned<Of<'step'>>(MAX_STEPS);
-  #evaluations = new Thinned<Of<'evaluation'>>(MAX_EVALUATIONS);
+  #generation: EventOf<'generation'> | null = null;
+  #model: EventOf<'model'> | null = null;
+  readonly #links = new Map<number, EventOf<'link'>>();
+  #steps = new Thinned<EventOf<'step'>>(MAX_STEPS);
+  #evaluations = new Thinned<EventOf<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
   /** Points of the curve that were not sent yet. */
-  readonly #fresh = { steps: [] as Of<'step'>[], evaluations: [] as Of<'evaluation'>[] };
+  readonly #fresh = { steps: [] as EventOf<'step'>[], evaluations: [] as EventOf<'evaluation'>[] };
   readonly #unsent = new Set<Newest['type']>();
   /** The time when everything was last sent; `null` if everything must be sent now. */
   #wholeAt: number | null = null;
@@ -112,7 +111,7 @@ export class SpectatorFeed {
     this.#cancel = null;
   }
 
-  #begin(generation: Of<'generation'>): void {
+  #begin(generation: EventOf<'generation'>): void {
     if (generation.run !== this.#generation?.run) {
       this.#steps = new Thinned(MAX_STEPS);
       this.#evaluations = new Thinned(MAX_EVALUATIONS);
@@ -188,7 +187,10 @@ function isNewest(event: EngineEvent): event is Newest {
   return NEWEST.some((type) => type === event.type);
 }
 
-/** Keeps at most a given number of evenly spaced items of a growing list, and the last item. */
+/**
+ * Keeps evenly spaced items of a growing list and its last item. In all, it keeps at most `most`
+ * items.
+ */
 class Thinned<T> {
   readonly #most: number;
   #every = 1;
@@ -214,7 +216,10 @@ class Thinned<T> {
   }
 }
 
-/** Returns at most `most` evenly spaced items of a list, and the last item. */
+/**
+ * Returns `most` evenly spaced items of a list, or all items if there are fewer. The list's last
+ * item is always among them.
+ */
 function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];
   return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);

@@ -35,8 +35,8 @@ export interface AutosaveOptions {
   today: () => number;
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun' | 'list'>>;
   /**
-   * Runs a task unless another tab of this browser is running one for this room. So one tab saves
-   * for all. If that tab closes, another tab can save.
+   * Runs `task`, unless another tab of this browser is running such a task for this room. So one
+   * tab at a time saves the run for all tabs.
    */
   whileAlone: (task: () => Promise<void>) => Promise<void>;
   /** The checkpoint from which this run continues. New checkpoints replace it. */
@@ -132,8 +132,8 @@ export class Autosave {
     if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    // The origin's room and job may have checkpoints with more steps than this. They are kept,
-    // because they may belong to another run that continued from the same origin.
+    // Checkpoints of the origin's room and job with more steps are kept, because they may belong to
+    // another run that continued from the same origin.
     if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 

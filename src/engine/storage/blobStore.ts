@@ -47,9 +47,9 @@ export async function openBlobStore(medium: Medium): Promise<BlobStore> {
 }
 
 /**
- * Stores each blob as a file. `createWritable` replaces the file only when it is closed, both in
- * workers and on pages. With `createSyncAccessHandle`, the file would be incomplete during the
- * write.
+ * Stores each blob as a file. With `createWritable`, the file is replaced only when the stream is
+ * closed, both in workers and on pages. With `createSyncAccessHandle`, the file would be incomplete
+ * during the write.
  */
 class DirectoryStore implements BlobStore {
   readonly #directory: FileSystemDirectoryHandle;
@@ -79,8 +79,8 @@ class DirectoryStore implements BlobStore {
     const handle = await this.#directory.getFileHandle(name, { create: true });
     const writable = await handle.createWritable();
     try {
-      // Bytes are written instead of a blob. If storage is full, Chromium sometimes reports for a
-      // blob that it could not be read.
+      // The bytes are written directly, not as a blob. If storage is full, Chromium sometimes
+      // reports that the blob could not be read, which hides the cause.
       await writable.write(bytes);
       await writable.close();
     } catch (error) {
@@ -121,7 +121,8 @@ class DatabaseStore implements BlobStore {
   }
 
   async write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    // A stored blob's bytes are only read when they are needed.
+    // The bytes are stored as a blob, because a browser reads a blob's bytes only when they are
+    // needed.
     await this.#run('readwrite', (store) => store.put(new Blob([bytes]), name));
   }
 

@@ -15,8 +15,8 @@ import { DataError, messageOf, PeergradError, StorageError } from '../../util/er
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
 /**
- * The number of checkpoints that are kept for one job in one room: the latest, and two earlier ones
- * in case the latest cannot be read.
+ * The number of checkpoints that are kept for one job in one room: the latest checkpoint, and the
+ * two before it in case the latest cannot be read.
  */
 export const CHECKPOINTS_KEPT = 3;
 
@@ -39,7 +39,8 @@ export class Checkpoints {
    *
    * @param medium defaults to the preferred medium. Checkpoints are only found in the medium in
    *   which they were stored.
-   * @throws (rejects) StorageError if storage is blocked. All methods reject in the same way.
+   * @throws (rejects) StorageError if storage is blocked. `save`, `list`, `load` and `remove` also
+   *   reject with StorageError if the storage fails.
    */
   static async open(medium?: Medium): Promise<Checkpoints> {
     return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));

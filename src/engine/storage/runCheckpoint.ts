@@ -9,8 +9,8 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
 
 /**
  * Returns the state as a checkpoint. Its arrays are, in this order: the order of the parameters,
- * the parameters, the buffers, the optimizer's scalars, and the optimizer's running averages.
- * Nothing is copied.
+ * the parameters, the buffers, the optimizer's scalars, and the optimizer's running averages. Only
+ * the order is copied; the other arrays are shared with the state.
  */
 export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;

@@ -29,8 +29,8 @@ import { LearnedModel } from '../inference/inspection.ts';
 import type { Task } from './task.ts';
 
 /**
- * The largest number of held-out samples in one forward pass. It is more than a training batch,
- * because evaluation stores no activations for gradients.
+ * The largest number of held-out samples in one forward pass. It is larger than usual training
+ * batches, because evaluation stores no activations for gradients.
  */
 const EVALUATION_BATCH = 256;
 
@@ -79,8 +79,8 @@ export async function createJobTask(
   const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   const seed = shard?.seed ?? job.seed;
-  // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large,
-  // so that such an evaluation does not consist mainly of padding.
+  // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
+  // as the share. Otherwise such an evaluation could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {

@@ -80,8 +80,8 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     }
     if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
-  // A Sequential model collects its layers' regularizers when it is built. A pass in stages would
-  // not build it.
+  // A Sequential model collects its layers' regularizers when it is built. A model with
+  // SyncBatchNormalization is computed in stages, which does not build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;

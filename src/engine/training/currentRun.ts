@@ -105,7 +105,7 @@ export class CurrentRun {
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
-  /** Sets the members that watch the room's runs. */
+  /** Sets the spectators of the room's runs, by member id. */
   set audience(members: readonly string[]) {
     this.#spectatorFeed.audience = members;
   }
@@ -149,7 +149,9 @@ export class CurrentRun {
     return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Opens the device. A later call opens it again only if opening has failed. */
+  /**
+   * Opens the device. A later call opens it again only if opening has failed or the GPU was lost.
+   */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, emit } = this.#options;
     if (this.#device) return this.#device;
@@ -174,10 +176,15 @@ export class CurrentRun {
 
   /**
    * Opens the device and, during a run, prepares this tab's part. The returned `stateOfRun` is the
-   * run whose state this tab has.
+   * run whose state this tab has. Returns `null` if `isCurrent` returns false once the device is
+   * open, because the tab may be in another room by then.
    */
-  async makeReady({ phase, run, job, members }: RoomMessage): Promise<{ device: Device; stateOfRun: number | null }> {
+  async makeReady(
+    { phase, run, job, members }: RoomMessage,
+    isCurrent: () => boolean,
+  ): Promise<{ device: Device; stateOfRun: number | null } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
+    if (!isCurrent()) return null;
     // With an origin, this tab already has the state from which the next run starts.
     if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
     const part = await this.#prepare(run, job, members.length);

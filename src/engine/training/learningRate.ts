@@ -11,8 +11,8 @@ import type { Clock } from '../../util/clock.ts';
 
 export class LearningRate {
   /**
-   * The training time after the next step, measured by rank 0's clock. It becomes
-   * `Progress.trainedMs`.
+   * The training time at the latest measurement, in milliseconds of rank 0's clock. When the next
+   * step is applied, this becomes `Progress.trainedMs`.
    */
   trainedMs = 0;
   readonly #plan: TrainingPlan;

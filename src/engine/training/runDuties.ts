@@ -18,8 +18,8 @@ import { StepLosses } from './stepLosses.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';
 
 /**
- * The number of steps that a run with a time limit is assumed to have. It determines the interval
- * between evaluations.
+ * A run with a time limit is assumed to have at most this many steps. The assumption determines the
+ * interval between evaluations.
  */
 const TIMED_STEPS = 400;
 
@@ -75,8 +75,8 @@ export class RunDuties {
 
   /**
    * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties of the
-   * latest step, possibly again, in three cases: the run is over, duties remain on a rank that has
-   * applied the step, or a rank has not applied the step.
+   * latest step, possibly again, in three cases: the run is over; duties remain on a rank that has
+   * applied the step; or a rank with a state has applied all steps but this one.
    */
   enter(ranks: readonly EnteredRank[]): void {
     const { run } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * The data and the model of one run on this tab. They are built once. They are built again after a
- * failure, or if ranks agree on other facts about the data or on another vocabulary.
+ * The data and the model of one run on this tab. Both are built once. They are built again only
+ * after a failure, or if ranks agree on other facts about the data or on another vocabulary.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkFacts } from '../../jobs/weights/weightsFile.ts';
@@ -47,7 +47,7 @@ export class RunModel {
    */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
-  /** The state from which the model resumes; `null` after it was loaded or replaced. */
+  /** The state from which the model resumes. `null` for a new model and after {@link #drop}. */
   #from: RunState | null;
 
   constructor(options: RunParticipantOptions) {
@@ -191,8 +191,8 @@ export class RunModel {
   }
 
   /**
-   * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks that only have
-   * the text build their model again with it.
+   * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks without a
+   * state build their model again with that vocabulary.
    */
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;

@@ -19,9 +19,9 @@ import type { RunState } from './runState.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
- * Deadline for SYNCING in milliseconds. Loading data and compiling shaders take as long as on the
- * slowest rank. The deadline is shorter than the server's own deadline, because the server's error
- * could not name the rank that is late.
+ * Deadline for SYNCING in milliseconds. All ranks wait until the slowest rank has loaded its data
+ * and compiled its shaders. The deadline is shorter than the server's own deadline, because the
+ * server's error could not name the rank that is late.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
 /** The shortest timeout of a collective in SYNCING, even if less time is left. */

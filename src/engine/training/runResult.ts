@@ -1,4 +1,7 @@
-/** Creates the result of a run. It is the same on every rank, except for times. */
+/**
+ * Creates the result of a run. It is the same on every rank, except for times, the device and
+ * `restarts`.
+ */
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';

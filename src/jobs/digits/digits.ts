@@ -22,8 +22,8 @@ const CLASSES = 10;
 const SPLIT_WORDS = { train: 1, test: 2 } as const;
 
 // Ranges of random variation. With them, an mlp reaches an accuracy of 98 % on the test split after
-// about 150 steps of 128 samples. Lengths are in pixels unless noted otherwise. "+- 1" means:
-// uniformly distributed between -1 and 1.
+// about 150 steps of 128 samples. Lengths are in pixels unless noted otherwise. "+- a" means:
+// uniformly distributed between -a and a.
 const HEIGHT = { min: 16, max: 22 };
 /** Factor for a digit's width. At 1, its shape is that of the stroke tables. */
 const ASPECT = { min: 0.75, max: 1.25 };
@@ -32,7 +32,10 @@ const ASPECT = { min: 0.75, max: 1.25 };
  * than to the left.
  */
 const SLANT = { min: -0.2, max: 0.4 };
-/** Tangent of half the maximum rotation angle (+-). 0.09 means a rotation of 10 degrees. */
+/**
+ * Tangent of half the largest rotation angle, in both directions. With 0.09, this angle is 10
+ * degrees.
+ */
 const HALF_TURN = 0.09;
 const SHIFT = 1;
 const RADIUS = { min: 0.65, max: 1.6 };

@@ -1,7 +1,7 @@
 /**
  * Reader for CSV files of any size. A first pass finds where each record begins. After it, any row
- * can be read by its index. A line end that is not inside quotes ends a record. Papa Parse parses
- * records with quotes.
+ * can be read by its index. A record ends at a line end outside quotes. Papa Parse splits a record
+ * with quotes into its fields.
  *
  * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
  * any line ends.
@@ -36,7 +36,7 @@ const OTHERS: [start: number[], advice: string][] = [
   [[0x50, 0x4b, 0x03, 0x04], 'a zip file or an Excel workbook. Export the sheet as CSV'],
   [[0xff, 0xfe], 'UTF-16 text. Save it as UTF-8'],
   [[0xfe, 0xff], 'UTF-16 text. Save it as UTF-8'],
-  [[0x1f, 0x8b], 'gzip: unpack it'],
+  [[0x1f, 0x8b], 'a gzip file. Unpack it'],
 ];
 
 /**
@@ -165,10 +165,10 @@ interface Guess {
 }
 
 /**
- * Detects the separator. The best separator is the one with which most records have as many fields
- * as the first record. If several separators are equally good, those with which all quotes are
- * well-formed are better. If several are still equally good, the best one is the one that gives the
- * most numbers, because a file with decimal commas could also be split at its commas.
+ * Detects the separator by three criteria, in this order: the share of records that have as many
+ * fields as the first record; whether all quotes are well-formed; the share of fields that are
+ * numbers. A criterion decides only between separators that are equal by the criteria before it.
+ * The third is needed because a file with decimal commas could also be split at its commas.
  *
  * @param head the file's first bytes.
  */
@@ -255,10 +255,8 @@ class Splitter {
   }
 
   /**
-   * Adds bytes.
-   *
-   * @param records an array. The records that end in this chunk are appended to it, and it is
-   *   returned.
+   * Splits the next bytes. Appends the records that end in them to `records`, and returns
+   * `records`.
    */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
     const bytes = new Uint8Array(this.#rest.length + chunk.length);

@@ -7,14 +7,14 @@ const YEARS = [1900, 2100] as const;
 /**
  * What one field of the first record suggests. `name`: the field is a word and all values below are
  * numbers, so the field is a column name. `value`: the field is a word that also occurs below, so
- * it is data. `unlike`: the field is a word that does not occur below, although words of this
- * column occur at least twice on average, so it may be a column name.
+ * it is data. `unlike`: the values below occur at least twice on average, and the field is another
+ * word, so it may be a column name.
  */
 type Sign = 'name' | 'value' | 'unlike';
 
 /**
  * Returns whether the first record is a header. If a comparison with the rows below does not decide
- * this, a record that contains a number is data.
+ * this, a record with numbers is data, unless the numbers look like names, such as years.
  *
  * @param below the first rows below the record. If there are none, a record of words is a header.
  */
@@ -31,7 +31,7 @@ export function isHeader(first: readonly string[], below: readonly (readonly str
   if (count('name') > 0 && (numbers.length === 0 || count('value') === 0)) return true;
   if (count('value') > count('unlike')) return false;
   if (numbers.length === 0 || countUp(numbers)) return true;
-  // Numbers such as years may be column names. Measurements are not column names.
+  // Different integers, such as years, may be column names. Other numbers are measurements.
   const isNamelike = numbers.every((one) => /^\d+$/.test(one)) && new Set(numbers).size === numbers.length;
   return isNamelike && count('unlike') > count('value');
 }

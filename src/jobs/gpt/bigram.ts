@@ -5,7 +5,7 @@
  * character follows another. Each count starts at 1, so no pair has probability 0. The mean is over
  * all characters of `test` except the first.
  *
- * @param characters number of different characters in both texts.
+ * @param characters number of different characters in the two texts together.
  */
 export async function bigramLoss(train: AsyncIterable<string>, test: string, characters: number): Promise<number> {
   const pairs = new Map<string, number>();

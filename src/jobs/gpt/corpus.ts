@@ -102,7 +102,7 @@ export async function createCorpus(
       : tokenizerOf(vocabulary);
   const held = await survey(plainText(after).pieces());
   const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
-  // Each token is either one character or at least one byte.
+  // Upper bound of the number of tokens: a token is one character, or at least one byte.
   const most = model.tokens === 'characters' ? left.characters : left.bytes;
   const train = new Windows(await tokensOf(tokenizer, before(), most), context, left.characters);
   const test = new Windows(tokenizer.encode(after), context, held.characters);

@@ -11,8 +11,8 @@ import { plainText, textOf, type Text } from './text.ts';
 /** Names of the text files in a folder. */
 const TEXT_NAME = /\.txt$/i;
 /**
- * Maximum size of the text. Its tokens need twice as much memory, in addition to the memory of the
- * model.
+ * Maximum size of the text. Its tokens need up to twice as much memory, in addition to the memory
+ * of the model.
  */
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 

@@ -97,8 +97,8 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
 }
 
 /**
- * Returns whether the first `length` bytes are valid UTF-8. An incomplete character at their end is
- * allowed.
+ * Returns whether the first `length` bytes are valid UTF-8. If more bytes follow them, they may end
+ * with an incomplete character.
  */
 function isUtf8(bytes: Uint8Array, length: number): boolean {
   try {

@@ -4,7 +4,7 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 export interface Tokenizer {
   /** Number of tokens. Tokens are 0 .. size-1. */
   readonly size: number;
-  /** The data from which {@link tokenizerOf} rebuilds this tokenizer. */
+  /** The data from which `tokenizerOf` rebuilds this tokenizer. */
   readonly vocabulary: Vocabulary;
   /** Encodes a text. Characters without a token are left out. */
   encode(text: string): Uint16Array;

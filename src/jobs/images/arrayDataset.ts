@@ -154,8 +154,8 @@ export class ArrayDataset implements Dataset {
   }
 
   /**
-   * Returns a picture of sample `index` for the preview. Its smallest value becomes black and its
-   * largest value white.
+   * Returns a picture of sample `index` for the preview. Bytes are shown as they are. Other numbers
+   * are scaled, so that the smallest value of the sample is black and the largest is white.
    */
   async preview(index: number): Promise<PreviewPicture> {
     const { x, y, rows } = this.#arrays;

@@ -8,8 +8,8 @@ import { UsageError } from '../../util/errors.ts';
 /** The k of `top-3`. */
 export const FIRST_CLASSES = 3;
 /**
- * Amounts are regarded as equal if their variance is at most this share of their squares. It is not
- * exactly 0 for equal amounts, because the sums have rounding errors.
+ * If the variance of the amounts is at most this share of their squares, the amounts are regarded
+ * as equal. Because of rounding errors, the computed variance of equal amounts is not exactly 0.
  */
 const ROUNDING = 1e-12;
 

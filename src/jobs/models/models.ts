@@ -150,8 +150,8 @@ interface DropoutLayer extends tf.layers.Layer {
 
 /**
  * Returns whether the layer is a dropout layer. Such a layer is replaced by masks, because the
- * random numbers of TensorFlow.js's dropout would differ between ranks. Masks only depend on the
- * samples.
+ * random numbers of TensorFlow.js's dropout would differ between ranks. The mask of a sample does
+ * not depend on the rank that computes the sample.
  */
 function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';

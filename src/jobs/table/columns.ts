@@ -127,9 +127,9 @@ export class Column {
 
   /**
    * Whether markers are treated as words. This is so if the other values cannot all be read as
-   * numbers with the same decimal mark, or if the column is a target that has only markers. Another
-   * column that has only markers is useless. It is treated as empty, so that it matches both
-   * numbers and words of other tabs.
+   * numbers with the same decimal mark, or if the column is a target that has only markers. An
+   * input that has only markers is treated as empty, so that it matches both numbers and words of
+   * other tabs.
    */
   get #isOfWords(): boolean {
     return this.#filled === 0
@@ -138,8 +138,8 @@ export class Column {
   }
 
   /**
-   * The decimal mark of the column's numbers. `null` if the numbers contain no decimal marks or the
-   * column does not contain numbers.
+   * The decimal mark of the column's numbers. `null` if the numbers contain neither points nor
+   * commas, if their mark is unclear, or if the column does not contain numbers.
    */
   get mark(): DecimalMark | null {
     return this.#mark;

@@ -144,10 +144,10 @@ export class Table {
   }
 
   /**
-   * Returns the facts of this tab's table that other tabs receive. All classes of the target are
-   * included. In other columns, words are left out if they are too long or fewer than
-   * {@link MIN_SHARED_ROWS} training rows contain them, and moments are left out if they are
-   * computed from fewer numbers.
+   * Returns the facts that other tabs receive about this table. For the target, all classes are
+   * included. For other columns, a word is left out if it is too long, or if fewer training rows
+   * contain it than {@link MIN_SHARED_ROWS}. The moments of a column are left out if fewer training
+   * rows than that have a number.
    *
    * @throws DataError if there is a {@link problem}.
    */
@@ -173,7 +173,8 @@ export class Table {
    * those of the training rows of this table. They are computed in the order of the file, so all
    * ranks with the same file get exactly the same values.
    *
-   * @param agreed the merged facts of all tabs' tables, which are used instead.
+   * @param agreed the merged facts of all tabs' tables. If given, they replace the facts of this
+   *   table.
    * @throws (rejects) DataError if there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {

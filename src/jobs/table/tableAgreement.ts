@@ -100,9 +100,9 @@ export function keyOfTable({ columns, target }: TableFacts): string {
 
 /**
  * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
- * order of the tables. If a column has numbers in at least half of the tables in which it is not
- * empty, it has numbers in the result, and {@link tableMisfit} rejects tables that have words in
- * this column. Otherwise, tables with numbers in it are rejected.
+ * order of the tables. In the result, a column has numbers if it has numbers in at least half of
+ * the tables in which it is not empty. {@link tableMisfit} then rejects tables with words in this
+ * column. If the column has words in the result, tables with numbers in it are rejected.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;

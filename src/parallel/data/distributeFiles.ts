@@ -1,7 +1,7 @@
 /**
- * Distributes files in slices, from the ranks that have them to all ranks. In each round the ranks
- * report which slices they have, compute the same plan (`distributionPlan.ts`) and execute it.
- * Received slices are stored, so the round after an interruption transfers only the missing slices.
+ * Distributes files to all ranks, in slices. In each round the ranks report which slices they have,
+ * compute the same plan (`distributionPlan.ts`) and execute it. Received slices are stored, so the
+ * round after an interruption transfers only the missing slices.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -56,16 +56,17 @@ const PROGRESS_MS = 500;
  */
 const STALLED_MS = 60_000;
 /**
- * This rank gives up when it has received a slice damaged from one rank this many times. The plan
- * always chooses the rank that has sent the slice damaged least often. So by then every other rank
- * with the slice has also sent it damaged, at least `MAX_TRIES - 1` times.
+ * This rank gives up when one rank has sent it the same slice damaged this many times. The plan
+ * always chooses the rank that has sent the slice damaged least often. So when this rank gives up,
+ * every other rank with the slice has sent it damaged at least `MAX_TRIES - 1` times.
  */
 const MAX_TRIES = 3;
 /** Deadline of one slice's message: none, because progress reports detect a stall. */
 const WATCHED = Infinity;
 
 /**
- * Distributes all slices that some rank has to all ranks of a group. Every rank must call it.
+ * Distributes slices to all ranks of a group: all slices that at least one rank has. Every rank
+ * must call this function.
  *
  * @returns the slices that no rank has; the result is equal on all ranks. It is empty if every rank
  *   has all slices now.
@@ -201,8 +202,8 @@ async function sendAll(
     if (sends.length === AHEAD) await sends.shift();
     await arrived.get(slice)?.promise;
     // The receiver expects a message. If the slice cannot be read any more, this rank sends zeros.
-    // The receiver detects that they are not the slice, and receives it from another rank in the
-    // next round.
+    // The receiver detects that the zeros are not the slice, and receives the slice from another
+    // rank in the next round.
     const bytes = (slices.has(slice) ? await slices.read(slice) : null) ?? new Uint8Array(slices.bytesOf(slice));
     sends.push(group.isend(bytes, group.ranks[to]!, { tag: TAG, timeoutMs: WATCHED }));
   }

@@ -85,9 +85,9 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // A step takes the first part and then as many parts as fit into each rank's batch. Some parts
-    // have no samples. A step always has samples: if all its parts so far have none, the next part
-    // fits, and the last part of an epoch has a sample of each rank.
+    // A step takes at least one part, and as many parts as fit into each rank's batch. A part can
+    // be without samples, but a step cannot: while its parts have no samples, the next part fits,
+    // and the last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;
@@ -101,8 +101,8 @@ export class ShardCursor {
   }
 
   /**
-   * The permutation of this rank's samples. It depends on seed and size alone, so it stays the same
-   * if the rank's number changes.
+   * The permutation of this rank's samples. It depends only on the seed, the epoch and the number
+   * of samples. So it stays the same if the rank's number changes.
    */
   #permutationOf(epoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== epoch) {

@@ -27,8 +27,8 @@ export const READ_TIMEOUT_MS = 60_000;
  * loop early closes the source.
  *
  * @param source a file, a stream of bytes, or the URL of a file to fetch.
- * @throws UsageError if `rank` is not in 0 .. worldSize-1; from the iteration DataError if the
- *   source cannot be read to its end, TimeoutError if it sends nothing for too long.
+ * @throws UsageError if `rank` is not in 0 .. worldSize-1. The iteration throws DataError if the
+ * source cannot be read to its end, and TimeoutError if the source sends nothing for too long.
  */
 export function readShard(
   source: Blob | ReadableStream<Uint8Array> | string,

@@ -13,8 +13,8 @@ export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
  * Default size of the other buckets. (The 25 MiB of PyTorch DDP suit NCCL.) Over links of 4 Mbit/s
  * a step took as long with buckets of 256 KiB as with 64 KiB, 6 % longer with 1 MiB, and 28 %
- * longer with one bucket (`bench step`, docs/buckets.png). 256 KiB is the larger of the two best
- * sizes, because fewer buckets need fewer collectives.
+ * longer with one bucket (`bench step`, docs/buckets.png). The default is the larger of the two
+ * best sizes, because fewer buckets need fewer collectives.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 

@@ -26,14 +26,14 @@ export interface GradBucket {
   readonly isRetry: boolean;
   /**
    * The hook receives this rank's gradient, weighted so that the sum over all ranks is the average.
-   * The hook replaces it by that sum or an approximation of it. Replicas stay equal only if the
-   * result has the same bits on every rank.
+   * The hook replaces the values by that sum or by an approximation of the sum. Replicas stay equal
+   * only if the result has the same bits on every rank.
    */
   readonly buffer: Float32Array;
   /**
    * The parameters in {@link buffer}: index in forward order, first element, shape, and whether any
    * rank used the parameter in this step (true if usage is not tracked). The gradient of an unused
-   * parameter is zero on all ranks, and the hook's result for it is dropped.
+   * parameter is zero on all ranks, and the hook's result for this parameter is dropped.
    */
   readonly parameters: readonly {
     readonly index: number;

@@ -1,6 +1,6 @@
 /**
- * Copies of a model's buffers, taken after the latest applied step. They are needed because every
- * forward pass changes the buffers, even if its step fails.
+ * Copies of a model's buffers, taken after the latest applied step. The copies are needed because
+ * every forward pass changes the buffers, even if the step fails.
  */
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';

@@ -205,16 +205,16 @@ export class DistributedDataParallel {
    * Computes this rank's gradients and averages them over all ranks: the all-reduce of one bucket
    * runs while the next bucket is read from the GPU. Every rank must call it, even without samples.
    *
-   * Inside {@link noSync} it only keeps the gradients. The next call outside `noSync` adds them to
-   * its own gradients and averages the sum. The result is the gradient of a single pass over the
-   * samples of all these calls. With `average: 'ranks'` it is the sum of the passes' averages, as
-   * in PyTorch.
+   * Inside {@link noSync}, `backward` only keeps the gradients. The next call outside `noSync` adds
+   * them to its own gradients and averages the sum. The result is the gradient of a single pass
+   * over the samples of all these calls. With `average: 'ranks'` the result is the sum of the
+   * passes' averages, as in PyTorch.
    *
    * @param pass the forward pass: a function that returns the loss of this rank's samples. For a
-   *   LayersModel it can also be an object with the model's inputs and a function that returns the
-   *   loss of its outputs; the model then runs in training mode. Without samples no function is
-   *   called. A model that was passed as an object still runs the collectives of its
-   *   SyncBatchNormalization layers.
+   * LayersModel it can also be an object with the model's inputs and a function that returns the
+   * loss of its outputs; the model then runs in training mode. Without samples no function is
+   * called, but if the pass is an object, the rank still takes part in the collectives of the
+   * model's SyncBatchNormalization layers.
    * @throws (rejects) DeviceError; with `staticGraph`, MismatchError on every rank if the pass uses
    *   other parameters than the first pass; MismatchError, which ends the group, if samples do not
    *   add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of the hook and of
@@ -323,8 +323,9 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Applies the averaged gradient with `optimizer` and copies the new parameters to the model.
-   * Unused parameters are not changed.
+   * Applies the averaged gradient with `optimizer` and copies the new parameters to the model. If
+   * ranks exchange which parameters they used (see `findUnusedParameters`), unused parameters are
+   * not changed.
    *
    * @param optimizer must compute the same bits on every machine.
    * @throws UsageError if gradients of {@link noSync} are not reduced yet: replicas would drift

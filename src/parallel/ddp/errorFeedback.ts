@@ -43,8 +43,8 @@ export class ErrorFeedback {
   }
 
   /**
-   * Sets the residual to zero, because a received gradient already includes it, or because it
-   * belongs to another state.
+   * Sets the residual to zero, because a received gradient already includes the residual, or
+   * because the residual belongs to another state.
    */
   reset(): void {
     this.#committed.fill(0);

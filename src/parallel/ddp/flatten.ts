@@ -19,8 +19,8 @@ export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
   /** One tensor per input of the model. */
   inputs: Tensor | Tensor[];
   /**
-   * Computes the scalar loss of this rank's samples from the model's output, or all outputs if it
-   * has several.
+   * Computes the scalar loss of this rank's samples from the model's output, or from all outputs if
+   * the model has several.
    */
   loss: (outputs: Outputs) => Scalar;
 }
@@ -84,7 +84,7 @@ export interface Gradients {
   used: boolean[];
   /**
    * Indices of the variables in the order in which back-propagation finished their gradients;
-   * unused ones last.
+   * unused variables last.
    */
   readyOrder: number[];
   dispose(): void;
@@ -152,10 +152,10 @@ export interface Reading {
 }
 
 /**
- * Reads groups of tensors with one staging buffer and one `mapAsync` per group. Use one reader for
- * groups of constant sizes, because it creates its staging buffers only once. One buffer per group
- * is enough: back-propagation is recorded in one synchronous call, so all copies are recorded
- * before a `mapAsync` can be awaited.
+ * Reads groups of tensors with one staging buffer and one `mapAsync` per group. Reuse a reader
+ * while the sizes of its groups stay the same, because it then creates its staging buffers only
+ * once. One buffer per group is enough: back-propagation is recorded in one synchronous call, so
+ * all copies are recorded before a `mapAsync` can be awaited.
  */
 export class TensorReader {
   /** Staging buffers by group. */
@@ -188,7 +188,10 @@ export class TensorReader {
     const staging = this.#stagingFor(backend.device, group, bytes);
     const { buffer } = staging;
     const encoder = openEncoder(backend);
-    /** Small tensors may never have been on the GPU. */
+    /**
+     * `onCpu`: the values of a tensor that was never on the GPU, such as a small tensor; otherwise
+     * `null`.
+     */
     const parts: { at: number; size: number; onCpu: Float32Array | null }[] = [];
     let at = 0;
     for (const { dataId, size } of tensors) {
@@ -301,7 +304,8 @@ export function writeVariables(
     // Only a buffer that no other tensor shares may be overwritten in place.
     if (backend && data?.resource && backend.refCount(variable.dataId) === 1) {
       backend.queue.writeBuffer(data.resource as GPUBuffer, 0, flat, offset, size);
-      // Otherwise a copy of the old values that is cached on the CPU would be read, not the buffer.
+      // Removes the copy of the old values that is cached on the CPU. Otherwise a read would return
+      // this copy.
       (data as { values: unknown }).values = null;
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

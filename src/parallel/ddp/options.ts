@@ -10,8 +10,8 @@ export interface DistributedDataParallelOptions {
   bucketCapBytes?: number;
   /**
    * How gradients are averaged. With `samples` (default), the sum over the samples of all ranks is
-   * divided by their number. With `ranks`, as in PyTorch, the sum of each rank's mean gradient is
-   * divided by the world size.
+   * divided by the number of these samples. With `ranks`, as in PyTorch, the sum of each rank's
+   * mean gradient is divided by the world size.
    */
   average?: 'samples' | 'ranks';
   /**
@@ -21,8 +21,9 @@ export interface DistributedDataParallelOptions {
   broadcastBuffers?: boolean;
   /**
    * Whether ranks exchange which parameters their losses depended on. With true, a parameter that
-   * no rank used keeps its gradient, and `step` does not change the parameter. With false
-   * (default), its gradient is zero, and momentum and weight decay still change the parameter.
+   * no rank used keeps its previous gradient, and `step` does not change the parameter. With false
+   * (default), the gradient of such a parameter is zero, and momentum and weight decay still change
+   * the parameter.
    */
   findUnusedParameters?: boolean;
   /**
@@ -53,8 +54,8 @@ export interface DistributedDataParallelOptions {
   keepGradients?: boolean;
   clock?: Clock;
   /**
-   * Called after a step's gradients are read from the GPU, and before any of them is sent. It must
-   * throw if they are invalid, for example after a GPU error.
+   * Called each time gradients are read from the GPU, before these gradients are sent or kept. It
+   * must throw if the gradients are invalid, for example after a GPU error.
    */
   checkGradients?: () => void;
 }

@@ -29,8 +29,9 @@ export interface PassOptions {
   reduction?: 'mean' | 'sum';
   /**
    * Number of samples of all ranks in this reduction, including those of `noSync`. It must be the
-   * same on every rank. Codecs and hooks need the total to average. If it is missing, ranks first
-   * sum their numbers of samples, which takes 2(n-1) hops. It is ignored inside `join`.
+   * same on every rank. Codecs and hooks need the total before gradients are sent. If the total is
+   * missing, ranks first sum their numbers of samples, in one more all-reduce. The option is
+   * ignored inside `join`.
    */
   totalSamples?: number;
 }
@@ -89,8 +90,9 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
  *
  * `onfinal` is called as in {@link gradientsOf}, but never if the model runs in stages.
  *
- * Moving averages are updated only after everything else has succeeded. They are updated on the
- * CPU, so that they stay equal on all ranks bit for bit. The caller disposes of the result.
+ * If the model runs in stages, its moving averages are updated only after everything else has
+ * succeeded, and on the CPU, so that they stay equal on all ranks bit for bit. The caller disposes
+ * of the result.
  *
  * @throws (rejects) UsageError for a wrong number of inputs; errors of {@link stagedGradientsOf};
  *   DeviceError.

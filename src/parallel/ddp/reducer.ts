@@ -6,45 +6,16 @@
 import { codecOf, type CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
-import type { AlgorithmName } from '../../spec/algorithms.ts';
-import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
 import type { Range } from '../../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
 import { GradientReads } from './gradientReads.ts';
-import type { LocalPass, OpenReduction } from './reduction.ts';
+import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
 import { Tally } from './tally.ts';
 import type { GradientListener } from './tape.ts';
 import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
-
-interface ReducerOptions {
-  group: ProcessGroup;
-  clock: Clock;
-  /** Shape of each parameter, in forward order. */
-  shapes: readonly (readonly number[])[];
-  /** Whether ranks exchange which parameters they used. */
-  tracksUsage: boolean;
-  /** Number of flags that ranks sum with the gradient. */
-  flags: number;
-  checkGradients: () => void;
-  /**
-   * Whether this rank keeps its gradients if a reduction fails because the group fails. They are
-   * then kept as if {@link Reducer.accumulate} had been called. This needs one more array of the
-   * gradient's size.
-   */
-  keepsLocal: boolean;
-  /** Algorithm of the buckets' all-reduces; `null`: the group's. */
-  algorithm: AlgorithmName | null;
-  /**
-   * Initial codec of the buckets. With a codec, the tally (see `Tally`) is sent in a separate
-   * message in fp32.
-   */
-  codec: CodecName;
-  /** Whether the codec's residual of one step is added to the gradient of the next step. */
-  errorFeedback: boolean;
-}
 
 /** Passes that are not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
@@ -218,8 +189,8 @@ export class Reducer {
    * Codecs and hooks receive averages, so that residuals have the same scale in steps of any size.
    * If the divisor is not known, ranks first sum their numbers of samples.
    *
-   * If it fails, it rejects only after all reads have ended. With `keepsLocal`, this rank's
-   * gradients are kept if the group failed, and dropped if the device failed.
+   * After a failure, the promise rejects only when all reads have ended. With `keepsLocal`, this
+   * rank's gradients are kept if the group failed, and dropped if the device failed.
    *
    * @param flags this rank's flags; the option `flags` is their number. The result has their sums
    *   over all ranks.
@@ -310,7 +281,7 @@ export class Reducer {
     return reads.map((read, bucket) => {
       const { start, end } = this.#layout.buckets[bucket]!;
       const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
-      // A failure must not count as unhandled before these are awaited.
+      // A failure must not count as unhandled before the promises are awaited.
       copied.catch(() => {});
       return copied;
     });
@@ -318,7 +289,8 @@ export class Reducer {
 
   /**
    * Waits for all reads and returns the error to report for a failed reduction. An error of the
-   * device has priority over an error of the group, because it makes the gradients invalid.
+   * device has priority over an error of the group, because an error of the device makes the
+   * gradients invalid.
    */
   async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
     const settled = await Promise.allSettled(reads);
@@ -349,8 +321,8 @@ export class Reducer {
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      // The tally is complete when the last bucket is. It is small, so it is sent before that
-      // bucket.
+      // The tally is complete only now, with the last bucket. It is small, so it is sent before
+      // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
       if (divisor) divide(values, await divisor);
@@ -367,8 +339,8 @@ export class Reducer {
   }
 
   /**
-   * Runs the hook for each bucket. The tally is summed at the same time. If the hook must know
-   * which parameters were used, the tally is summed before.
+   * Runs the hook for each bucket. The tally is summed at the same time, or before the hook runs if
+   * the hook must know which parameters were used.
    */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;

@@ -1,6 +1,37 @@
-/** One backward pass of a rank, and its average over all ranks. */
+/** What the reducer is created with, receives and returns. */
+import type { CodecName } from '../../collectives/codecs.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
+import type { AlgorithmName } from '../../spec/algorithms.ts';
+import type { Clock } from '../../util/clock.ts';
 import type { Gradients } from './flatten.ts';
+
+export interface ReducerOptions {
+  group: ProcessGroup;
+  clock: Clock;
+  /** Shape of each parameter, in forward order. */
+  shapes: readonly (readonly number[])[];
+  /** Whether ranks exchange which parameters they used. */
+  tracksUsage: boolean;
+  /** Number of flags that ranks sum with the gradient. */
+  flags: number;
+  checkGradients: () => void;
+  /**
+   * Whether this rank keeps its gradients if a reduction fails because the group fails. They are
+   * then kept as if `Reducer.accumulate` had been called. This needs one more array of the
+   * gradient's size.
+   */
+  keepsLocal: boolean;
+  /** Algorithm of the buckets' all-reduces; `null`: the group's. */
+  algorithm: AlgorithmName | null;
+  /**
+   * Initial codec of the buckets. With a codec, the tally (see `Tally`) is sent in a separate
+   * message in fp32.
+   */
+  codec: CodecName;
+  /** Whether the codec's residual of one step is added to the gradient of the next step. */
+  errorFeedback: boolean;
+}
 
 /** Result of a reduction. Its times are durations in milliseconds; see `StepTimes`. */
 export interface Reduction {

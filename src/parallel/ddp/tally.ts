@@ -1,9 +1,9 @@
-/** The tally: a few numbers that ranks sum in the same message as the gradient. */
+/** The tally: a few numbers that ranks sum in addition to the gradient. */
 
 export interface TallyValues {
   /**
    * Sum of the loss over this rank's samples; with DDP's option `average: 'ranks'`, sum of the mean
-   * losses of its passes.
+   * losses of this rank's passes.
    */
   loss: number;
   samples: number;

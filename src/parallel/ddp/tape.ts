@@ -12,7 +12,7 @@ import * as tf from '@tensorflow/tfjs';
 
 /**
  * The recorded ops, with the tensors that their gradients need. The caller of {@link recordTape}
- * disposes of it.
+ * disposes of the tape.
  */
 export type Tape = ReturnType<typeof tf.engine>['state']['activeTape'];
 
@@ -95,8 +95,8 @@ export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
 /**
  * Calls `onfinal` with each gradient as soon as it is recorded, before back-propagation continues
  * with earlier ops. So work that the listener records is computed before the rest of
- * back-propagation. It is not called for variables that several ops use, because their gradients
- * are sums to which the engine gives no access. Call it inside the gradient scope.
+ * back-propagation. `onfinal` is not called for variables that several ops use, because their
+ * gradients are sums to which the engine gives no access. Call it inside the gradient scope.
  */
 export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
   for (const [variable, uses] of usesOf(variables, loss).entries()) {

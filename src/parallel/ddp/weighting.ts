@@ -16,8 +16,8 @@ export interface Weighting {
 const TOTAL_TOLERANCE = 1e-5;
 
 /**
- * Returns the divisor before gradients are sent. If the caller does not know the total, all ranks
- * sum their numbers of samples.
+ * Returns the divisor. Codecs and hooks need it before gradients are sent. If the caller does not
+ * know the total, all ranks sum their numbers of samples.
  */
 export async function divisorOf(
   group: ProcessGroup,

@@ -1,14 +1,14 @@
-/** Copies an array from the ranks that have it to all ranks. */
+/** Gives all ranks an array that only some ranks have. */
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
- * Copies `values` from the ranks that have it, `sources`, to all ranks. Each source sends one
- * slice, and all slices travel round the ring at the same time. Each rank sends (n-1)/n of the
- * array's bytes, however many ranks have the array. This is the second half of van de Geijn's
- * broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994). The first
- * half, the scatter, is not needed, because every source already has the array. Every rank must
- * call it.
+ * Copies `values` to all ranks. `sources` are the ranks that already have the array. Each source
+ * sends one slice, and all slices travel round the ring at the same time. Each rank sends (n-1)/n
+ * of the array's bytes, however many ranks have the array. This is the second half of van de
+ * Geijn's broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994). The
+ * first half, the scatter, is not needed, because every source already has the array. Every rank
+ * must call it.
  *
  * @param values the array, equal on each source. On other ranks it is any array of the same length.
  * @param sources ranks, in the group, that have the array.

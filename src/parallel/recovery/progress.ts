@@ -1,7 +1,7 @@
 /** Progress of a run. */
 import type { CursorPosition } from '../data/cursor.ts';
 
-/** Result of an evaluation on held-out samples, compared with earlier ones. */
+/** Result of an evaluation on held-out samples, compared with earlier evaluations. */
 export interface Verdict {
   /** Number of applied steps at the time of the evaluation. */
   step: number;
@@ -17,9 +17,10 @@ export interface Progress {
   /** Number of applied steps. */
   step: number;
   /**
-   * Generations in which the latest step and the step before it were applied; 0 if not in this
-   * room. A step is applied at most once in a generation, and all ranks of the generation apply the
-   * same update. So `step` and a generation other than 0 identify one state.
+   * Generation in which the latest step was applied, and generation in which the step before it was
+   * applied; 0 if a step was not applied in this room. A step is applied at most once in a
+   * generation, and all ranks of the generation apply the same update. So `step` and a generation
+   * other than 0 identify one state.
    */
   appliedIn: number;
   previousAppliedIn: number;
@@ -38,9 +39,9 @@ export interface Progress {
    */
   trainedMs: number;
   /**
-   * Verdicts of the latest two evaluations; the newer one is last. The older one is needed if ranks
-   * leave during an evaluation: the new generation repeats the evaluation and judges it against the
-   * older verdict, so all ranks have the same result.
+   * Verdicts of the latest two evaluations; the newer verdict is last. The older verdict is needed
+   * if ranks leave during an evaluation: the new generation repeats the evaluation and judges it
+   * against the older verdict, so all ranks have the same result.
    */
   verdicts: Verdict[];
 }
@@ -72,10 +73,10 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
 }
 
 /**
- * Records the evaluation after the last step in `progress`.
+ * Records an evaluation of the current state in `progress`.
  *
- * @param loss mean loss of the held-out samples. They are the same in each evaluation of a run and
- *   on all ranks.
+ * @param loss mean loss of the held-out samples. These samples are the same in each evaluation of a
+ * run and on all ranks.
  * @returns whether the loss is the lowest so far.
  */
 export function judge(progress: Progress, loss: number): boolean {

@@ -10,8 +10,8 @@ import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
 
 /**
- * A rank's state, with functions to transfer it. `Head` is the small part of the state, which one
- * rank sends. `State` is the whole state.
+ * A rank's state, with functions to transfer it. `Head` is a small part of the state; one rank
+ * sends it to all others. `State` is the whole state.
  */
 export interface StateTransfer<Head, Gradient, State> {
   /** Digest of all state that determines the following steps. */
@@ -39,8 +39,8 @@ export interface StateTransfer<Head, Gradient, State> {
  *
  * @param states states of all ranks, by rank.
  * @param progress this rank's progress; it is overwritten with the progress of the elected state.
- * @returns the states of all ranks when they entered, and for each whether it was the elected
- *   state.
+ * @returns the states of all ranks before the transfer. `isCurrent` states whether a rank's state
+ * was the elected state.
  * @throws (rejects) if states differ after the transfer: MismatchError on the divergent ranks,
  *   PeergradError on the others, both with `context.divergent`; errors of collectives.
  */
@@ -81,8 +81,8 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
-    // If the group fails before this rank loads the right state, its wrong state must not count as
-    // the state of this step.
+    // A wrong state must not count as the state of this step if the group fails before this rank
+    // loads the right state.
     if (isLate && own !== digest) replica.distrust();
     digests = await allGatherHashes(group, own);
   }

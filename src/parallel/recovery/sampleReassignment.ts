@@ -1,8 +1,8 @@
 /**
- * Assigns the samples of a step's window to ranks. If a step fails with its generation, another
- * generation retries it. Ranks keep the gradients that they computed for the step. Only samples
- * without a kept gradient are assigned again: they are divided among all ranks. If no rank keeps a
- * gradient, all samples of a new window are divided.
+ * Assigns the samples of a step's window to ranks. If a step fails because its generation ends,
+ * another generation retries the step. Ranks keep the gradients that they computed for the step.
+ * Only samples without a kept gradient are assigned again: they are divided among all ranks. If no
+ * rank keeps a gradient, all samples of a new window are divided.
  */
 import { splitWindow, type CursorPosition } from '../data/cursor.ts';
 

@@ -32,8 +32,8 @@ export interface ElectedState {
   /** Ranks that have the state. */
   sources: number[];
   /**
-   * Ranks that have the state of one step before; empty if no rank can send the gradient of that
-   * step.
+   * Ranks whose state is exactly one step behind the elected state; empty if no rank can send the
+   * gradient of this step.
    */
   late: number[];
   /** The rank that sends the gradient; `null` if no source has it. */
@@ -89,7 +89,7 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 
 /**
  * Throws because a comparison found the ranks `divergent`. On these ranks it throws `OwnError`, on
- * the others PeergradError, because they may continue without the divergent ranks.
+ * the others PeergradError, because the others may continue without the divergent ranks.
  * `context.divergent` lists the divergent ranks.
  */
 export function rejectDivergentRanks(

@@ -96,9 +96,9 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
 }
 
 /**
- * The server on rank 0: applies pushes as they arrive, and answers each when its rank may continue.
- * A round lasts from one synchronization of all ranks to the next; between rounds the server
- * receives nothing.
+ * The server on rank 0: applies pushes as they arrive, and answers a push when the rank that sent
+ * it may continue. A round lasts from one synchronization of all ranks to the next; between rounds
+ * the server receives nothing.
  */
 class Server {
   readonly #replica: Replica;

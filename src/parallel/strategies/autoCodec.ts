@@ -10,8 +10,9 @@ import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts
 import type { StepReport } from './strategy.ts';
 
 /**
- * Number of steps before the timed steps. The first step of a generation may wait for shaders and
- * for links to speed up. After this step alone, a codec with rounding can be chosen, but not fp32.
+ * Number of steps before the timed steps. The first step of a generation may take longer, because
+ * shaders are compiled and links have not reached their full speed. After this step alone, a codec
+ * with rounding can be chosen, but not fp32.
  */
 const FIRST = 1;
 /**
@@ -41,7 +42,8 @@ export class AutoCodec {
   /**
    * Called before each step. Every rank must call it.
    *
-   * @returns the choice if it is certain enough; otherwise `null`.
+   * @returns the choice, once, when it is certain enough or enough steps are timed; otherwise
+   * `null`.
    */
   async choose(): Promise<CodecChoice | null> {
     const { length } = this.#reports;

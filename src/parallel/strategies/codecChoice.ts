@@ -14,8 +14,8 @@ export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'expos
 /** Share of a step that communication may take. A smaller share is not worth more rounding. */
 const ENOUGH = 0.2;
 /**
- * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if a
- * step then takes less than this share of the time with less rounding.
+ * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if its
+ * steps take less than this share of the time that steps take with less rounding.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */

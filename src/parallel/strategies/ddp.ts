@@ -2,10 +2,11 @@
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops (K and
  * n: see `strategy.ts`).
  *
- * It is elastic: a step that fails with its group changes only the gradients that the rank keeps,
- * and {@link Ddp.attach} makes all ranks' states equal in the next group. An update needs the
- * gradients of all ranks, so ranks of one group are at most one step apart. Therefore it is enough
- * that a rank keeps its last averaged gradient for ranks that are one step behind.
+ * The strategy is elastic. If a step fails because its group fails, only the gradients that the
+ * rank keeps have changed. {@link Ddp.attach} makes all ranks' states equal in the next group. An
+ * update needs the gradients of all ranks, so ranks of one group are at most one step apart.
+ * Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one step
+ * behind.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
@@ -124,8 +125,8 @@ export class Ddp implements Strategy {
 
   /**
    * Restores the model's buffers after a step that was not applied. If the buffers had changed,
-   * kept gradients are dropped: their samples must be computed again, because only that changes the
-   * buffers again.
+   * kept gradients are dropped: only a new forward pass over their samples changes the buffers
+   * again.
    */
   rollBack(): void {
     if (this.#buffers.rollBack()) this.drop();
@@ -220,7 +221,7 @@ export class Ddp implements Strategy {
    *
    * @param progress this rank's progress; it is overwritten with the progress of the elected state.
    * @param note data for the other ranks.
-   * @returns the states of all ranks when they entered.
+   * @returns the states of all ranks before the recovery.
    * @throws (rejects) if models differ: MismatchError on the ranks that differ from most ranks,
    *   PeergradError on the others, both with `context.divergent`; the same if states differ after
    *   the recovery; errors of collectives.

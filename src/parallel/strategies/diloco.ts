@@ -1,8 +1,8 @@
 /**
- * `diloco`: every rank trains alone for H steps (AdamW). Then the average change of the parameters,
- * weighted by samples, is the gradient of an outer optimizer (Nesterov momentum 0.9, learning rate
- * 0.7) on the shared parameters. It sends as many bytes as local SGD, but H is in the tens to
- * hundreds.
+ * `diloco`: every rank trains alone for H steps (AdamW). Then the negative average change of the
+ * parameters, weighted by samples, is the gradient for an outer optimizer (Nesterov momentum 0.9,
+ * learning rate 0.7) on the shared parameters. An exchange sends as many bytes as with local SGD,
+ * but H is in the tens to hundreds.
  *
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023),
  * algorithm 1.

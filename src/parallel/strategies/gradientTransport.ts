@@ -23,10 +23,10 @@ const POWER_SGD_RANK = 2;
  */
 const CHOSEN_POWER_SGD_RANK = 8;
 /**
- * Number of uncompressed steps before PowerSGD. It is 0 for `auto`, which has already measured
- * uncompressed steps. More uncompressed steps would send more bytes than all compressed steps. An
- * mlp on MNIST sent 48 times fewer bytes than with fp32 after 2 uncompressed steps, and 37 times
- * fewer after 4, at the same accuracy.
+ * Number of uncompressed steps before PowerSGD. With `auto` there are none, because `auto` has
+ * already measured uncompressed steps. More uncompressed steps would send more bytes than all
+ * compressed steps. An mlp on MNIST sent 48 times fewer bytes than with fp32 after 2 uncompressed
+ * steps, and 37 times fewer after 4, at the same accuracy.
  */
 const POWER_SGD_START = 2;
 
@@ -69,7 +69,8 @@ export class GradientTransport {
   }
 
   /**
-   * Measures again in another group, whose links differ. Does nothing unless the codec is `auto`.
+   * Measures again in another group, because its links differ. Does nothing unless the codec is
+   * `auto`.
    */
   restart(): void {
     if (this.#options.codec !== 'auto') return;

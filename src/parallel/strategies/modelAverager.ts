@@ -38,8 +38,8 @@ export class PeriodicModelAverager {
 
   /**
    * Call it on every rank after each optimizer step. At the steps warmupSteps, warmupSteps +
-   * period, ... (counted from 0) `params` becomes its mean over the ranks, the same bits on all of
-   * them. For a DistributedDataParallel whose hook does not communicate: `if (await
+   * period, ... (counted from 0) `params` is replaced by its mean over the ranks, with the same
+   * bits on every rank. For a DistributedDataParallel whose hook does not communicate: `if (await
    * averager.averageParameters(ddp.parameters, group)) ddp.writeParameters()`.
    *
    * @returns whether it averaged.

@@ -1,6 +1,7 @@
 /**
  * The interface of strategies: how the training of many ranks becomes one model. K is the bytes of
- * the parameters, n the world size; docs/STRATEGIES.md lists the costs and when to use each.
+ * the parameters, n the world size; docs/STRATEGIES.md lists the costs of each strategy and when to
+ * use it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
@@ -36,8 +37,8 @@ export interface StrategyOptions {
   /** The model; see {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
   /**
-   * Group of one rank in which the strategy is created and warmed up; it is attached to others
-   * later.
+   * Group of one rank, in which the strategy is created and warmed up. Later the strategy is
+   * attached to other groups.
    */
   group: ProcessGroup;
   /** Creates the optimizer for a number of parameters. */

@@ -66,7 +66,7 @@ class StagedPass {
    * tensors, and only takes part in the collectives.
    */
   readonly #isEmpty: boolean;
-  /** Tensors that outlive their stage, by value. */
+  /** Tensors that outlive their stage. The key is the number of the value (see `LayerCall`). */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<Stage, Tape>();
   /** Moments of all ranks' samples. */
@@ -180,8 +180,8 @@ class StagedPass {
   }
 
   /**
-   * Computes the gradients of the layers' inputs, gamma and beta from the gradients of their
-   * outputs.
+   * From the gradients of the layers' outputs, computes the gradients of the layers' inputs, of
+   * gamma and of beta.
    */
   async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
     // sum(dy) and sum(dy (x - m)) of each call.

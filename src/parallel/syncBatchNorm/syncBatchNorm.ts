@@ -92,7 +92,7 @@ tf.serialization.registerClass(SyncBatchNormalization);
 
 /**
  * Returns the same model with every BatchNormalization replaced by SyncBatchNormalization, also in
- * nested models. It has a copy of all weights. This is
+ * nested models. The new model has a copy of all weights. This is
  * torch.nn.SyncBatchNorm.convert_sync_batchnorm
  * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
  * `model` is not changed, and the caller must dispose of `model`. The new model is not compiled.

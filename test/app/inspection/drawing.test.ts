@@ -31,7 +31,7 @@ describe('the image of a drawing', () => {
     expect(imageOf([], 'mass')).toBeNull();
   });
 
-  test('is scaled to a centred box of 20 x 20 pixels, for any size and position of the drawing', () => {
+  test('is scaled to a centred box of 20 x 20 pixels in the mode "box", for any size and position of the drawing', () => {
     const image = imageOf(seven, 'box')!;
     expect(inkOf(image)).toMatchObject({ top: 4, bottom: 23 });
     const [stroke] = seven;
@@ -39,7 +39,7 @@ describe('the image of a drawing', () => {
     for (const [pixel, ink] of image.entries()) expect(small[pixel]).toBeCloseTo(ink, 5);
   });
 
-  test('has its centre of mass in the middle, as in MNIST', () => {
+  test('has its centre of mass in the middle in the mode "mass", as in MNIST', () => {
     const boxed = inkOf(imageOf(seven, 'box')!);
     const { mass } = inkOf(imageOf(seven, 'mass')!);
     expect(mass.x).toBeCloseTo(SIDE / 2, 1);
@@ -54,7 +54,7 @@ describe('the image of a drawing', () => {
     expect(image.some((ink) => ink > 0.2 && ink < 0.8)).toBe(true);
   });
 
-  test('is a dot in the middle if the drawing is a tap, and the dot is not enlarged', () => {
+  test('is a small dot in the middle if the drawing is a single point', () => {
     const { left, right, top, bottom, mass } = inkOf(imageOf([[0.9, 0.1]], 'mass')!);
     expect([right - left, bottom - top]).toEqual([3, 3]);
     expect(mass.x).toBeCloseTo(SIDE / 2, 5);

@@ -18,8 +18,8 @@ afterEach(() => {
 
 const numbersOfSolo = ({ state }: SoloLesson): readonly number[][] => state.value.round.own;
 
-describe('the pages', () => {
-  test('only highlight parts that are shown', () => {
+describe('the pages of the lesson', () => {
+  test('highlight no part that is hidden', () => {
     LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isShown(lights, page)).toBe(true));
   });
 
@@ -31,14 +31,14 @@ describe('the pages', () => {
     }
   });
 
-  test('have a valid number for any number in the address', () => {
+  test('are found for any number in the address: an invalid number gives the first or the last page', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
 
-describe('a lesson alone', () => {
+describe('a lesson in a single tab', () => {
   test.each(LESSON_MODES)(
-    'ends with all sums in the mode %s, and the busiest link carries as many bytes as the formula says',
+    'ends with the sums of all ranks at every rank in the mode %s, and its busiest link carries the bytes of the formula',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {
         const solo = createSolo(n, 7);
@@ -52,7 +52,7 @@ describe('a lesson alone', () => {
     },
   );
 
-  test('takes the first step at once, and each later step when its hop is over', () => {
+  test('takes the first of three requested steps at once, and each further step when the previous hop is over', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });
@@ -69,7 +69,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.number).toBe(1);
   });
 
-  test('shows how the delay of a slow link moves on by one rank per step', () => {
+  test('shows that the delay of a slow link reaches one more rank with each step', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
     const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
@@ -86,7 +86,7 @@ describe('a lesson alone', () => {
     expect(solo.state.value.round.steps).toHaveLength(1);
   });
 
-  test('continues with the remaining ranks and numbers when a rank leaves', () => {
+  test('restarts with the remaining ranks and their numbers when a rank leaves', () => {
     const solo = createSolo(4, 1);
     solo.order({ type: 'edit', rank: 0, place: 0, value: -42 });
     const before = numbersOfSolo(solo);
@@ -105,7 +105,7 @@ describe('a lesson alone', () => {
   });
 });
 
-test('the latest step of a rank is described with its numbers', () => {
+test('describeStep names the numbers that a rank has sent, received and added in its latest step', () => {
   const solo = createSolo(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
@@ -120,7 +120,7 @@ test('the latest step of a rank is described with its numbers', () => {
   expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
 });
 
-test('negative terms of sums are in brackets', () => {
+test('the text of a sum has negative terms in brackets, except the first term', () => {
   expect(sumText([3, -5, 2])).toBe('3 + (−5) + 2');
   expect(sumText([-3, 5])).toBe('−3 + 5');
 });

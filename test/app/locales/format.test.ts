@@ -10,11 +10,8 @@ import {
   formatShare,
   list,
 } from '../../../src/app/locales/format.ts';
-import { withJob, withOptimizer } from '../../../src/app/state/jobForm.ts';
-import { identityOf, shapePath, SHAPES } from '../../../src/app/components/rankIdentity.ts';
-import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 
-test('the time since an event is formatted', () => {
+test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
   const minute = 60_000;
   const texts = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
     formatAgo(ms, 'en'),
@@ -41,23 +38,6 @@ test('numbers are formatted with few digits', () => {
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
 });
 
-test('lists are formatted', () => {
+test('lists are formatted with commas, and with "and" before the last item', () => {
   expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
-});
-
-test('the marks of sixteen ranks are all different', () => {
-  const looks = Array.from({ length: 16 }, (_, rank) => JSON.stringify(identityOf(rank)));
-  expect(new Set(looks).size).toBe(16);
-  expect(identityOf(0)).toEqual({ shape: 'circle', colour: 0, outlined: false });
-  expect(identityOf(9)).toEqual({ shape: 'square', colour: 1, outlined: true });
-  for (const shape of SHAPES) expect(shapePath(shape, 10)).toMatch(/^M.*Z$/);
-});
-
-test('the form only creates valid jobs', () => {
-  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
-  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
-  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
-  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
-  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
-  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
 });

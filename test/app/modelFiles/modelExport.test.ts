@@ -9,7 +9,7 @@ beforeEach(() => clearModelFile());
 const answer = (id: number, step: number) =>
   setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, bytes: new Uint8Array() } });
 
-test('an export of the best model tells its step, which may differ from that of the best evaluation', () => {
+test('after an export of the best model, the page knows the step of this model', () => {
   answer(expectModelFile('safetensors', 'best'), 40);
   expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: 40 });
 });
@@ -17,10 +17,13 @@ test('an export of the best model tells its step, which may differ from that of 
 test.each([
   ['safetensors', 'last'],
   ['checkpoint', 'best'],
-] as const)('an export as %s of the %s model does not tell the step of the best model', (format, which) => {
-  answer(expectModelFile(format, which), 40);
-  expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
-});
+] as const)(
+  'after an export as %s of the %s model, the page does not know the step of the best model',
+  (format, which) => {
+    answer(expectModelFile(format, which), 40);
+    expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
+  },
+);
 
 test('a request for a file clears the state of the previous request', () => {
   answer(expectModelFile('tfjs', 'best'), 40);

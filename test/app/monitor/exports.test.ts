@@ -40,7 +40,7 @@ describe('curves as CSV', () => {
     );
   });
 
-  test('have means in a long run, and a mean of the pending samples at the end', () => {
+  test('have a line for each mean of several steps in a long run, and a last line for the steps without a mean yet', () => {
     const { losses } = run;
     const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
     const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeChange).split('\r\n');
@@ -54,7 +54,7 @@ function trace(startedAt: number, receivedAt: number): RecordedTrace {
   return { step: 4, bucket: 0, bytes: 8, startedAt, hops: [hop] };
 }
 
-describe('a timeline as a trace', () => {
+describe('a timeline as a Chrome trace', () => {
   const clocks = [
     { offsetMs: 0, errorMs: 0 },
     { offsetMs: 1000, errorMs: 2 },
@@ -79,7 +79,7 @@ describe('a timeline as a trace', () => {
     ]);
   });
 
-  test('has complete events with times in whole microseconds, all on the same clock', () => {
+  test('has an event for each segment, with times in whole microseconds on the clock of rank 0', () => {
     const complete = traceEvents.filter(({ ph }) => ph === 'X');
     expect(complete.map(({ name, pid, tid, ts, dur }) => [name, pid, tid, ts, dur])).toEqual([
       ['compute', 0, 1, 0, 10_000],

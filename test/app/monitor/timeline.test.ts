@@ -29,7 +29,7 @@ function reportOf(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
   return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
 }
 
-test('the lanes of a run are on the clock of this rank, and a rank whose offset is unknown has no lane', () => {
+test('the lanes of a run have times on the clock of this rank, and the lane of a rank with an unknown clock is empty', () => {
   const run = {
     members: ['ada', 'ben', 'cleo'].map((name) => member(name)),
     rank: 1,
@@ -46,8 +46,8 @@ test('the lanes of a run are on the clock of this rank, and a rank whose offset 
   expect(extentOf(timelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
 });
 
-describe('a window', () => {
-  test('shows the latest steps, a single step, or all steps', () => {
+describe('the visible part of a timeline', () => {
+  test('can be the latest steps, a single step, or all steps', () => {
     expect(extentOf(timeline)).toEqual({ from: 100, to: 180 });
     expect(slowestStep(timeline)).toBe(2);
     const step = windowOf(timeline, 2)!;
@@ -58,7 +58,7 @@ describe('a window', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('zooms around a point that keeps its position, and always contains some steps', () => {
+  test('keeps the given time in place when it is zoomed, and has limits for zooming and panning', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
@@ -71,8 +71,8 @@ describe('a window', () => {
   });
 });
 
-describe('a segment', () => {
-  test('is found at a rank, a half of its lane and a time, or close to this time', () => {
+describe('a segment of a timeline', () => {
+  test('is found by its rank, its kind (computation or communication) and a time in or near the segment', () => {
     expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
     expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
     expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
@@ -80,7 +80,7 @@ describe('a segment', () => {
     expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
   });
 
-  test('has a previous and a next segment, also across steps', () => {
+  test('has a previous and a next segment, which may belong to another step', () => {
     const first = pickAt(timeline, 1, 'alone', 105, 0)!;
     expect(neighbourOf(timeline, first, -1)).toBeNull();
     const wait = neighbourOf(timeline, first, 1)!;
@@ -89,11 +89,11 @@ describe('a segment', () => {
   });
 });
 
-test('the times of a step are summed by kind', () => {
+test('totalsOf adds up the times of a step for each kind of segment', () => {
   expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 
-test('ticks are round numbers', () => {
+test('the distance between two ticks is a round number', () => {
   expect(tickOf(100, 10)).toBe(10);
   expect(tickOf(130, 10)).toBe(20);
   expect(tickOf(0.9, 3)).toBeCloseTo(0.5);

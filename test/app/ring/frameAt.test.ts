@@ -31,7 +31,7 @@ describe('timelineOf', () => {
     expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
   });
 
-  test('returns times that never decrease, for any recorded times, and a duration for every chunk on its way', () => {
+  test('returns times that never decrease and a positive travel time for every chunk, for any recorded times', () => {
     const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
     fc.assert(
       fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
@@ -57,7 +57,7 @@ describe('timelineOf', () => {
 });
 
 describe('frameAt', () => {
-  test('shows the chunks that the plan sends in this ring step, on their way', () => {
+  test('shows, during a ring step, exactly the chunks that the plan sends in this ring step', () => {
     const frame = frameAt(TRACE, 3, 5.5);
     expect(frame.completed).toBe(0);
     expect(frame.phase).toBe('reduce-scatter');
@@ -67,19 +67,19 @@ describe('frameAt', () => {
     for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
   });
 
-  test('shows no chunk on its way between two ring steps', () => {
+  test('shows no moving chunk between two ring steps', () => {
     expect(frameAt(TRACE, 3, 0.5).flights).toEqual([]);
     expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
   });
 
-  test('changes from reduce-scatter to all-gather after n - 1 ring steps, and then to done', () => {
+  test('returns the phase reduce-scatter for the first n - 1 ring steps, then all-gather, and done at the end', () => {
     expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
     expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
     expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
     expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
   });
 
-  test('shows each chunk on its edge, and never fewer completed ring steps than before', () => {
+  test('moves each chunk from its sender to the next rank, and the number of completed ring steps never decreases', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
         const trace = simulatedTrace(n);
@@ -102,7 +102,7 @@ describe('frameAt', () => {
 });
 
 describe('cellsAfter', () => {
-  test('starts with the own numbers of every rank and ends with the sum of all ranks', () => {
+  test('returns only own numbers after 0 ring steps, and sums of all ranks after the last ring step', () => {
     fc.assert(
       fc.property(worlds, (n) => {
         cellsAfter(n, 0).forEach((row, rank) => {
@@ -113,7 +113,7 @@ describe('cellsAfter', () => {
     );
   });
 
-  test('has the whole sum of chunk r at rank r after the reduce-scatter, and no rank twice in a sum', () => {
+  test('returns the whole sum of chunk r at rank r after the reduce-scatter, and never adds a rank twice to a sum', () => {
     fc.assert(
       fc.property(worlds, fc.nat(32), (n, steps) => {
         const completed = Math.min(steps, ringStepCount(n));
@@ -144,15 +144,15 @@ describe('narrate', () => {
     }
   });
 
-  test('describes the beginning and the end', () => {
+  test('describes the beginning and the end of the all-reduce', () => {
     expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
     expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all equal');
     expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'all-gather 1/2' });
   });
 });
 
-describe('the picked chunk', () => {
-  test('is shown as the copy that moves: that of the sender until its arrival, then that of the receiver', () => {
+describe('the chunk that the user picked', () => {
+  test('is shown at its sender until the chunk arrives, then at its receiver', () => {
     const travelling = { chunk: 0, rank: null };
     // Chunk A is sent from rank 1 to rank 2, then to rank 0.
     expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { edgeAt, layoutRing, pointAt } from '../../../src/app/ring/geometry.ts';
 import { nextSpeed, speedForAddress, speedIn, speedText } from '../../../src/app/ring/player/speed.ts';
 
-describe('speed', () => {
+describe('the speed of the player', () => {
   test('changes by factors of two, between 1/8 and 8', () => {
     const up = [0.125];
     while (up.at(-1)! < 8) up.push(nextSpeed(up.at(-1)!, 1));
@@ -12,7 +12,7 @@ describe('speed', () => {
     expect([nextSpeed(3, 1), nextSpeed(3, -1)]).toEqual([4, 2]);
   });
 
-  test('is read from an address, whatever the address contains', () => {
+  test('is read from the address: an invalid speed gives the default, and a high speed gives the maximum', () => {
     const asked = ['', 'speed=2', 'speed=0.3', 'speed=1e9', 'speed=0', 'speed=-2', 'speed=fast'];
     expect(asked.map((query) => speedIn(new URLSearchParams(query)))).toEqual([1, 2, 0.3, 8, 1, 1, 1]);
   });

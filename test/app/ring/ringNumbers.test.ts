@@ -31,11 +31,11 @@ describe('the numbers of a chunk', () => {
     expect(sumsOf({ first: 1, count: 1 }, numbers, 0)).toEqual(['−5']);
   });
 
-  test('may be missing, if a vector has fewer numbers than there are ranks', () => {
+  test('are an empty list for some chunks if a vector has fewer numbers than there are ranks', () => {
     expect(valuesOf({ first: 0, count: 3 }, [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('are never larger than the computed maximum, and their text is never longer than the computed length', () => {
+  test('are never larger, and their text is never longer, than extentOf returns', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,
@@ -57,7 +57,7 @@ describe('the numbers of a chunk', () => {
     );
   });
 
-  test('are the result of the all-reduce at the end', async () => {
+  test('are, at the end, equal to the result of a real all-reduce', async () => {
     const numbers = Array.from({ length: 3 }, (_, rank) => Array.from({ length: 7 }, (__, i) => 10 * rank + i));
     const reduced = await runWorld(3, async (group) => {
       const values = Float32Array.from(numbers[group.rank]!);

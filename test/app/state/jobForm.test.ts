@@ -12,9 +12,18 @@ import {
 } from '../../../src/app/state/jobForm.ts';
 import { SETTINGS } from '../../../src/app/state/strategies.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
-import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
+
+test('the job form creates only valid jobs', () => {
+  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
+  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
+  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
+  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
+  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});
 
 describe('a change of the strategy', () => {
   test.each(STRATEGY_NAMES)(
@@ -35,7 +44,7 @@ describe('a change of the strategy', () => {
     expect(withStrategy(withStrategy(gpt, 'diloco'), 'ddp')).toEqual(gpt);
   });
 
-  test('removes the settings of the previous strategy, unless the strategy is the same', () => {
+  test('removes the settings of the previous strategy, and changes nothing if the strategy stays the same', () => {
     const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
     expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
     expect(withStrategy(set, 'local-sgd')).toBe(set);
@@ -63,7 +72,7 @@ describe('a change of the strategy', () => {
 });
 
 describe('a change of the job name', () => {
-  test('to table selects the model mlp and removes the settings of the previous job', () => {
+  test('to table selects the model mlp, and a change from table to images removes the settings of the table', () => {
     const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
     expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
     const images = withJob(
@@ -86,7 +95,7 @@ describe('a change of the job name', () => {
     expect(withJob(gpt, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
-  test('to gpt allows all kinds of data', () => {
+  test('to gpt allows the data kinds files, shared, url and built-in', () => {
     const gpt = parseJob({ job: 'gpt' });
     const folder = '/data/';
     const places = (['files', 'shared', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
@@ -96,12 +105,21 @@ describe('a change of the job name', () => {
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
+  test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
+    for (const strategy of ['ddp', 'data-parallel'] as const) {
+      for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
+        const job = withSource(withJob(withStrategy(DEFAULT_JOB, strategy), name, null), kind, '/data/');
+        expect(acceptsData(job, kind), `${strategy}, ${kind}`).toBe(!('problem' in checkJob(job)));
+      }
+    }
+  });
+
   test('does not change settings that were chosen', () => {
     const set = { ...DEFAULT_JOB, epochs: 3, seed: 7 };
     expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
   });
 
-  test.each(PRESET_NAMES)('to gpt with the size %s is recognized as this size, until a number changes', (name) => {
+  test.each(PRESET_NAMES)('to gpt allows the size %s, which is recognized until one of its numbers changes', (name) => {
     const job = withPreset(parseJob({ job: 'gpt' }), name);
     expect(parseJob(job)).toEqual(job);
     expect(presetOf(job)).toBe(name);
@@ -131,7 +149,7 @@ describe('a job in words', () => {
     );
   });
 
-  test.each(STRATEGY_NAMES)('names every setting of %s', (strategy) => {
+  test.each(STRATEGY_NAMES)('names every setting of %s, and no setting of other strategies', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
     for (const setting of ['syncEvery', 'staleness', 'replicas'] as const) {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
@@ -142,7 +160,7 @@ describe('a job in words', () => {
 
 describe('a learning-rate range test', () => {
   test.each(['digits', 'gpt'] as const)(
-    'of %s has a hundred steps, and choosing the found rate restores the usual job',
+    'of %s has a hundred steps, and choosing the found rate restores the usual job with this rate',
     (job) => {
       const usual = parseJob({ job });
       const search = withSchedule(usual, 'range-test');
@@ -153,14 +171,14 @@ describe('a learning-rate range test', () => {
     },
   );
 
-  test('has the chosen number of steps if this number is valid', () => {
+  test('has the chosen number of steps if a range test allows this number, and 100 steps otherwise', () => {
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
     expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
     const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');
     expect(withRate(search, 0.03).maxSteps).toBe(300);
   });
 
-  test('is only for DDP', () => {
+  test('ends when another strategy than DDP is chosen', () => {
     const search = withSchedule(DEFAULT_JOB, 'range-test');
     expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
   });

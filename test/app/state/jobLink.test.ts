@@ -45,7 +45,7 @@ test.each([
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
 });
 
-test('a link to the default job has no settings, and a link to another job has no settings of the previous job', () => {
+test('a link to the default job has no job settings, even if the address had settings of another job', () => {
   expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
 });
@@ -60,7 +60,7 @@ test.each([
   'learningRate=1e9',
   'codec=zip',
   'errorFeedback=1',
-])('a link to an invalid job gives an error: %s', (query) => {
+])('a link with an invalid setting gives the default job and an error: %s', (query) => {
   const { job, problem } = jobOfLink(new URLSearchParams(query));
   expect(job).toEqual(DEFAULT_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));

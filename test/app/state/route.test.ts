@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { hiddenParts, isLocalOnly, parseRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
 
 describe('parseRoute', () => {
-  test.each(['', '#', '#/', '#?name=Ada'])('%s is home', (hash) => {
+  test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
     expect(parseRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
   });
 
-  test.each(['#K7F3QX', '#k7f-3qx', '#/K7F-3QX', '#K7F%203QX'])('%s is a room', (hash) => {
+  test.each(['#K7F3QX', '#k7f-3qx', '#/K7F-3QX', '#K7F%203QX'])('returns the room K7F3QX for %s', (hash) => {
     expect(parseRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
   });
 
@@ -16,13 +16,13 @@ describe('parseRoute', () => {
     expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
-  test('reads a rank, and returns NaN if it is invalid', () => {
+  test('reads a rank, and returns NaN for an invalid rank', () => {
     expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
     expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
-  test('returns an invalid room code unchanged', () => {
+  test('returns the home page for an invalid room code, with the unchanged code', () => {
     expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
   });
@@ -32,7 +32,7 @@ describe('parseRoute', () => {
   });
 });
 
-test('the link of a room is the address of the page without its query', () => {
+test('the link of a room is the address of the page with the room code after #', () => {
   expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
@@ -47,12 +47,12 @@ test('the link of a room contains the settings for guests', () => {
   expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
-test('links that only work on this machine are recognized', () => {
+test('isLocalOnly recognizes hosts that only this machine can reach', () => {
   expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
   expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
 });
 
-test('the settings of a page follow the page in the address', () => {
+test('withQuery writes settings behind the name of the page, and removes settings that are null', () => {
   expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
   expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');

@@ -20,7 +20,7 @@ function meta(id: string, room: string, seed = 1): CheckpointMeta {
   };
 }
 
-test('checkpoints of the same room and job are listed as one run, with the latest first', () => {
+test('checkpoints of the same room and job are listed as one run, the latest checkpoint first', () => {
   const list = [meta('a2', 'AAAAAA'), meta('b1', 'BBBBBB'), meta('a1', 'AAAAAA'), meta('other', 'AAAAAA', 2)];
   expect(runsOf(list).map((run) => run.map(({ id }) => id))).toEqual([['a2', 'a1'], ['b1'], ['other']]);
 });

@@ -12,7 +12,7 @@ describe('append', () => {
     expect(grow(5, 8).points.map((point) => point.value)).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test('stores a limited number of points, and every point is the mean of its samples', () => {
+  test('merges neighbouring samples into means, so that the number of points stays limited', () => {
     const series = grow(1000, 16);
     expect(series.points.length).toBeLessThan(16);
     expect(series.stride).toBe(64);
@@ -20,14 +20,14 @@ describe('append', () => {
     expect(series.points[0]).toEqual({ step: 63, at: 630, value: 31.5 });
   });
 
-  test('replaces the same step and all later steps if a step is repeated', () => {
+  test('replaces the sample of a repeated step, and removes the samples of later steps', () => {
     const series = append(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
     expect(series.points.map((point) => point.step)).toEqual([0, 1, 2, 3, 4]);
     expect(series.points.at(-1)!.value).toBe(40);
   });
 });
 
-test('truncate does not remove earlier samples', () => {
+test('truncate removes only the samples from the given step on', () => {
   const series = grow(10, 64);
   expect(truncate(series, 10)).toBe(series);
   expect(truncate(series, 3).points).toHaveLength(3);

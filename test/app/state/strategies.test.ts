@@ -31,7 +31,7 @@ describe('the diagram of a room', () => {
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
-  test('is a ring if gradients have a codec, even if plain gradients would not use the ring', () => {
+  test('is a ring if gradients have the codec int8, even if fp32 gradients of the same size would not use the ring', () => {
     const [ranks, bytes] = [12, 512 * 1024];
     expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
     expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
@@ -46,32 +46,32 @@ describe('the diagram of a room', () => {
     });
   });
 
-  test.each(['local-sgd', 'diloco'])(
-    'comes with a text that says how often ranks exchange data, for %s',
-    (strategy) => {
-      const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
-      expect(words(null)).toMatch(/from time to time/);
-      expect(words(1)).toMatch(/after every step/);
-      expect(words(8)).toMatch(/every 8 steps/);
-    },
-  );
+  test.each(['local-sgd', 'diloco'])('has a text that says how often ranks exchange data with %s', (strategy) => {
+    const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
+    expect(words(null)).toMatch(/from time to time/);
+    expect(words(1)).toMatch(/after every step/);
+    expect(words(8)).toMatch(/every 8 steps/);
+  });
 });
 
-test.each(STRATEGY_NAMES)('the page states the ranks whose losses are shown for %s', async (strategy) => {
-  const job = parseJob({ strategy });
-  const reportsAll = await runWorld(2, async (group) => {
-    const variable = tf.variable(tf.scalar(0));
-    const made = await createStrategy(job, {
-      model: [variable],
-      group,
-      clock: systemClock,
-      checkGradients: () => {},
-      createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-      createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+test.each(STRATEGY_NAMES)(
+  'reportsOwnLossOnly is true for %s exactly if the strategy does not report the losses of all ranks',
+  async (strategy) => {
+    const job = parseJob({ strategy });
+    const reportsAll = await runWorld(2, async (group) => {
+      const variable = tf.variable(tf.scalar(0));
+      const made = await createStrategy(job, {
+        model: [variable],
+        group,
+        clock: systemClock,
+        checkGradients: () => {},
+        createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+        createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+      });
+      made.dispose();
+      return made.reportsAllRanks;
     });
-    made.dispose();
-    return made.reportsAllRanks;
-  });
-  expect(reportsOwnLossOnly(job, 2)).toBe(!reportsAll[0]);
-  expect(reportsOwnLossOnly(job, 1)).toBe(false);
-});
+    expect(reportsOwnLossOnly(job, 2)).toBe(!reportsAll[0]);
+    expect(reportsOwnLossOnly(job, 1)).toBe(false);
+  },
+);

@@ -3,7 +3,7 @@ import { initialView, reduce, withoutRun, type View } from '../../../src/app/sta
 import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
 import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import type { CodecChoice } from '../../../src/protocol/runResult.ts';
 import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
@@ -54,7 +54,7 @@ function trace(step: number, hops: number): EngineEvent {
 
 function world(generation: number, members: RosterEntry[]): EngineEvent {
   return {
-    ...(GENERATION as Extract<EngineEvent, { type: 'generation' }>),
+    ...(GENERATION as EventOf<'generation'>),
     generation,
     members,
     worldSize: members.length,
@@ -104,19 +104,19 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
-  test('begins with a generation, and earlier events are ignored', () => {
+  test('begins with the first generation, and a step before it is ignored', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
   });
 
-  test('has a limited number of losses and steps, and the steps are the latest', () => {
+  test('has the losses of all 100 steps, but only the latest step events', () => {
     const view = fold(GENERATION, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
     expect(view.run!.losses.points).toHaveLength(100);
     expect(view.run!.recent).toHaveLength(RECENT_STEPS);
     expect(view.run!.recent.at(-1)!.step).toBe(99);
   });
 
-  test('continues in a new generation, with links and traces of the new ring only', () => {
+  test('continues in a new generation, without the links and traces of the previous ring', () => {
     const link: EngineEvent = { type: 'link', peerRank: 2, up: true, route: 'direct', roundTripMs: 1 };
     const view = fold(GENERATION, link, stepEvent(0), stepEvent(1), trace(1, 4), {
       ...GENERATION,
@@ -160,7 +160,7 @@ describe('the run', () => {
     expect(fold(GENERATION, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
   });
 
-  test('has the latest lanes of all ranks, and exact lanes of this rank', () => {
+  test('has the latest lanes: those of this rank from its own events, those of other ranks from telemetry', () => {
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
     const { lanes } = fold(GENERATION, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
@@ -168,20 +168,20 @@ describe('the run', () => {
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
-  test('resets rates in a new generation, but not the latest step', () => {
+  test('clears the list of recent steps in a new generation, but still has the latest step', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
     expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
   });
 
-  test('continues after a failure of this tab and clears the failure', () => {
+  test('continues in a new generation after a failure of this tab, and the failure is cleared', () => {
     const view = fold(GENERATION, stepEvent(0), failed(false), { ...GENERATION, generation: 2 });
     expect(view.failure).toBeNull();
     expect(view.run!.losses.points).toHaveLength(1);
   });
 
-  test('begins at the step at which this tab joined, if it joined late', () => {
+  test('begins at the step at which this tab joined', () => {
     const view = fold(GENERATION, stepEvent(40), stepEvent(41));
     expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
     expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
@@ -192,7 +192,7 @@ describe('the run', () => {
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
   });
 
-  test('clears the initial weights of the room when it begins, unless it is a range test', () => {
+  test('clears the chosen initial weights when it begins, unless the run is a range test', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
     const job = parseJob({ schedule: 'range-test' });
     const search: EngineEvent = { ...GENERATION, job };
@@ -200,7 +200,7 @@ describe('the run', () => {
     expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();
   });
 
-  test('is empty again when a new run begins after a result', () => {
+  test('has no losses and no result when it begins after another run', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
     const done = fold(GENERATION, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
@@ -209,14 +209,14 @@ describe('the run', () => {
     expect(again.run!.losses.points).toHaveLength(0);
   });
 
-  test('a repeated step replaces the earlier one and all later evaluations', () => {
+  test('replaces a step that is repeated, and removes all later steps and evaluations', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 2, loss: 1, accuracy: 0.5, samples: 10 };
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
     expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
     expect(view.run!.evaluations).toEqual([]);
   });
 
-  test('has the latest confusion matrix, unless its step is repeated', () => {
+  test('has the latest confusion matrix until an earlier step is repeated or another run begins', () => {
     const view = fold(GENERATION, stepEvent(0), counted(0), stepEvent(1), counted(1));
     expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
     expect(reduce(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
@@ -224,18 +224,18 @@ describe('the run', () => {
     expect(reduce(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
-  test('has no point for an evaluation without accuracy and metrics', () => {
+  test('ignores an evaluation without accuracy and metrics', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
     expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
 
-  test('only has traces with all 2(n-1) ring steps', () => {
+  test('stores only traces that have all 2(n-1) ring steps', () => {
     expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
     const view = fold(GENERATION, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
   });
 
-  test('has the codec that ranks chose and the reason, and no trace of a ring that is no longer used', () => {
+  test('has the codec that ranks chose, and removes the trace of the ring if this codec does not use the ring', () => {
     expect(fold(GENERATION, trace(0, 4), chosen('int8')).run).toMatchObject({
       choice: { codec: 'int8' },
       trace: { step: 0 },
@@ -246,20 +246,20 @@ describe('the run', () => {
     });
   });
 
-  test('begins without the notes of the lobby, and has the notes of the run', () => {
+  test('removes a note of the lobby when it begins, and keeps a note of the run in a new generation', () => {
     const note: EngineEvent = { type: 'note', message: 'The other ranks continue without this tab.' };
     expect(fold(ADMITTED, ROOM, note).note).toBe(note.message);
     expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
     expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toBe(note.message);
   });
 
-  test('can be closed', () => {
+  test('is removed together with its failure when the user closes it', () => {
     const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
 });
 
-test('a flight recording exists after a failure until the next run', () => {
+test('a flight recording is available after a failure until the next generation', () => {
   const recording: FlightRecording = {
     format: 'peergrad-flight-recording',
     version: 2,
@@ -282,7 +282,7 @@ test('the first step ends the warm-up', () => {
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
 
-test('the reducer does not change the events', () => {
+test('reduce changes neither the event nor the previous run', () => {
   const event = Object.freeze(stepEvent(0));
   const before = fold(GENERATION);
   Object.freeze(before.run);

@@ -49,7 +49,7 @@ function expectClose([actual, expected]: Float32Array[][]): void {
   }
 }
 
-test('computes the loss of jobs', async () => {
+test('the wasm backend computes the loss of classification jobs and its gradient like the cpu backend', async () => {
   const logits = random(4, 10);
   const compute = (): tf.Tensor[] => {
     const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
@@ -63,38 +63,44 @@ test('computes the loss of jobs', async () => {
   expectClose([actual!, expected!]);
 });
 
-test.each(['mlp', 'cnn'] as const)('computes the gradients of %s', async (name) => {
-  const images = random(6, 28, 28, 1);
-  const compute = (): tf.Tensor[] => {
-    const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
-    const xs = tf.tensor(images.values, images.shape);
-    const ys = tf.oneHot(tf.tensor1d([1, 2, 3, 4, 5, 9], 'int32'), 10);
-    const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));
-    const { value, grads } = tf.variableGrads(loss, [...model.variables]);
-    const gradients = model.variables.map((variable) => grads[variable.name]!);
-    // Disposed of explicitly, because tidy does not dispose of variables.
-    model.dispose();
-    return [value, ...gradients];
-  };
-  expectClose(await onBoth(compute));
-});
+test.each(['mlp', 'cnn'] as const)(
+  'the wasm backend computes the gradients of %s like the cpu backend',
+  async (name) => {
+    const images = random(6, 28, 28, 1);
+    const compute = (): tf.Tensor[] => {
+      const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
+      const xs = tf.tensor(images.values, images.shape);
+      const ys = tf.oneHot(tf.tensor1d([1, 2, 3, 4, 5, 9], 'int32'), 10);
+      const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));
+      const { value, grads } = tf.variableGrads(loss, [...model.variables]);
+      const gradients = model.variables.map((variable) => grads[variable.name]!);
+      // Disposed of explicitly, because tidy does not dispose of variables.
+      model.dispose();
+      return [value, ...gradients];
+    };
+    expectClose(await onBoth(compute));
+  },
+);
 
 test.each<[strides: [number, number], pad: 'same' | 'valid' | number, size: [number, number]]>([
   [[1, 1], 'same', [5, 7]],
   [[2, 2], 'same', [8, 8]],
   [[2, 3], 'valid', [9, 11]],
   [[2, 2], 2, [6, 5]],
-])('computes the filter gradient of a convolution by %j, padded %s', async (strides, pad, size) => {
-  const [x, filter] = [random(2, ...size, 3), random(3, 2, 3, 4)];
-  const compute = (): tf.Tensor[] => {
-    const image = tf.tensor4d(x.values, x.shape as [number, number, number, number]);
-    const gradient = tf.grad((kernel: tf.Tensor) =>
-      tf
-        .conv2d(image, kernel as tf.Tensor4D, strides, pad)
-        .square()
-        .sum(),
-    );
-    return [gradient(tf.tensor4d(filter.values, filter.shape as [number, number, number, number]))];
-  };
-  expectClose(await onBoth(compute));
-});
+])(
+  'the wasm backend computes the filter gradient of a convolution with strides %j and padding %s like the cpu backend',
+  async (strides, pad, size) => {
+    const [x, filter] = [random(2, ...size, 3), random(3, 2, 3, 4)];
+    const compute = (): tf.Tensor[] => {
+      const image = tf.tensor4d(x.values, x.shape as [number, number, number, number]);
+      const gradient = tf.grad((kernel: tf.Tensor) =>
+        tf
+          .conv2d(image, kernel as tf.Tensor4D, strides, pad)
+          .square()
+          .sum(),
+      );
+      return [gradient(tf.tensor4d(filter.values, filter.shape as [number, number, number, number]))];
+    };
+    expectClose(await onBoth(compute));
+  },
+);

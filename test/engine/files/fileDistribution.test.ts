@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -19,7 +19,7 @@ interface Rank {
   readonly name: string;
   readonly shared: SharedFiles;
   readonly spreading: FileDistribution;
-  readonly events: Extract<EngineEvent, { type: 'file-distribution' }>[];
+  readonly events: EventOf<'file-distribution'>[];
 }
 
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
@@ -128,11 +128,11 @@ const NONE = (n: number): null[] => Array.from({ length: n }, () => null);
 describe('files of one rank', () => {
   test.each([
     ['of an odd size', [3 * SLICE_BYTES + 1234]],
-    ['of a byte', [1]],
-    ['of no byte', [0]],
-    ['of a slice', [SLICE_BYTES]],
+    ['of one byte', [1]],
+    ['without bytes', [0]],
+    ['of one slice', [SLICE_BYTES]],
     ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
-  ])('%s arrive at all ranks, and every byte is sent once', async (_, sizes) => {
+  ])('%s arrive at all ranks, and every rank receives every byte only once', async (_, sizes) => {
     const ranks = await ranksWith(
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
       4,
@@ -148,14 +148,14 @@ describe('files of one rank', () => {
     }
   });
 
-  test('arrive at the other rank of two, and are complete on a rank alone', async () => {
+  test('arrive at the second of two ranks, which can then continue alone', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
     expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
     expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
-  test('are sent to ranks that join, but not again to ranks that have them', async () => {
+  test('are sent to a rank that joins, but not again to ranks that already have the files', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
@@ -177,7 +177,7 @@ describe('a damaged slice', () => {
     await expectAllWhole(ranks);
   });
 
-  test('leads to an error that names its sender, if it is damaged again and again', async () => {
+  test('leads to an error that names the sender if the slice arrives damaged three times', async () => {
     const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
     const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
     expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files arrived damaged 3 times from rank 0/);
@@ -189,7 +189,7 @@ describe('a damaged slice', () => {
 describe('when ranks leave', () => {
   const SLICES = 24;
 
-  test('during a distribution, later only the missing slices are sent, also to ranks that join', async () => {
+  test('during a distribution, the next generation sends only missing slices, also to a rank that joins', async () => {
     for (const frame of [50, 90]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
@@ -205,7 +205,7 @@ describe('when ranks leave', () => {
     }
   });
 
-  test('a rank that has all files is not needed if the other ranks together have every slice', async () => {
+  test('including the rank that had all files, the distribution succeeds if the remaining ranks together have every slice', async () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
     // A distribution that broke off may leave this situation: each rank has the slices that the
@@ -222,7 +222,7 @@ describe('when ranks leave', () => {
     await expectAllWhole([host, first, second]);
   });
 
-  test('the error names ranks that had slices that no other rank has, and received slices are kept', async () => {
+  test('and slices are missing on all remaining ranks, the error names the rank that had all files, and received slices are kept', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
@@ -241,14 +241,14 @@ describe('when ranks leave', () => {
   });
 });
 
-test('every rank rejects if no rank has the files', async () => {
+test('the distribution fails on every rank if no rank has the files', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
   for (const error of (await runGeneration(others)).errors) {
     expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 slices are missing/);
   }
 });
 
-test('a file that changes during the distribution is reported, and its earlier slices are kept', async () => {
+test('a file that has changed since it was chosen is reported by its name, and its unchanged slices are distributed', async () => {
   const { file, change } = changingFile('a', 20 * SLICE_BYTES);
   const ranks = await ranksWith([file], 2);
   change();
@@ -258,7 +258,7 @@ test('a file that changes during the distribution is reported, and its earlier s
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
 });
 
-test('the distribution ends with a timeout if a rank hangs', async () => {
+test('the distribution ends with a timeout on every rank if one rank hangs', async () => {
   const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();

@@ -78,8 +78,8 @@ async function modelOf(job: JobSpec, file: File, format: WeightsFormat = 'safete
 const valuesOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
-describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test('of a table contains its columns, their scales and values, and the classes, and a run on such data starts from it', async () => {
+describe.each(WEIGHTS_FORMATS)('a model in the format %s', (format) => {
+  test('contains the columns, scales, values and classes of its table, and a run on similar data can start from it', async () => {
     const training = await prepare(TABLE, buyers);
     await inGeneration([training], 1, TABLE, (one) => one.train());
     const weights = await weightsOf(await exported(training, format));
@@ -107,7 +107,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     training.dispose();
   });
 
-  test('of a number to predict contains its unit and mean', async () => {
+  test('contains the unit and mean of the number that it predicts', async () => {
     const { facts } = await modelOf(TABLE, flats, format);
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
@@ -120,7 +120,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     for (const price of prices) expect(price).toBeCloseTo(Math.round(price), 3);
   });
 
-  test('of images contains their shape, classes and scale', async () => {
+  test('contains the shape, classes and scale of its images', async () => {
     expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
       ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], moments: null },
     });
@@ -150,49 +150,49 @@ test.each<[string, JobSpec, File, File, string]>([
     'its columns are age, colour, buys, but here they are height, colour, buys',
   ],
   [
-    'target',
+    'targets',
     TABLE,
     buyers,
     table('height,shape,animal', (i) => [i, ['round', 'square'][i % 2]!, ['cat', 'dog'][(i >> 1) % 2]!]),
     'it predicts "buys", but this job predicts "animal"',
   ],
   [
-    'words',
+    'words in a column',
     TABLE,
     buyers,
     table('age,colour,buys', (i) => [i, ['green', 'red'][i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
     'its column "colour" has other values (missing here: blue; new: green)',
   ],
   [
-    'classes of a table',
+    'classes in a table',
     TABLE,
     buyers,
     table('age,colour,buys', (i) => [i, COLOURS[i % 2]!, ['maybe', 'yes'][(i >> 1) % 2]!]),
     'its column "buys" has other values (missing here: no; new: maybe)',
   ],
   [
-    'gaps',
+    'missing values',
     TABLE,
     buyers,
     table('age,colour,buys', (i) => [i % 5 ? i : '', COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
     'its column "age" is numbers without missing values, but here it is numbers with missing values',
   ],
   [
-    'task',
+    'tasks (regression, classification)',
     TABLE,
     flats,
     table('rooms,price', (i) => [i % 7, i % 2]),
     'it predicts "price" by regression, but this job predicts it by classification',
   ],
-  ['classes', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
+  ['classes of images', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
   [
-    'scale',
+    'scales',
     IMAGES,
     images([3, 7]),
     images([3, 7], 'f4'),
     'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
-])('no run starts from a model of other %s', async (_, job, learned, own, sentence) => {
+])('a model cannot start a run whose data have other %s', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
   const before = tf.memory().numTensors;
   const preparing = prepare(job, own, weights);
@@ -224,7 +224,7 @@ test('a checkpoint is resumed on its own data, and rejected on other data', asyn
   );
 });
 
-test('a file without facts is accepted, and a file with invalid facts is rejected as damaged', async () => {
+test('a weights file without facts is accepted, and a weights file with invalid facts is rejected as damaged', async () => {
   const training = await prepare(TABLE, buyers);
   const file = await exported(training, 'safetensors');
   training.dispose();

@@ -75,7 +75,7 @@ async function weightsFrom(file: File): Promise<WeightsFile> {
 }
 
 describe('a model', () => {
-  test.each(WEIGHTS_FORMATS)('is trained further in another run that starts from %s', async (format) => {
+  test.each(WEIGHTS_FORMATS)('can be saved as %s, and another run starts with its weights', async (format) => {
     const training = await prepare(FIELDS);
     await training.train();
     const file = await exported(format, training);
@@ -87,7 +87,7 @@ describe('a model', () => {
     next.dispose();
   });
 
-  test('is saved during training with the weights of a single step', async () => {
+  test('that is saved during training has the weights of a single step', async () => {
     const files: Promise<ModelFile>[] = [];
     const states: number[][][] = [];
     const training = await prepare(FIELDS, {
@@ -106,7 +106,7 @@ describe('a model', () => {
     training.dispose();
   });
 
-  test('cannot start a run of another width, and leaks nothing', async () => {
+  test('cannot start a run whose model has another width, and leaks no tensors', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('tfjs', training)));
     training.dispose();
@@ -126,7 +126,7 @@ describe('a model', () => {
     );
   });
 
-  test('is used by all ranks, even if only one rank has it, whatever its rank', async () => {
+  test('that only rank 1 has is used by all ranks', async () => {
     const members = [];
     for (const i of [0, 1, 2]) {
       const task = createCountingTask({ samples: 6 });
@@ -143,7 +143,7 @@ describe('a model', () => {
 });
 
 describe('a checkpoint', () => {
-  test('is a file with the state after a step', async () => {
+  test('is saved as a file with the state after the latest step', async () => {
     const training = await prepare(FIELDS);
     await training.train();
     const state = await training.snapshot();
@@ -163,7 +163,7 @@ describe('a checkpoint', () => {
   });
 });
 
-test('the best model is kept, and saved on request', async () => {
+test('the model of the best evaluation is kept, and saved on request', async () => {
   // The rate is so high that the loss rises again after some steps.
   const rate = { optimizer: 'adam', learningRate: 0.3, batchSize: 64, hashEvery: 100 };
   const training = await prepare({ ...FIELDS, ...rate, maxSteps: 48, patience: 2 });
@@ -184,7 +184,7 @@ test('the best model is kept, and saved on request', async () => {
 /** No member. */
 const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
-test('the error of an export without a model or a run says when it is possible', async () => {
+test('an export without a model or a run fails with a message that says when a model can be saved', async () => {
   expect(await ask('keras')).toEqual({
     ...{ type: 'exported', id: 1, file: null },
     problem: 'This tab has no model yet. Save the model after training has begun.',

@@ -28,7 +28,7 @@ test('two files have equal manifests only if their names and bytes are equal', a
   }
 });
 
-test('received slices are kept if they have the right hash', async () => {
+test('a received slice is kept only if its hash is right', async () => {
   const source = await chosen(fileOf('a', SLICE_BYTES + 7));
   const shared = SharedFiles.awaited(source.manifest);
   shared.setDigests(source.digests!);
@@ -47,7 +47,7 @@ test('received slices are kept if they have the right hash', async () => {
   expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
 });
 
-test('hashes of other files are rejected', async () => {
+test('slice hashes that do not belong to the manifest are rejected', async () => {
   const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
   const shared = SharedFiles.awaited(source.manifest);
   const half = source.digests!.length / 2;
@@ -55,7 +55,7 @@ test('hashes of other files are rejected', async () => {
   expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
-test('a file that was changed after it was chosen is not used any more', async () => {
+test('a slice that has changed since its file was chosen is not read any more', async () => {
   const { file, change } = changingFile('a', 2 * SLICE_BYTES);
   const shared = await chosen(file);
   change();

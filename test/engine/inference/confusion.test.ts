@@ -26,8 +26,8 @@ const heldOut = new SyntheticDigits(1, 'test');
 const { inputShape, classes } = heldOut;
 const some: Dataset = { inputShape, classes, size: HELD_OUT, read: heldOut.read.bind(heldOut) };
 
-describe.each([1, 3])('in a world of %i', (n) => {
-  test('each held-out sample is counted once, and the matrix is equal to one computed by hand', async () => {
+describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
+  test('counts each held-out sample once, and is equal to a matrix computed by hand', async () => {
     const job = parseJob({ job: 'digits', hidden: 8 });
     const all = await runWorld(n, async (group) => {
       const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
@@ -57,7 +57,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
     for (const one of all) expect(one).toEqual(all[0]);
   });
 
-  test('a custom model on tensors has the same matrix', async () => {
+  test('of a custom model on tensors is equal to a matrix computed by hand', async () => {
     const rng = createRng(5);
     const data = Array.from({ length: 25 }, () => [rng.next() - 0.5, rng.next() - 0.5]);
     const labels = data.map((_, i) => i % 3);
@@ -78,8 +78,8 @@ describe.each([1, 3])('in a world of %i', (n) => {
   });
 });
 
-describe('a run with a confusion matrix', () => {
-  test('emits it whenever all held-out samples are evaluated, and has the final one in its result', async () => {
+describe('the confusion matrix of a run', () => {
+  test('is emitted whenever all held-out samples are evaluated, and the final matrix is in the result', async () => {
     const { results, events } = await train(
       3,
       { hidden: 8, batchSize: 20, epochs: 2 },
@@ -97,9 +97,9 @@ describe('a run with a confusion matrix', () => {
   });
 
   test.each([
-    ['amounts are predicted', { classes: 1, labelUnit: 2 }],
+    ['the model predicts amounts', { classes: 1, labelUnit: 2 }],
     ['there are too many classes', { classes: MAX_CONFUSED_CLASSES + 1 }],
-  ])('has none if %s', async (_, what) => {
+  ])('does not exist if %s', async (_, what) => {
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toBeUndefined();
     await runWorld(1, async (group) => {
@@ -107,7 +107,7 @@ describe('a run with a confusion matrix', () => {
     });
   });
 
-  test('the names of classes are used, and long names are cut', async () => {
+  test('has the names of the classes, and long names are cut', async () => {
     const what = { classes: 2, classNames: ['cats', 'd'.repeat(1000)] };
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME - 1)}…`]);

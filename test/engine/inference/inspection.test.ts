@@ -44,7 +44,7 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
 }
 
 describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
-  test('mistakes are images that the model classifies wrongly, with the most probable guess first', async () => {
+  test('return images that the model classifies wrongly, ordered from the most to the least probable guess', async () => {
     const { built, answerer } = await untrained(model);
     const { asked, wrong, mistakes, steps } = await inspect(answerer);
     expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
@@ -61,7 +61,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('weights are pictures of the first layer, one for each unit', async () => {
+  test('return weights of the first layer as pictures, one for each unit', async () => {
     const { built, answerer } = await untrained(model);
     const { side, count, units, values, scale } = (await inspect(answerer)).weights!;
     expect({ side, count, units }).toEqual(
@@ -77,7 +77,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('the answer for an image is equal to the output of the model', async () => {
+  test('return for an image exactly the output of the model', async () => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
@@ -88,7 +88,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
   });
 });
 
-test('the inspected images are the same every time, with one example of each digit', async () => {
+test('every inspection uses the same images, with one example of each digit', async () => {
   const [one, other] = [await untrained('mlp'), await untrained('mlp')];
   const inspection = await inspect(one.answerer);
   expect(inspection).toEqual(await inspect(other.answerer));
@@ -97,7 +97,7 @@ test('the inspected images are the same every time, with one example of each dig
   other.answerer.model.dispose();
 });
 
-test('without a model, with one that cannot be read, or with NaN weights, there is no answer', async () => {
+test('a query has no answer if there is no model, if its weights are NaN, or if it is disposed of', async () => {
   const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
   const none = { type: 'prediction', id: 1, answer: null };
   expect(await answer(predict, null)).toEqual(none);
@@ -134,7 +134,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
 }
 
 describe('queries', () => {
-  test('during and after a run are answered with the weights of one step, and later answers are better', async () => {
+  test('during and after a run are answered with the weights of a single step, and answers improve with training', async () => {
     const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
@@ -154,7 +154,7 @@ describe('queries', () => {
     answerer.model.dispose();
   });
 
-  test('at every step do not change the state on which ranks agree', async () => {
+  test('at every step do not change the losses and the final state of a run', async () => {
     const fields = { maxSteps: 4, hashEvery: 2, batchSize: 8 };
     const { results } = await train(1, fields, { testSize: 2000 });
     const answers: Promise<EngineEvent>[] = [];
@@ -173,7 +173,7 @@ describe('queries', () => {
     expect(result).toMatchObject({ stateHash, losses, accuracy });
   });
 
-  test('leak nothing', async () => {
+  test('leak no tensors', async () => {
     const { answerer } = await untrained('cnn');
     await inspect(answerer);
     const before = tf.memory().numTensors;

@@ -5,14 +5,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
 import { lineBytes, movesAt, stepCount } from '../../../src/engine/lesson/lessonRound.ts';
-import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { EventOf } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { numbersOf, type LessonMode, type LessonOrder, type LessonState } from '../../../src/protocol/lesson.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError, PeergradError } from '../../../src/util/errors.ts';
 
-type LessonEvent = Extract<EngineEvent, { type: 'lesson' }>;
+type LessonEvent = EventOf<'lesson'>;
 
 /** A tab that can enter several worlds, one after the other. */
 class Pupil {
@@ -137,7 +137,7 @@ const sums = (own: readonly number[][]): number[] =>
 
 describe.each([2, 3, 5, 8])('%i ranks', (n) => {
   test.each(['ring', 'parameter-server'] as const)(
-    'add up their numbers step by step with %s, and all receive the same reports',
+    'add up their numbers step by step with %s, and all have the same state after each step',
     async (mode) => {
       const pupils = pupilsOf(n);
       await meet(pupils);
@@ -166,7 +166,7 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
 });
 
 describe('a lesson', () => {
-  test('uses edits before a round in this round, and edits during a round in the next one', async () => {
+  test('uses an edit before a round in that round, and an edit during a round in the next round', async () => {
     const pupils = pupilsOf(3);
     await meet(pupils);
     await all(pupils, () => true);
@@ -205,7 +205,7 @@ describe('a lesson', () => {
     expect(pupils[2]!.told.some(({ waitsFor }) => waitsFor === 1)).toBe(true);
   });
 
-  test("continues without a rank that is lost during a round, from the remaining ranks' own numbers", async () => {
+  test("restarts a round with the remaining ranks' own numbers if a rank is lost during the round", async () => {
     const pupils = pupilsOf(4);
     const world = await meet(pupils);
     await all(pupils, () => true);
@@ -262,7 +262,7 @@ describe('a lesson', () => {
     expect(late.state.change).toEqual({ left: [], joined: [], isRestarted: true });
   });
 
-  test('continues after a step that only one rank knows, if the generation ends during that step', async () => {
+  test('keeps a step that only one rank knows when the generation ends', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
@@ -277,7 +277,7 @@ describe('a lesson', () => {
     expect(states[0]!.round.steps).toHaveLength(1);
   });
 
-  test('ends for all with the same state when its leader ends it', async () => {
+  test('ends on all ranks with the same state when its leader ends the lesson', async () => {
     const pupils = pupilsOf(3);
     const { ended } = await meet(pupils);
     await all(pupils, () => true);

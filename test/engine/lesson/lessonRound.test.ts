@@ -30,27 +30,30 @@ const step = (state: LessonState): LessonState => {
   return takeStep(state, one, zeros);
 };
 
-test.each(LESSON_MODES)('the moves of a round with %s determine which ranks are included in each sum', (mode) => {
-  for (const n of [2, 3, 4, 5, 8, 16]) {
-    const own = Array.from({ length: n }, (_, rank) => drawNumbers(rank, numbersOf(n)));
-    const held = own.map((list) => [...list]);
-    for (let done = 0; ; done++) {
-      const parts = partsAfter(mode, n, done);
-      const sums = parts.map((lists) => lists.map((ranks, i) => ranks.reduce((sum, one) => sum + own[one]![i]!, 0)));
-      expect(sums).toEqual(held);
-      expect(parts.flat().every((ranks) => new Set(ranks).size === ranks.length)).toBe(true);
-      if (done === stepCount(mode, n)) {
-        expect(parts.flat().every((ranks) => ranks.length === n)).toBe(true);
-        break;
-      }
-      for (const { from, to, start, end, adds } of movesAt(mode, n, done)) {
-        for (let i = start; i < end; i++) held[to]![i] = held[from]![i]! + (adds ? held[to]![i]! : 0);
+test.each(LESSON_MODES)(
+  'after each step of a round with %s, every number is the sum over exactly the ranks that partsAfter returns',
+  (mode) => {
+    for (const n of [2, 3, 4, 5, 8, 16]) {
+      const own = Array.from({ length: n }, (_, rank) => drawNumbers(rank, numbersOf(n)));
+      const held = own.map((list) => [...list]);
+      for (let done = 0; ; done++) {
+        const parts = partsAfter(mode, n, done);
+        const sums = parts.map((lists) => lists.map((ranks, i) => ranks.reduce((sum, one) => sum + own[one]![i]!, 0)));
+        expect(sums).toEqual(held);
+        expect(parts.flat().every((ranks) => new Set(ranks).size === ranks.length)).toBe(true);
+        if (done === stepCount(mode, n)) {
+          expect(parts.flat().every((ranks) => ranks.length === n)).toBe(true);
+          break;
+        }
+        for (const { from, to, start, end, adds } of movesAt(mode, n, done)) {
+          for (let i = start; i < end; i++) held[to]![i] = held[from]![i]! + (adds ? held[to]![i]! : 0);
+        }
       }
     }
-  }
-});
+  },
+);
 
-describe('the state', () => {
+describe('the state of a lesson', () => {
   test('counts for each line the larger of sent and received bytes, and stores the maximum over all lines after a round', () => {
     const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
     const done = step(step(before));
@@ -67,7 +70,7 @@ describe('the state', () => {
     expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
-  test('lets newcomers wait while the ranks of a round keep their positions', () => {
+  test('lets newcomers wait for the next round if the ranks of the current round keep their positions', () => {
     const state = step(enter(null, world('a', 'b')));
     const more = enter(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);

@@ -106,7 +106,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   return { clock, attempts, asked, pools, ...edges };
 }
 
-describe('Edge', () => {
+describe('Edge (a link of one generation)', () => {
   test('links both ends, and the end with the lower member id initiates', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
@@ -157,7 +157,7 @@ describe('Edge', () => {
     expect(world.attempts.bob).toHaveLength(2);
   });
 
-  test('has an error with the rank that could not be reached, the last failure, and advice', async () => {
+  test('fails with an error that names the rank that could not be reached, the last failure, and advice', async () => {
     const world = pair(() => false);
     const linking = world.alice.link();
     const failed = linking.catch((error: unknown) => error);
@@ -169,7 +169,7 @@ describe('Edge', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('closes its link when it is closed, but keeps the connection', async () => {
+  test('closes its end of the link when the edge is closed, but keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();
@@ -181,19 +181,22 @@ describe('Edge', () => {
     [false, false, 0],
     [false, true, 1],
     [true, true, 0],
-  ])('opens over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
-    const first = pair(() => true, { relayOnly: before });
-    const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
-    const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
-    await Promise.all([second.alice.link(), second.bob.link()]);
-    expect(second.attempts.alice).toHaveLength(made);
-    // The previous generation still trains over the connection that the next generation uses.
-    expect(older.state).toBe(made === 0 ? 'open' : 'closed');
-  });
+  ])(
+    'with relayOnly %s in one generation and %s in the next, makes %i new connections',
+    async (before, after, made) => {
+      const first = pair(() => true, { relayOnly: before });
+      const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
+      const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
+      await Promise.all([second.alice.link(), second.bob.link()]);
+      expect(second.attempts.alice).toHaveLength(made);
+      // The previous generation still trains over the connection that the next generation uses.
+      expect(older.state).toBe(made === 0 ? 'open' : 'closed');
+    },
+  );
 });
 
 describe('Edge between tabs of one browser', () => {
-  test('links both ends by a port that both request with the same key', async () => {
+  test('links both ends over a message port that both request with the same key', async () => {
     const world = pair(() => true, { broker: 'joins' });
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
@@ -202,7 +205,7 @@ describe('Edge between tabs of one browser', () => {
     expect([a.state, b.state]).toEqual(['open', 'open']);
   });
 
-  test('connects over WebRTC if no port opens within 3 s', async () => {
+  test('connects over WebRTC if no message port opens within 3 s', async () => {
     const world = pair(() => true, { broker: 'does not answer' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();
@@ -224,7 +227,7 @@ describe('Edge between tabs of one browser', () => {
     expect(world.attempts.alice).toHaveLength(1);
   });
 
-  test('connects over WebRTC if only one end may use a port', async () => {
+  test('connects over WebRTC if only one end may use a message port', async () => {
     const world = pair(() => true);
     const links = Promise.all([world.alice.link(), world.bob.link(false)]);
     world.bob.signal(0, { type: 'port', key: '0'.repeat(32) });

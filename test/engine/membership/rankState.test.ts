@@ -25,46 +25,46 @@ const RUNNING = [
 ] as const;
 
 test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome: string }, string, string]>([
-  ['nobody yet', [], {}, 'OFFLINE', 'not connected'],
+  ['a tab that is not connected', [], {}, 'OFFLINE', 'not connected'],
   ['a member before a run', LINKING.slice(0, 1), {}, 'WAITING', 'waiting for the run to start'],
-  ['a member after one', LINKING.slice(0, 1), { outcome: 'It has finished.' }, 'WAITING', 'It has finished.'],
-  ['one who only watches', LINKING.slice(0, 1), { isSpectator: true }, 'WAITING', 'watching'],
-  ['one of two that link', LINKING, {}, 'LINKING', 'connecting to the other rank'],
-  ['one that compares states', SYNCING, {}, 'SYNCING', 'loading the job and comparing states'],
-  ['one that trains', RUNNING, {}, 'RUNNING', 'training'],
+  ['a member after a run', LINKING.slice(0, 1), { outcome: 'It has finished.' }, 'WAITING', 'It has finished.'],
+  ['a spectator', LINKING.slice(0, 1), { isSpectator: true }, 'WAITING', 'watching'],
+  ['one of two ranks that link', LINKING, {}, 'LINKING', 'connecting to the other rank'],
+  ['a rank that compares states', SYNCING, {}, 'SYNCING', 'loading the job and comparing states'],
+  ['a rank that trains', RUNNING, {}, 'RUNNING', 'training'],
   [
-    'one that trains while others come',
+    'a rank that trains while others join',
     [...RUNNING, prepare(2, 'Ada', 'Bo', 'Cy')],
     {},
     'RUNNING',
     'training; others are joining',
   ],
   [
-    'one whose neighbour has gone',
+    'a rank whose neighbour has left',
     [...RUNNING, { type: 'broken', generation: 1, peers: ['Bo'] }],
     {},
     'WAITING',
     'a rank has left: waiting for the next generation',
   ],
   [
-    'one of too few',
+    'a rank of a run with too few ranks',
     [...RUNNING, { type: 'pause', run: 1, generation: 1, waitingFor: 2 }],
     {},
     'WAITING',
     'paused: waiting for 2 more',
   ],
   [
-    'one that the host holds',
+    'a rank of a run that the host has paused',
     [...RUNNING, { type: 'pause', run: 1, generation: 1, waitingFor: 0 }],
     {},
     'WAITING',
     'paused by the host',
   ],
-])('%s says so', (_, events, circumstances, state, detail) => {
+])('%s has the right state and detail', (_, events, circumstances, state, detail) => {
   expect(rankStateOf(after(...events), { ...HERE, ...circumstances })).toMatchObject({ state, detail });
 });
 
-test('the detail says that the server is away, and whether it is needed', () => {
+test('the detail of a rank says that the server is away, and whether the rank waits for it', () => {
   const away = { ...HERE, isServerAway: true };
   expect(rankStateOf(after(...RUNNING), away).detail).toMatch(/^training; the signaling server is away/);
   expect(rankStateOf(after(...LINKING.slice(0, 1)), away).detail).toMatch(/^waiting for the signaling server/);

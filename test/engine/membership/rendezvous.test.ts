@@ -177,7 +177,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['mismatch', 'room-full'] as const)(
-    'requests admission again after %s, because its own lost join may be the cause',
+    'requests admission again after the refusal %s, because its own earlier request may have caused it',
     async (code) => {
       (await begin()).closed();
       (await connection(2)).refuses(code);
@@ -197,7 +197,7 @@ describe('a newcomer', () => {
     expect(fatal).toEqual([]);
   });
 
-  test('gives up after a minute', async () => {
+  test('gives up if it is refused for a minute because its room moves', async () => {
     (await begin()).refuses('server-closing');
     for (let number = 2; fatal.length === 0; number++) (await connection(number)).refuses('server-closing');
     expect(fatal).toEqual(['Refused: server-closing.']);
@@ -206,7 +206,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)(
-    'gives up at once after %s',
+    'gives up at once if its first request is refused with %s',
     async (code) => {
       (await begin()).refuses(code);
       expect(fatal).toEqual([`Refused: ${code}.`]);
@@ -214,7 +214,7 @@ describe('a newcomer', () => {
     },
   );
 
-  test('opens no second room if the connection is lost', async () => {
+  test('that opens a room does not try again if the connection is lost', async () => {
     (await begin({ hello: CREATE })).closed();
     expect(fatal).toEqual(['The connection to the signaling server is closed.']);
     expect(await isQuiet()).toBe(true);
@@ -233,14 +233,14 @@ describe('a member that reconnects', () => {
     expect(fatal).toEqual([]);
   });
 
-  test('is out if it sends too fast while it is connected', async () => {
+  test('does not reconnect if it was refused because it sent too fast', async () => {
     const first = await begin();
     first.admits();
     first.refuses('rate-limited');
     expect(fatal).toEqual(['Refused: rate-limited.']);
   });
 
-  test('keeps its connection when the previous one closes late', async () => {
+  test('keeps its new connection when its previous connection closes late', async () => {
     const first = await begin();
     first.admits();
     first.refuses('server-closing');
@@ -251,7 +251,7 @@ describe('a member that reconnects', () => {
     expect(await isQuiet()).toBe(true);
   });
 
-  test('ignores a connection that it no longer uses', async () => {
+  test('ignores an admission over a connection that it has given up', async () => {
     const onadmitted = vi.fn();
     const first = await begin({ onadmitted });
     first.admits();
@@ -317,7 +317,7 @@ describe('a rank whose training fails', () => {
     expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
   });
 
-  test('reports the link that it has lost, unless the server reports first', async () => {
+  test('waits half a second for the server, and then reports the link that it has lost', async () => {
     training.reject(new PeerGoneError('Rank 2 lost its link to rank 1.', { rank: RANK, missing: [1] }));
     await settle();
     clock.advance(499);
@@ -327,27 +327,30 @@ describe('a rank whose training fails', () => {
   });
 
   test.each([
-    ['a link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
-    ['a deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
-  ])('lets another rank report %s of that rank', async (_, error, reportedAfterMs) => {
-    training.reject(error);
-    await settle();
-    clock.advance(reportedAfterMs + 400);
-    expect(reports()).toEqual([]);
-    // The other rank may have left.
-    clock.advance(100);
-    expect(reports()).toEqual([
-      { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
-    ]);
-  });
+    ['a lost link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
+    ['a missed deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
+  ])(
+    'leaves it to another rank to report %s of that rank, and later reports only that its own training failed',
+    async (_, error, reportedAfterMs) => {
+      training.reject(error);
+      await settle();
+      clock.advance(reportedAfterMs + 400);
+      expect(reports()).toEqual([]);
+      // The other rank may have left.
+      clock.advance(100);
+      expect(reports()).toEqual([
+        { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
+      ]);
+    },
+  );
 
-  test('reports the ranks that the timeout error names', async () => {
+  test('reports the other ranks that its timeout error names', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
     expect(reports()).toEqual([{ type: 'late', generation: GENERATION, peers: ['member-1111', 'member-3333'] }]);
   });
 
-  test('begins to compare states only when its earlier work has ended', async () => {
+  test('compares states in the next generation only when its training in the previous generation has ended', async () => {
     const begun = (): number[] =>
       socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.generation] : []));
     expect(begun()).toEqual([GENERATION]);
@@ -376,7 +379,7 @@ describe('a rank whose training fails', () => {
     expect([begun(), isFree]).toEqual([[GENERATION, next], true]);
   });
 
-  test('leaves its generation when it is suspended, and reports the reason', async () => {
+  test('is given the reason when it is suspended, and then reports nothing to the server', async () => {
     socket.says({ type: 'suspended', run: 1, generation: GENERATION + 1, message: 'The others waited for it.' });
     expect(suspended).toEqual(['The others waited for it.']);
     training.reject(new PeerGoneError('The generation is over.'));

@@ -143,7 +143,7 @@ async function trainTogether(some: readonly Member[], generations: number): Prom
 }
 
 describe('a generation', () => {
-  test('links its ranks in the order of the room, until all have finished', async () => {
+  test('links its ranks in the order of the room, and lasts until all have finished', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     for (const [rank, member] of members.entries()) {
       expect(member.generation).toMatchObject({ run: 1, rank, worldSize: 3, localRank: 0, localWorldSize: 1 });
@@ -173,7 +173,7 @@ describe('a generation', () => {
     }
   });
 
-  test('is followed by another when a member leaves, after its own tasks have settled', async () => {
+  test('is aborted and followed by a smaller generation when a member leaves', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     const [before] = ada.trained;
     bo.rendezvous.leave();
@@ -186,7 +186,7 @@ describe('a generation', () => {
     expect(bo.fatal).toEqual([]);
   });
 
-  test('is followed by another with a new member', async () => {
+  test('is followed by a larger generation when a member joins', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     const cy = enter('Cy', { type: 'join', room: ada.room });
     await trainTogether([ada, bo, cy], 1);
@@ -206,7 +206,7 @@ describe('a generation', () => {
 });
 
 describe('an error in training', () => {
-  test('with scope "rank" keeps that rank out until it is ready again', async () => {
+  test('with scope "rank" keeps the failed rank out until it is ready again', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     bo.scope = 'rank';
     bo.fail(new DataError('Bo has other data.'));
@@ -226,7 +226,7 @@ describe('an error in training', () => {
     expect([...ada.ended, ...bo.ended]).toEqual([]);
   });
 
-  test("with scope 'run' ends the run for all, and the error's message is reported", async () => {
+  test("with scope 'run' ends the run for all members, and all receive the error's message", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.fail(new PeergradError('The loss is NaN.'));
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
@@ -266,7 +266,7 @@ describe('without the server', () => {
     expect(ada.status.state).toBe('OFFLINE');
   });
 
-  test('members send lost reports again to the next server', async () => {
+  test('a member sends reports that were lost with its connection again after it has reconnected', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.port.cutServer();
     ada.finish();
@@ -297,7 +297,7 @@ describe('a member', () => {
     expect(bo.generation.signal.aborted).toBe(false);
   });
 
-  test('leaves only once, and knows when the server has received that', async () => {
+  test('leaves only once even if it calls leave() twice, and knows when the server has received this', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.leave();
     bo.rendezvous.leave();

@@ -69,7 +69,7 @@ function watching() {
 const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
-  test('sends nothing without spectators, and sends all stored events to a new spectator', () => {
+  test('sends no updates without spectators, and sends all stored events to a new spectator', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
     see(tested(999), hashes(999));
@@ -89,7 +89,7 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
-  test('sends at most one update a second, with a few of many steps, and only the latest of other events', () => {
+  test('sends at most one update per second, with a selection of the steps and only the latest of other events', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -117,7 +117,7 @@ describe('a rank', () => {
     expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({ result: { losses: [], steps: RESULT.steps } });
   });
 
-  test('sends a suggested learning rate, however low', () => {
+  test('sends a suggested learning rate unchanged even if the rate is very low', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -128,7 +128,7 @@ describe('a rank', () => {
     });
   });
 
-  test('sends nothing unless it is rank 0', () => {
+  test('sends no updates to spectators before it becomes rank 0', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1, 2, 1), MODEL, stepEvent(0));
     teller.audience = ['wu'];
     clock.advance(2_000);
@@ -142,7 +142,7 @@ describe('a rank', () => {
     ]);
   });
 
-  test('sends everything again from time to time, for spectators that missed an update', () => {
+  test('sends all stored events again from time to time, for spectators that missed an update', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     for (let step = 0; step < 32; step++) {
@@ -152,7 +152,7 @@ describe('a rank', () => {
     expect(digests.filter((update) => typesOf(update)[0] === 'generation')).toHaveLength(3);
   });
 
-  test('in the largest world sends no longer updates than allowed, and sends the rest later, but a part of the curve at once', () => {
+  test('in the largest world divides events among several updates of the allowed length, the first with a part of the loss curve', () => {
     const n = MAX_WORLD_SIZE;
     const { clock, digests, teller, see } = telling(generationEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
@@ -170,7 +170,7 @@ describe('a rank', () => {
     );
   });
 
-  test('omits events that cannot be sent', () => {
+  test('sends no events with invalid numbers and no events that are not for spectators', () => {
     expect(spectatorEventOf({ ...stepEvent(0), loss: Number.NaN })).toBeNull();
     expect(spectatorEventOf({ type: 'note', message: 'x' })).toBeNull();
     const { clock, digests, teller } = telling(generationEvent(1), { ...stepEvent(0), loss: Infinity }, stepEvent(1));
@@ -211,7 +211,7 @@ describe('a spectator', () => {
     expect(timeLeft(run!, 200)).toBeCloseTo(100 * 50, 0);
   });
 
-  test('emits nothing before the beginning of a run is known, and ignores invalid events', () => {
+  test('emits nothing before it has received the generation of a run, and ignores invalid events', () => {
     const { events, spectator } = watching();
     for (const divergent of ['', '{}', 'null', '[1,null,{"type":"generation"}]', `[${JSON.stringify(stepEvent(3))}]`]) {
       spectator.receive(divergent);
@@ -225,7 +225,7 @@ describe('a spectator', () => {
     expect(events.slice(2)).toEqual([confusion(5, 2)]);
   });
 
-  test('emits the result of the run, or only that the run has ended', () => {
+  test('emits the result of the run, or only that the run has ended if no result has arrived', () => {
     const room = { run: 1, phase: 'FORMING' } as Parameters<Spectator['follow']>[0];
     const finished = JSON.stringify([generationEvent(1), { type: 'finished', result: RESULT }]);
     const last = (end: (spectator: Spectator) => void): unknown => {

@@ -87,7 +87,7 @@ test('a run is saved regularly, and at once on request', async () => {
   expect(saved).toEqual([20, 60, 62]);
 });
 
-test('nothing is saved before the first step or after the last', async () => {
+test('nothing is saved before the first step or after the final step', async () => {
   autosave.save(run(0));
   await autosave.idle;
   autosave.save(run(100));
@@ -95,14 +95,14 @@ test('nothing is saved before the first step or after the last', async () => {
   expect(asked).toEqual([]);
 });
 
-test('the checkpoints of a finished run are removed after the save in progress', async () => {
+test('the checkpoints of a finished run are removed once a save in progress has ended', async () => {
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
 });
 
-test('a tab does not save or remove checkpoints while another tab of its browser does', async () => {
+test('a tab neither saves nor removes checkpoints while another tab of the same browser saves', async () => {
   isTaken = true;
   autosave.save(run(20));
   autosave.discard(30);
@@ -110,7 +110,7 @@ test('a tab does not save or remove checkpoints while another tab of its browser
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab saves if no other tab of its browser has saved recently; on request it saves only a later step', async () => {
+test('a tab does not save soon after another tab of the same browser, unless a later step is saved on request', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
@@ -139,7 +139,7 @@ test('a run that starts again in the same room is saved although an earlier run 
   expect(saved).toEqual([90, 5]);
 });
 
-test('a resumed run removes the checkpoint from which it started after it has saved its own', async () => {
+test('a resumed run removes the checkpoint from which it started once it has saved a new checkpoint', async () => {
   autosave = autosaveFrom(ORIGIN);
   autosave.save(run(20));
   await autosave.idle;
@@ -149,14 +149,14 @@ test('a resumed run removes the checkpoint from which it started after it has sa
   expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
 });
 
-test('a run that is resumed in the room of its checkpoint keeps its own checkpoints', async () => {
+test('a run that is resumed in the room of its checkpoint removes no checkpoint of this room', async () => {
   autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
   autosave.save(run(20));
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20']);
 });
 
-test('a run that cannot be saved reports that once, and tries again', async () => {
+test('failing saves of a run are reported once, and tried again', async () => {
   isFull = true;
   autosave.save(run(20));
   await autosave.idle;

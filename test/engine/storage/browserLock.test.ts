@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test('only one of several tasks with the same name runs, and the others do not wait for it', async () => {
+test('of several tasks with the same name only one runs, and the other tasks are skipped without waiting', async () => {
   const ended = deferred();
   const ran: string[] = [];
   const first = whileAlone('a', async () => {
@@ -53,7 +53,7 @@ test('a task that fails runs once, rejects, and releases its lock', async () => 
 
 test.each([
   ['has no locks', {}],
-  ['blocks them', { locks: { request: () => Promise.reject(new DOMException('Blocked.', 'SecurityError')) } }],
+  ['blocks locks', { locks: { request: () => Promise.reject(new DOMException('Blocked.', 'SecurityError')) } }],
 ])('all tasks run if the browser %s', async (_, navigator) => {
   vi.stubGlobal('navigator', navigator);
   let runs = 0;

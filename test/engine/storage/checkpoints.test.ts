@@ -77,7 +77,7 @@ test('a save succeeds even if an old checkpoint cannot be removed, and a later s
   expect([...files.keys()]).toEqual([]);
 });
 
-test('an error of the storage ends with exactly one full stop', async () => {
+test('the message of a storage error ends with exactly one full stop', async () => {
   const checkpoints = await saveAll(metaOf(1));
   open.add('K7F3QX-1');
   const removing = checkpoints.remove('K7F3QX-1');

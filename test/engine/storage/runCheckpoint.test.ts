@@ -29,7 +29,7 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
   return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
 }
 
-test('a state is restored unchanged, and its hash is the one that ranks compare', async () => {
+test('a state is restored unchanged, and its hash is equal to the state hash that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
   const checkpoint = toCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });

@@ -56,7 +56,7 @@ test('four ranks have the same losses as one rank with four times the batch, eve
 });
 
 test.each(['characters', 'byte-pairs'] as const)(
-  'the first loss is that of an untrained model, in nats per character for any tokens: %s',
+  'the first loss is that of an untrained model in nats per character, whatever the tokens are: %s',
   async (tokens) => {
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
     const text = plainText(writeFables().slice(0, 3000));
@@ -78,7 +78,7 @@ test('a run with a time limit ends after the same step on all ranks, as the cloc
   expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
 });
 
-test('samples are written after 1, 2, 5, 10, ... steps and at the end, with the weights of that step', async () => {
+test('sample texts are written after 1, 2, 5, 10, ... steps and after the final step, each with the weights after its step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
@@ -122,9 +122,9 @@ test('top-3 accuracy is equal to a count by hand, and ignores padding', async ()
 });
 
 test.each([
-  ['if probabilities are equal: the first tokens are chosen', 0],
-  ['if outputs are NaN: no token is correct', NaN],
-])('top-3 accuracy, %s', async (_, weight) => {
+  ['chooses the first tokens if all probabilities are equal', 0],
+  ['counts no token as correct if outputs are NaN', NaN],
+])('top-3 accuracy %s', async (_, weight) => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);

@@ -54,7 +54,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
     expect(sumOf(tf.tensor1d(outputs)).dataSync()[0]).toBeCloseTo(byHand(outputs), 6);
   });
 
-  test('has the same gradient as finite differences, and the gradient 0 if there is no error', () => {
+  test('has the same gradient as finite differences, and the gradient 0 if a prediction is exact', () => {
     const gradient = tf.grad(sumOf)(tf.tensor1d(outputs)).dataSync();
     const half = 1e-4;
     for (const i of outputs.keys()) {
@@ -108,7 +108,7 @@ async function told(create: (n: number) => Promise<JobTask>) {
   return worlds;
 }
 
-test('errors and R² of a regression are exact over all ranks, for any loss', async () => {
+test('errors and R² of a regression are exact over all ranks, whatever the loss is', async () => {
   const job = jobOf({ loss: 'huber', metrics: ['r2', 'mae', 'rmse'] });
   const data = { train: amounts(20), test: amounts(HELD_OUT) };
   const all = await told((n) => createJobTask(job, data, n));

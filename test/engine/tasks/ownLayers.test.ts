@@ -33,14 +33,14 @@ test('four ranks learn the same as one rank with four times the batch, even with
   expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
 });
 
-test('two ranks learn the same as one rank if layers branch', async () => {
+test('two ranks learn the same as one rank with twice the batch if the layers of the model branch', async () => {
   const [two] = (await train(2, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 4 })).results;
   const [one] = (await train(1, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 8 })).results;
   expect(two!.stateHash[0]).toBe(two!.stateHash[1]);
   for (const [step, loss] of two!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
 });
 
-test('dropout is off for queries', async () => {
+test('dropout is off when the model answers queries', async () => {
   const plan = { maxSteps: 1, batchSize: 4, learningRate: 1e-9, optimizer: 'sgd' };
   const losses = [0.9, 0].map(async (rate) => (await train(1, { ...plan, model: model(rate) })).results[0]!.valLoss);
   const [dropped, whole] = await Promise.all(losses);

@@ -48,7 +48,7 @@ test('only ddp chooses a codec', () => {
   expect(parseJob({ codec: 'auto' }).codec).toBe('auto');
 });
 
-test('ranks choose again in another world, and stay equal', async () => {
+test('ranks choose a codec again in another world, and stay equal', async () => {
   const plan = { ...COUNTING_PLAN, codec: 'auto' };
   const members = await Promise.all(
     Array.from({ length: 3 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 80 }), plan)),

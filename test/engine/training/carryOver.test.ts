@@ -12,7 +12,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-test('the best model and the written samples are not lost with the GPU', async () => {
+test('the best model and the written sample texts are kept when the GPU is lost', async () => {
   const gpt = {
     layers: 1,
     heads: 1,

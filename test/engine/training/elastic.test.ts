@@ -170,7 +170,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('keeps the steps that one rank took while others were away, at whichever frame the transfer of its state breaks', async () => {
+  test("keeps steps that a rank took while other ranks were away, at whichever frame the transfer of the rank's state breaks", async () => {
     for (let frame = 0; ; frame += 4) {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('compares the generation of the latest step even after a rank has opened its GPU again', async () => {
+  test('keeps the state of the later generation if two states have equally many steps, even after a rank has opened its GPU again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -323,7 +323,7 @@ describe('a run', () => {
     dispose(resumed);
   });
 
-  test('only evaluates and compares after resuming from the state of the final step', async () => {
+  test('takes no step after it resumes from the state of the final step, but has the same result', async () => {
     const members = await counters(2);
     const { results: before } = await runGeneration(members);
     const saved = await members[1]!.run.snapshot();
@@ -346,7 +346,7 @@ describe('a run', () => {
     dispose(all);
   });
 
-  test('counts the bytes of all its worlds', async () => {
+  test('counts in its result the bytes of all its generations', async () => {
     const members = await counters(2, { batchSize: 1 });
     await runGeneration(members, { end: { rank: 0, step: 4, frame: 0 } });
     const { results } = await runGeneration(members);
@@ -361,7 +361,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('drops the retained gradient if the device fails, and computes its samples again', async () => {
+  test('drops the retained gradient of a rank if the GPU of the rank fails, and computes the samples again', async () => {
     for (const broken of [0, 1]) {
       const members = await counters(2);
       let checks = 0;
@@ -385,7 +385,7 @@ describe('a run', () => {
     }
   });
 
-  test('restores buffers that a lost pass has changed', async () => {
+  test('restores buffers that the pass of an interrupted step has changed', async () => {
     for (let frame = 16; frame < 90; frame += 3) {
       const members = await counters(3, {}, { buffer: true });
       const { isBroken } = await runGeneration(members, { end: { rank: 1, frame } });
@@ -398,7 +398,7 @@ describe('a run', () => {
     }
   });
 
-  test('continues with synchronized batch normalization', async () => {
+  test('with synchronized batch normalization continues without a lost rank, and applies every sample once', async () => {
     const rng = createRng(3);
     const xs = tf.tensor2d(Array.from({ length: 18 }, () => [rng.next(), rng.next()]));
     const ys = xs.sum(1, true);
@@ -426,7 +426,7 @@ describe('a run', () => {
     tf.dispose([xs, ys]);
   });
 
-  test('uses the whole window of a step again if it repeats the step with fewer ranks', async () => {
+  test('repeats an interrupted step with fewer ranks on the whole window of that step', async () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
@@ -450,8 +450,8 @@ describe('a run', () => {
   });
 });
 
-describe('entering a world', () => {
-  test('rejects a rank with other data, and tells the other ranks which rank that is', async () => {
+describe('entering a generation', () => {
+  test('rejects a rank with other data, and tells the other ranks which rank has other data', async () => {
     const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
@@ -465,7 +465,7 @@ describe('entering a world', () => {
     dispose(members);
   });
 
-  test('compares the data of new ranks with the data of training ranks, even if more ranks are new', async () => {
+  test('rejects new ranks whose data differ from those of a training rank, even if most ranks are new', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
@@ -491,7 +491,7 @@ describe('entering a world', () => {
   });
 
   test.each(STRATEGY_NAMES.filter((strategy) => !isElastic({ strategy })))(
-    'a second time is refused by %s',
+    'is refused for the second time in a run with the strategy %s',
     async (strategy) => {
       const members = await counters(2, { strategy });
       const { results } = await runGeneration(members);
@@ -513,7 +513,7 @@ describe('entering a world', () => {
   });
 });
 
-test('deadlines of ranks expire before deadlines of the server, which does not know the rank that is late', () => {
+test('deadlines of ranks expire before those of the server, because only ranks know which rank is late', () => {
   expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
   expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
   // The longest time that a collective waits for the last step of another rank.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { testInterval } from '../../../src/engine/training/evaluation.ts';
 
-test('no more samples are evaluated than were trained on since the previous evaluation, even if each evaluation uses all samples', () => {
+test('evaluations are so rare that no more samples are evaluated than trained on, even if `patience` makes each use all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null }, 32, 400)).toBe(50);
   expect(testInterval(task, { patience: 3 }, 32, 400)).toBe(Math.ceil(10_000 / 32));

@@ -117,7 +117,7 @@ test('language models stay equal when they learn from texts that never leave the
   for (const training of [...trainings, ...heirs]) training.dispose();
 });
 
-test('before the first step ranks agree again when a rank returns, and after it the run keeps its facts', async () => {
+test('ranks agree on facts again when a rank returns before the first step; after the first step a run keeps its facts', async () => {
   const job = { ...JOB, maxSteps: 3, hashEvery: 1 };
   const early = await prepare(
     `${rows(0, 20)}\n${rows(0, 20)
@@ -151,7 +151,7 @@ test('before the first step ranks agree again when a rank returns, and after it 
 test.each([
   ['has the most steps', [1, 2]],
   ['was applied in the latest generation', [1, 1]],
-])('a run keeps the facts of the state that %s, even if more ranks have other facts', async (_, steps) => {
+])('a run keeps the facts of the state that %s, even if most ranks have other facts', async (_, steps) => {
   const job = { ...JOB, maxSteps: 4, hashEvery: 1 };
   const makeFor = (last: number, text: string) =>
     prepare(text, job, {
@@ -177,7 +177,7 @@ test.each([
   }
 });
 
-test('a state with other facts is rejected, and the other ranks keep their facts', async () => {
+test('a rank whose state has other facts is rejected, and the other ranks keep their facts', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];

@@ -58,7 +58,7 @@ describe('a range test', () => {
     expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
   });
 
-  test('repeats a small data set for as many epochs as it needs', async () => {
+  test('trains on a small data set for more epochs if it needs more steps', async () => {
     const { results } = await train(2, { ...PLAN, batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBeGreaterThan(18);
     expect(results[0]!.epochs).toBeGreaterThan(9);
@@ -92,7 +92,7 @@ describe('a range test', () => {
     },
   );
 
-  test('also restores the model on a rank that joins in the middle', async () => {
+  test('restores the model also on a rank that joins in the middle of the test', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     await runGeneration(members, { end: { rank: 2, step: 9, frame: 0 } });
@@ -134,7 +134,7 @@ describe('a range test', () => {
     });
   });
 
-  test('leaves the weights unchanged with Trainer', async () => {
+  test('with Trainer leaves the weights of the model unchanged', async () => {
     const xs = tf.tensor2d(Array.from({ length: 64 }, (_, i) => [Math.sin(i), Math.cos(3 * i)]));
     const ys = xs.sum(1).greater(0).cast('float32');
     await runWorld(2, async (group) => {

@@ -98,7 +98,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test.each(['local-sgd', 'diloco'])('also learn with %s', async (strategy) => {
+  test.each(['local-sgd', 'diloco'])('can also be trained with the strategy %s', async (strategy) => {
     const all = await members([5, 7], { strategy, batchSize: 2, epochs: 1, optimizer: 'sgd', learningRate: 0.1 });
     const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });

@@ -39,7 +39,7 @@ test('all ranks train on the files of one rank, even ranks that join later', asy
   for (const training of [host, guest, joiner]) training.dispose();
 });
 
-test('a snapshot does not build the model', async () => {
+test('a snapshot before the model is built is rejected, and does not build the model', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const weights: WeightsFile = { file: 'w', format: 'safetensors', tensors: [], vocabulary: null, facts: null };
@@ -60,7 +60,7 @@ test('every rank reports files that are not data for the job', async () => {
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that is still preparing does not delay the end of a generation, and is prepared in the next generation', async () => {
+test('a rank that still prepares its data does not delay the end of a generation, and enters the next generation', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];

@@ -32,7 +32,7 @@ const SAMPLES = 96;
 /** A chunk of 16 KiB takes 16 ms over this link. */
 const SLOW = { rank: 1, bytesPerMs: 1024 };
 
-test('the sender reports its slow link, the room separates the two ranks, and each sample is applied once', async () => {
+test('a rank reports its slow link, the room separates the two ranks of this link, and each sample is applied once', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),

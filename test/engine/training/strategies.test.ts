@@ -51,7 +51,7 @@ const ignore = (): void => {};
 const SYNCHRONOUS = ['ddp', 'parameter-server', 'data-parallel'] as const;
 
 describe('diloco with int8', () => {
-  test('does not round an exchange after one step more than an exchange after twenty steps', async () => {
+  test('rounds an early exchange after one step no more coarsely than an exchange after twenty steps', async () => {
     const targets = [0, 1].map((rank) => {
       const rng = createRng(rank + 5);
       return Float32Array.from({ length: 1000 }, () => (rng.next() - 0.5) * Math.exp(6 * rng.next() - 3));
@@ -122,7 +122,7 @@ describe('strategies', () => {
   });
 
   test.each(['local-sgd', 'diloco'])(
-    '%s sends as many bytes per period, even an incomplete one, as ddp sends per step',
+    '%s sends in each period, complete or not, as many bytes as ddp in each step',
     async (strategy) => {
       const n = 4;
       const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
@@ -255,7 +255,7 @@ describe('strategies', () => {
     });
   });
 
-  test('an asynchronous server synchronizes again a whole period after an early synchronization', async () => {
+  test('after an early synchronization, an asynchronous server synchronizes again a whole period later', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });

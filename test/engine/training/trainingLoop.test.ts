@@ -21,7 +21,7 @@ describe('TrainingLoop', () => {
     expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
   });
 
-  test('yields to timers in a world of one rank', async () => {
+  test('lets timers run between steps in a world of one rank', async () => {
     // Each reading of the clock advances it so much that a yield is due.
     let ms = 0;
     const clock = { ...systemClock, now: () => (ms += 200) };
@@ -35,7 +35,7 @@ describe('TrainingLoop', () => {
     expect(turnsByStep).toEqual([0, 1, 2, 3]);
   });
 
-  test('reports the progress of an evaluation, because it may take minutes', async () => {
+  test('emits the progress of an evaluation, because an evaluation may take minutes', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
     for (const own of events) {
       const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
@@ -47,7 +47,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('keeps states equal on all ranks, and reports that', async () => {
+  test('keeps states equal on all ranks, and emits hashes that agree', async () => {
     const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
     for (const result of results) {
       expect(new Set(result.stateHash).size).toBe(1);
@@ -113,7 +113,7 @@ describe('TrainingLoop', () => {
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 
-  test('emits how every rank spent the time of its steps, with compared clocks', async () => {
+  test('emits how every rank spent the time of its steps, with the offsets between the clocks of ranks', async () => {
     const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
     const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
     expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
@@ -140,7 +140,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('evaluates some held-out samples during an epoch, and all of them at the end', async () => {
+  test('evaluates some held-out samples during training, and all held-out samples after the final step', async () => {
     const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -165,7 +165,7 @@ describe('TrainingLoop', () => {
     expect(evaluations.filter(({ samples }) => samples === 600).map(({ step }) => step)).toEqual([1, 3, 5]);
   });
 
-  test('emits every step before it is taken', async () => {
+  test('emits the beginning of every step before the step is taken', async () => {
     const { events } = await train(2, { batchSize: 4, epochs: 1 }, { trainSize: 9 });
     const told = events[1]!.filter(({ type }) => type === 'begin' || type === 'step');
     expect(told.map((event) => ('samples' in event ? [event.type, event.step, event.samples] : []))).toEqual([
@@ -217,7 +217,7 @@ describe('TrainingLoop', () => {
     );
   });
 
-  test('frees everything when its preparation fails', async () => {
+  test('frees all tensors when its preparation fails', async () => {
     const before = tf.memory().numTensors;
     let reads = 0;
     const spoil = (): void => {

@@ -28,7 +28,7 @@ async function read(text: string | Uint8Array<ArrayBuffer>): Promise<Read> {
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-describe('CSV', () => {
+describe('a CSV file', () => {
   test.each([
     ['without special features', 'a,b\n1,x\n2,y\n', [2, 3]],
     ['without a line end at the end of the file', 'a,b\n1,x\n2,y', [2, 3]],
@@ -39,7 +39,7 @@ describe('CSV', () => {
     ['with tabs', 'a\tb\n1\tx\n2\ty', [2, 3]],
     ['with empty lines', '\na,b\n\n1,x\n\r\n2,y\n\n', [4, 6]],
     ['with quotes', '"a","b"\n"1","x"\n2,"y"', [2, 3]],
-  ])('is read %s', async (_, text, lines) => {
+  ])('gives its column names, its rows and their line numbers: file %s', async (_, text, lines) => {
     expect(await read(text)).toEqual({
       columns: ['a', 'b'],
       rows: [
@@ -50,7 +50,7 @@ describe('CSV', () => {
     });
   });
 
-  test('may have separators, quotes and line ends within quotes, and quotes within unquoted fields', async () => {
+  test('may have separators, quotes and line ends within quoted fields, and quotes within unquoted fields', async () => {
     const { rows, lines } = await read('a,b\n"1,5","say ""hi""\nthere"\n2,5" pipe\n"",""\n');
     expect(rows).toEqual([
       ['1,5', 'say "hi"\nthere'],
@@ -60,7 +60,7 @@ describe('CSV', () => {
     expect(lines).toEqual([2, 4, 5]);
   });
 
-  test('treats a first line with a number as data, and names the columns "column 1", "column 2"', async () => {
+  test('has columns named "column 1", "column 2" if its first line contains a number and is therefore data', async () => {
     expect(await read('5.1,3.5,setosa\n4.9,3,setosa\n')).toMatchObject({
       columns: ['column 1', 'column 2', 'column 3'],
     });
@@ -80,7 +80,7 @@ describe('CSV', () => {
       (i: number) => `${'ab'[i % 2]},${i % 3 ? 'x' : 'y'},k${i % 2}`,
     ],
     ['words above missing values', 'a,b,c', (i: number) => `${i % 2 ? '?' : i},NA,${i % 2}`],
-  ])('has column names: %s', async (_, names, row) => {
+  ])('has column names in its first line: %s', async (_, names, row) => {
     const text = `${names}\n${upTo(30).map(row).join('\n')}\n`;
     const { columns, rows } = await read(text);
     expect(columns).toEqual(names.split(',').map((name, i) => name || `column ${i + 1}`));
@@ -109,13 +109,13 @@ describe('CSV', () => {
       'the word "unknown" instead of a number in the first row',
       (i: number) => `${i === 0 ? 'unknown' : i},${i * 2},${'ab'[i % 2]}`,
     ],
-  ])('has a first line of data: %s', async (_, row) => {
+  ])('has data in its first line: %s', async (_, row) => {
     const { columns, rows } = await read(`${upTo(30).map(row).join('\n')}\n`);
     expect(columns).toEqual(rows[0]!.map((__, i) => `column ${i + 1}`));
     expect(rows).toHaveLength(30);
   });
 
-  test.each([2, 3, 8, 9, 30])('has two columns in %i rows, with any separator', async (count) => {
+  test.each([2, 3, 8, 9, 30])('is read with any separator if it has two columns and %i rows', async (count) => {
     for (const separator of [',', ';', '\t', '|']) {
       const rows = upTo(count).map((i) => [`${i}`, `${i % 2}`]);
       const text = [['a', 'y'], ...rows].map((row) => row.join(separator)).join('\n');
@@ -129,7 +129,7 @@ describe('CSV', () => {
     ['lists in a column', 'id,tags,y\n1,a;b;c,0\n2,a;c;d,1\n', ['1', 'a;b;c', '0']],
     ['lists in a column without names', '1,a|b|c,0\n2,a|c|d,1\n', ['1', 'a|b|c', '0']],
     ['text with commas', 'text;y\nhello, my world;1\nbye, my, my world;0\n', ['hello, my world', '1']],
-  ])('has a separator that is detected: %s', async (_, text, row) => {
+  ])('is read with the right separator, although its fields contain other separators: %s', async (_, text, row) => {
     expect((await read(text)).rows[0]).toEqual(row);
   });
 
@@ -155,7 +155,7 @@ describe('CSV', () => {
     );
   });
 
-  test('may be longer than a chunk', async () => {
+  test('is read completely even if it is longer than a chunk of the stream', async () => {
     const rows = Array.from({ length: 60_000 }, (_, i) => [`${i}`, i % 7 === 0 ? 'a "quoted", field' : 'é plain one']);
     const { rows: found } = await read(Papa.unparse([['n', 'text'], ...rows]));
     expect(found).toEqual(rows);
@@ -163,7 +163,7 @@ describe('CSV', () => {
 
   const long = `a,b\n${'1,x\n'.repeat(300_000)}`;
   test.each([
-    ['nothing', '', 'a.csv, line 1: the file has no records'],
+    ['an empty file', '', 'a.csv, line 1: the file has no records'],
     ['one field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
     ['one field too many, with semicolons', 'a;b\n1;x\n2;y;z\n', 'a.csv, line 3: 3 fields, but line 1 has 2'],
     ['a missing field after a field with two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
@@ -191,13 +191,14 @@ describe('CSV', () => {
       'a.csv is not CSV: it starts with ff fe at byte 0, like UTF-16 text',
     ],
     ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'like a zip file or an Excel workbook. Export the sheet as CSV'],
-  ])('is rejected: %s', async (_, text, sentence) => {
+    ['gzip', new Uint8Array([0x1f, 0x8b, 8, 0]), '1f 8b at byte 0, like a gzip file. Unpack it.'],
+  ])('is rejected with a reason: %s', async (_, text, sentence) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('is rejected with file name and byte if the file changes while it is read', async () => {
+  test('is rejected with the file name and the byte if the file cannot be read any more', async () => {
     const gone = new Blob(['a,b\n']);
     gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
     await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(

@@ -14,7 +14,7 @@ describe('openIdx reads', () => {
     expect(await array.readBytes()).toEqual(imagesFile(3).subarray(16));
   });
 
-  test('labels, and a file named .gz that the server has unpacked', async () => {
+  test('labels from a file named .gz that the server has already unpacked', async () => {
     const array = await openIdx('labels.gz', new Blob([labelsFile(12)]));
     expect([...(await array.readBytes())]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]);
   });

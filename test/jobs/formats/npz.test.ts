@@ -20,7 +20,7 @@ async function written(values: number[], type: ElementType): Promise<number[]> {
 
 const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
 
-describe('npy', () => {
+describe('an npy file', () => {
   test('is read with any type, byte order, element order and version', async () => {
     const options = fc.record({
       type: fc.constantFrom(...ELEMENT_TYPES),
@@ -45,7 +45,7 @@ describe('npy', () => {
     );
   });
 
-  test('may have negative numbers, fractions and large integers', async () => {
+  test('may contain negative numbers, fractions and large integers', async () => {
     for (const type of ['i1', 'i2', 'i4', 'i8'] as const) expect(await written([-128, 5], type)).toEqual([-128, 5]);
     expect(await written([2 ** 40, -(2 ** 50)], 'i8')).toEqual([2 ** 40, -(2 ** 50)]);
     expect(await written([0.1, -1e300], 'f8')).toEqual([0.1, -1e300]);
@@ -62,7 +62,7 @@ describe('npy', () => {
     new Uint8Array(Buffer.from(Buffer.from(good).toString('latin1').replace(from, to), 'latin1'));
   test.each([
     ['an empty file', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
-    ['another file', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
+    ['a file that is not npy', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
     ['an unknown version', changed(6, 9), 'has npy version 9 at byte 6'],
     ['an unterminated header', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],
     [
@@ -70,8 +70,8 @@ describe('npy', () => {
       withHeader("'shape'", "'sharp'"),
       'the header at byte 10 does not contain type, order and shape',
     ],
-    ['texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
-    ['records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
+    ['an array of texts', withHeader('<f4', '<U4'), 'has type "<U4", but only b1, i1'],
+    ['an array of records', withHeader("'<f4'", "[('a',"), 'describes records with fields'],
     ['an impossible shape', withHeader('(2, 3)', `(${'9'.repeat(20)}, 3)`), 'This shape is too large'],
     [
       'a truncated file',
@@ -79,32 +79,32 @@ describe('npy', () => {
       'an array of shape (2, 3) and type f4 starts at byte 128 and must end at byte 152, but the file ends at byte 151',
     ],
     ['additional bytes', new Uint8Array([...good, 1]), 'is longer than its header says'],
-  ])('is rejected: %s', async (_, bytes, sentence) => {
+  ])('is rejected with a reason: %s', async (_, bytes, sentence) => {
     const error = await openNpy('x.npy', new Blob([bytes])).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('is rejected with row and byte if it contains NaN', async () => {
+  test('is rejected with the row and the byte of the first NaN', async () => {
     const array = await openNpy('x.npy', new Blob([npyFile([2, 2], [0, 1, 2, NaN])]));
     await expect(array.readRow(1, new Float32Array(2))).rejects.toThrow('row 1 has NaN at byte 140');
   });
 });
 
-describe('npz', () => {
+describe('an npz file', () => {
   const files = {
     'x.npy': npyFile([2, 2], upTo(4)),
     'y.npy': npyFile([2], [1, 0], { type: 'i8' }),
     'notes.txt': new Uint8Array(3),
   };
-  test.each(['stored', 'deflated'] as const)('is read by the names of its arrays, if they are %s', async (method) => {
+  test.each(['stored', 'deflated'] as const)('gives each array by its name if its entries are %s', async (method) => {
     const { names, open } = await openNpz('set.npz', new Blob([zipFile(files, { method })]));
     expect(names).toEqual(['x', 'y']);
     expect(await valuesOf(await open('x'))).toEqual([0, 1, 2, 3]);
     expect(await valuesOf(await open('y'))).toEqual([1, 0]);
   });
 
-  test('is rejected with the names of file and array', async () => {
+  test('is rejected with its own name and the name of the damaged array', async () => {
     const { open } = await openNpz('set.npz', new Blob([zipFile({ 'x.npy': files['x.npy'].subarray(0, 140) })]));
     await expect(open('x')).rejects.toThrow('set.npz: x.npy ends too early');
   });

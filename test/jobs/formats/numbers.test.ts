@@ -22,7 +22,7 @@ describe('isNumber and numberOf', () => {
     ['1.234,5', null, 1234.5],
     ['12,345,678', 12345678, null],
     ['12.345.678', null, 12345678],
-  ])('read %s', (field, point, comma) => {
+  ])('read %s with a decimal point and with a decimal comma', (field, point, comma) => {
     expect([numberOf(field, 'point'), numberOf(field, 'comma')]).toEqual([point, comma]);
     expect(isNumber(field)).toBe(true);
   });

@@ -79,7 +79,7 @@ describe('a zip file', () => {
   test.each([
     ['an empty file', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
     [
-      'another file',
+      'a file that is not a zip file',
       text('hello, world'),
       'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04',
     ],
@@ -93,7 +93,7 @@ describe('a zip file', () => {
     ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked. It is damaged'],
     ['a wrong checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
     ['a wrong unpacked size', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
-  ])('is rejected: %s', async (_, bytes, sentence) => {
+  ])('is rejected with a reason: %s', async (_, bytes, sentence) => {
     const read = async (): Promise<unknown> => {
       const entries = await openZip('a.zip', new Blob([bytes]));
       return entries[0]!.blob();

@@ -57,7 +57,7 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
 }
 
 describe('tokenizers', () => {
-  test('restore characters, including those of two code units', () => {
+  test('restore a text from its tokens, also with characters of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
     const characters = new Characters(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
@@ -66,12 +66,12 @@ describe('tokenizers', () => {
     expect(characters.decode(characters.encode('Bücher'))).toBe('Ber');
   });
 
-  test('reject more characters than a model supports', () => {
+  test('reject a text with more different characters than a model supports', () => {
     const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
     expect(() => new Characters(text)).toThrow(/5000 different characters.*Choose byte pairs/);
   });
 
-  test('learn the most frequent byte pairs, in order, and restore any text', async () => {
+  test('learn the most frequent byte pair first, and restore any text', async () => {
     const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
     expect(pairs.size).toBe(259);
     // Learned are "ab", then "abab", then " abab". " abab" is as frequent as "abab".
@@ -82,11 +82,11 @@ describe('tokenizers', () => {
     expect(pairs.encode('abab abab').length).toBeLessThan(5);
   });
 
-  test('learn no more byte pairs when no pair occurs twice', async () => {
+  test('learn no byte pair that occurs only once', async () => {
     expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
   });
 
-  test('give the same tokens for a text in pieces, wherever it is cut', async () => {
+  test('give the same tokens for a whole text and for a text in pieces, wherever the text is cut', async () => {
     const character = fc.oneof(
       fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
       fc.string({ unit: 'grapheme', minLength: 1 }),
@@ -112,7 +112,7 @@ describe('tokenizers', () => {
 
 describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
-    'has probabilities from counts, with 1 added to each count',
+    'has probabilities from counts with 1 added to each count, however the text is cut into pieces',
     async (...pieces) => {
       // There are 3 characters. "b" follows "a" twice: (2 + 1) / (2 + 3). "a" follows "b" once: 2 /
       // 4. "c" never follows "a": 1 / 5.
@@ -122,7 +122,7 @@ describe('the bigram model', () => {
   );
 });
 
-describe('the text', () => {
+describe('the training text', () => {
   test('is long enough and the same in every run, if it is the built-in text', () => {
     const text = writeFables();
     expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
@@ -148,7 +148,7 @@ describe('the text', () => {
     await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
-  test('is required', async () => {
+  test('must be among the files, and cannot be synthetic', async () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /There is no text among the files/,
     );
@@ -156,7 +156,7 @@ describe('the text', () => {
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
-  test('is cut into windows with the next tokens, and its end is held out', async () => {
+  test('is cut into samples of tokens and their next tokens, and its end is held out', async () => {
     const text = plainText('abcdefghij'.repeat(20));
     const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
     const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
@@ -211,14 +211,14 @@ describe('the text', () => {
   });
 });
 
-describe('the network', () => {
+describe('the network of the job gpt', () => {
   let network: Network;
   beforeAll(() => {
     network = new Network(SIZE, 7);
   });
   afterAll(() => network.dispose());
 
-  test('has the size of its preset', () => {
+  test('has presets with the expected numbers of parameters', () => {
     const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
       const { layers, width, context } = PRESETS[name].model;
       return (68 + context + 1) * width + layers * (12 * width * width + 2 * width);
@@ -236,7 +236,7 @@ describe('the network', () => {
     }
   });
 
-  test('attends to every earlier position and to no later one', async () => {
+  test('has outputs that depend on every earlier position and on no later position', async () => {
     const { context, vocabulary } = SIZE;
     const tokens = tokensOf(1, SIZE);
     const before = await logitsOf(network, tokens);
@@ -287,7 +287,7 @@ describe('the network', () => {
     expect(other).not.toEqual(own);
   });
 
-  test('drops masked activations, and drops nothing without masks', async () => {
+  test('drops all activations if the dropout masks are 0, and none if the masks are 1', async () => {
     const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
     const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
     const without = await logitsOf(network, tokensOf(2, SIZE));

@@ -68,7 +68,7 @@ describe('pictures in folders', () => {
   test.each([
     ['in plain files', pets],
     ['in a zip file', { 'pets.zip': zipFile(pets) }],
-  ])('%s have the name of their folder as class', async (_, files) => {
+  ])('have the name of their folder as class: pictures %s', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
     expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
     expect(held.size).toBe(2);
@@ -89,7 +89,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('have the same digest as a zip file of them, and another digest if a picture or the size changes', async () => {
+  test('have the same digest in a zip file, and another digest if a picture or the chosen size changes', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('are split by folders called train and test, and other files are counted', async () => {
+  test('are for training or held out by the names of their folders, such as train and val, and other files are counted', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,
@@ -121,7 +121,7 @@ describe('pictures in folders', () => {
     expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
   });
 
-  test('have no class if they are outside the folders of classes, at any depth', async () => {
+  test('are left out and counted if they are outside the folders of classes, at any depth', async () => {
     for (const root of ['', 'data/']) {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
@@ -181,29 +181,33 @@ describe('pictures in folders', () => {
       { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
       'p.zip: pets/dogs/bomb.png has 67108865 bytes, more than 67108864. Make it smaller, or remove it.',
     ],
-    ['nothing', {}, 'The choice has no pictures'],
-    ['other files', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
-    ['no folder', { 'a.png': picture(1) }, 'a.png is not in a folder'],
-    ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
-    ['a damaged one', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
+    ['no files', {}, 'The choice has no pictures'],
+    ['files that are not pictures', { 'a.txt': picture(1) }, 'The folder has no pictures: a.txt is not a picture'],
+    ['a picture outside all folders', { 'a.png': picture(1) }, 'a.png is not in a folder'],
+    ['pictures in a single folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
+    ['a damaged picture', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
     [
-      'a damaged one in a zip file',
+      'a damaged picture in a zip file',
       { 'p.zip': zipFile({ ...pets, 'pets/cats/bad.png': picture(13) }) },
       'pets/cats/bad.png',
     ],
-    ['no zip file', { 'p.zip': picture(1) }, 'p.zip is not a zip file: it starts with 01 at byte 0'],
+    [
+      'a file named .zip that is not a zip file',
+      { 'p.zip': picture(1) },
+      'p.zip is not a zip file: it starts with 01 at byte 0',
+    ],
     [
       'two zip files',
       { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) },
       'p.zip, q.zip. Choose a single npz or zip file',
     ],
-  ])('are rejected: %s', async (_, files, sentence) => {
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
     await expect(load(files)).rejects.toBeInstanceOf(DataError);
   });
 });
 
-describe('arrays', () => {
+describe('arrays in npz files', () => {
   const x = npyFile([10, 4, 4], upTo(160), { type: 'u1', order: '|' });
   const y = npyFile(
     [10],
@@ -211,7 +215,7 @@ describe('arrays', () => {
     { type: 'i8' },
   );
 
-  test('with bytes become images with pixels from 0 to 1, and their labels become class indices', async () => {
+  test('become images with pixels from 0 to 1 if they contain bytes, and their labels become class indices', async () => {
     const {
       train,
       test: held,
@@ -227,7 +231,7 @@ describe('arrays', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
-  test('with large images have a preview', async () => {
+  test('may contain large images, which have a preview', async () => {
     const pixels = 224 * 224 * 3;
     const large = npyFile(
       [10, 224, 224, 3],
@@ -238,7 +242,7 @@ describe('arrays', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('with features are standardized, each feature over the training rows', async () => {
+  test('are standardized if they contain features, each feature over the training rows', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -260,7 +264,7 @@ describe('arrays', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('Choose mlp');
   });
 
-  test('with floats may have different precisions', async () => {
+  test('may be float64 for training and float32 for evaluation', async () => {
     const arrays = {
       'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
       'y_train.npy': y,
@@ -275,25 +279,33 @@ describe('arrays', () => {
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
-    ['other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
+    ['arrays with other names', npz({ 'a.npy': x }), 'set.npz has these arrays: a. Needed are x and y'],
     [
-      'lengths',
+      'different numbers of samples and labels',
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
       'x.npy has 10 samples, but set.npz: y.npy has 9 labels',
     ],
     ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
-    ['fractions', npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }), 'y.npy: row 9 has label 0.5'],
+    [
+      'a label that is not an integer',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }),
+      'y.npy: row 9 has label 0.5',
+    ],
     [
       'a missing label',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), NaN]) }),
       'y.npy: row 9 has NaN at byte 164',
     ],
     [
-      'one class',
+      'labels of a single class',
       npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
       'the number of different labels is 1',
     ],
-    ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
+    [
+      'images with channels first',
+      npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }),
+      'transpose(0, 2, 3, 1)',
+    ],
     [
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
@@ -326,11 +338,11 @@ describe('arrays', () => {
       'set.npz: x_test.npy has type f4, but set.npz: x_train.npy has u1. Save both with the same type, because their scales may differ.',
     ],
     [
-      'an unknown class',
+      'a held-out class without training samples',
       npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
       'held-out row 0 has label 0',
     ],
-  ])('are rejected: %s', async (_, files, sentence) => {
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });
@@ -341,7 +353,7 @@ describe('IDX files', () => {
   test.each([
     ['plain', pair],
     ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
-  ])('may be one %s pair with images of any size', async (_, files) => {
+  ])('may be one %s pair of images and labels, with images of any size', async (_, files) => {
     const { train, test: held } = await load(files);
     expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
     const samples = [...(await all(train)), ...(await all(held))];
@@ -349,7 +361,7 @@ describe('IDX files', () => {
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
   });
 
-  test('may be two pairs, of which t10k is held out', async () => {
+  test('may be two pairs, and the pair t10k is held out', async () => {
     const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
     const loaded = await load({ ...pair, ...held });
     expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
@@ -358,21 +370,33 @@ describe('IDX files', () => {
   const images = 'train-images-idx3-ubyte';
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
-    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
+    ['images without labels', { [images]: pair[images] }, '(20 x 6 x 5). Choose one file of images and one of labels'],
     [
-      'cut off',
+      'a file that is cut off',
       { ...pair, [images]: pair[images].subarray(0, 99) },
       'ends too early: 20 x 6 x 5 elements of type u1 start at byte 16 and must end at byte 616, but the file ends at byte 99',
     ],
-    ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
+    [
+      'a file of labels that is not IDX',
+      { ...pair, [labels]: new Uint8Array(99) },
+      'is not IDX: it starts with 00 00 00 00 at byte 0',
+    ],
     [
       'damaged gzip',
       { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) },
       'cannot be unpacked. Its gzip data is damaged or ends too early, after',
     ],
-    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, but train-labels-idx1-ubyte has 19 labels'],
-    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'the number of different labels is 1'],
-  ])('are rejected: %s', async (_, files, sentence) => {
+    [
+      'different numbers of images and labels',
+      { ...pair, [labels]: labelsFile(19) },
+      'has 20 samples, but train-labels-idx1-ubyte has 19 labels',
+    ],
+    [
+      'labels of a single class',
+      { ...pair, [labels]: idxFile([20], new Uint8Array(20)) },
+      'the number of different labels is 1',
+    ],
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     await expect(load(files)).rejects.toThrow(sentence);
   });
 });

@@ -34,8 +34,8 @@ function load(url: string, base = baseUrl, signal?: AbortSignal) {
   );
 }
 
-describe('picked files', () => {
-  test('are two pairs, one for training and one for evaluation', async () => {
+describe('picked MNIST files', () => {
+  test('may be two pairs, one for training and one for evaluation', async () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });
@@ -47,7 +47,7 @@ describe('picked files', () => {
   });
 
   test.each(['train', 't10k'])(
-    'are split if there is only one pair (%s): four fifths for training, the rest for evaluation',
+    'may be the single pair %s: four fifths of it are for training and one fifth for evaluation',
     async (split) => {
       const { train, test: held } = await fromFiles(pair(split, 15));
       expect([train.size, held.size]).toEqual([12, 3]);
@@ -56,7 +56,7 @@ describe('picked files', () => {
     },
   );
 
-  test('do not change the rest of the arrays when they are read, and invalid arguments are rejected', async () => {
+  test('give samples that are written only to their own places in the given arrays, and invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);
@@ -71,32 +71,48 @@ describe('picked files', () => {
   const labels = 'train-labels-idx1-ubyte';
   test.each<[string, Files, string]>([
     [
-      'nothing',
+      'no files',
       {},
       'Provide at least one pair: train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, or t10k-images',
     ],
     ['other files', { 'cat.jpg': new Uint8Array(3) }, 'Found: cat.jpg'],
-    ['no labels', { [images]: imagesFile(2) }, 'its labels were not'],
-    ['no images', { [labels]: labelsFile(2) }, 'its images were not'],
-    ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'has 3 images, but train-labels-idx1-ubyte has 4'],
-    ['sizes', { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) }, 'images of 32 x 30 pixels'],
-    ['labels', { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) }, 'label 10 at position 0'],
+    ['images without labels', { [images]: imagesFile(2) }, 'its labels were not'],
+    ['labels without images', { [labels]: labelsFile(2) }, 'its images were not'],
+    [
+      'different numbers of images and labels',
+      { [images]: imagesFile(3), [labels]: labelsFile(4) },
+      'has 3 images, but train-labels-idx1-ubyte has 4',
+    ],
+    [
+      'images of another size than 28 x 28',
+      { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) },
+      'images of 32 x 30 pixels',
+    ],
+    [
+      'a label above 9',
+      { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) },
+      'label 10 at position 0',
+    ],
     [
       'swapped files',
       { [images]: labelsFile(50), [labels]: labelsFile(50) },
       'it has shape 50 and type u1, but images are bytes in 3',
     ],
-    ['no samples', pair('train', 0), 'has no images'],
-    ['one sample', pair('train', 1), 'too few'],
-    ['gzip', { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) }, 'is not gzip'],
-  ])('are rejected: %s', async (_, files, sentence) => {
+    ['files without samples', pair('train', 0), 'has no images'],
+    ['a single sample', pair('train', 1), 'too few'],
+    [
+      'a .gz file that is not gzip',
+      { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) },
+      'is not gzip',
+    ],
+  ])('are rejected with a reason: %s', async (_, files, sentence) => {
     const error = await fromFiles(files).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
   });
 });
 
-describe('a folder on a server', () => {
+describe('an MNIST folder on a server', () => {
   const close: (() => void)[] = [];
   afterEach(() => close.splice(0).forEach((fn) => fn()));
 
@@ -122,7 +138,7 @@ describe('a folder on a server', () => {
     return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 
-  test('receives requests only for existing files if it has an index, and may have a relative address', async () => {
+  test('receives requests only for the listed files if it has an index, and may have a relative address', async () => {
     const files = {
       ...pair('t10k', 10, '.gz'),
       'index.json': '["t10k-images-idx3-ubyte.gz","t10k-labels-idx1-ubyte.gz"]',
@@ -168,7 +184,7 @@ describe('a folder on a server', () => {
     await expect(load('data:text/plain,x')).rejects.toThrow(DataError);
   });
 
-  test('is not loaded after an abort, and the reason of the signal is thrown', async () => {
+  test('is not loaded if the signal is aborted, and the reason of the signal is thrown', async () => {
     const controller = new AbortController();
     const server = createServer(() => controller.abort(new Error('left the room')));
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -182,7 +198,7 @@ describe('a folder on a server', () => {
   });
 });
 
-test('rejects data of a kind that the job does not support', async () => {
+test('loadData rejects a kind of data that the job does not support', async () => {
   await expect(loadData({ job: 'digits', seed: 1, data: { kind: 'files' } }, { baseUrl })).rejects.toThrow(UsageError);
   await expect(loadData({ job: 'mnist', seed: 1, data: { kind: 'synthetic' } }, { baseUrl })).rejects.toThrow(
     UsageError,
@@ -192,7 +208,7 @@ test('rejects data of a kind that the job does not support', async () => {
 /** Folder with MNIST's test images (`t10k-*`). */
 const folder = process.env['MNIST_DIR'];
 
-test.skipIf(folder === undefined)('reads the real test images of the folder MNIST_DIR', async () => {
+test.skipIf(folder === undefined)('the real MNIST images of the folder MNIST_DIR are read correctly', async () => {
   const names = ['t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz'];
   const files = Object.fromEntries(names.map((name) => [name, new Uint8Array(readFileSync(resolve(folder!, name)))]));
   const { train, test: held } = await fromFiles(files);

@@ -70,7 +70,7 @@ function rowJob(units: number, last: object = {}): JobSpec {
   return jobWith({ class_name: 'Sequential', config: { layers } }, { job: 'table', data: { kind: 'files' } });
 }
 
-test("each layer has the shape and weights of TensorFlow.js's layer", () => {
+test('each layer has the same output shape and number of weights as in TensorFlow.js', () => {
   const model = everyLayer();
   expect(rowsOf(topologyOf(model)).map(({ shape, parameters }) => ({ shape, parameters }))).toEqual(
     model.layers.map((layer) => ({ shape: layer.outputShape.slice(1), parameters: layer.countParams() })),
@@ -96,12 +96,12 @@ test('every weight of every layer has a gradient', () => {
   model.dispose();
 });
 
-test("initial weights only depend on the seed, but not on the initializers in the model's file", () => {
+test('the initial weights of a custom model are equal for equal seeds, and differ for different seeds', () => {
   expect(startOf(1)).toBe(startOf(1));
   expect(startOf(1)).not.toBe(startOf(2));
 });
 
-test("a softmax at the end is kept in the model's file, but is not applied to the logits", async () => {
+test('a softmax at the end of a custom model is part of the saved model, but is not applied to the logits', async () => {
   for (const layers of [
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10, activation: 'softmax' })],
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],

@@ -68,7 +68,7 @@ test('a graph from TensorFlow.js has the same outputs and shapes as in TensorFlo
   ours.dispose();
 });
 
-test('a graph is the same after a job was written and parsed', () => {
+test('a graph is unchanged after its job was written to a file and read again', () => {
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
@@ -143,7 +143,7 @@ interface Described {
 
 const call = (...names: string[]): unknown[] => [names.map((name) => [name, 0, 0, {}])];
 
-describe('rejects a topology with the path of the problem:', () => {
+describe('parseJob rejects a topology, and names the path of the problem:', () => {
   test.each<[string, (config: Described['config']) => void, string]>([
     [
       'a source that does not exist',
@@ -156,7 +156,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[4].inbound_nodes: "flat" comes later: put it before this layer.',
     ],
     [
-      'no source',
+      'a layer without a source',
       ({ layers }) => (layers[2]!.inbound_nodes = []),
       'layers[2].inbound_nodes: it must list the layers that this layer reads.',
     ],
@@ -171,7 +171,7 @@ describe('rejects a topology with the path of the problem:', () => {
       'layers[2].inbound_nodes: layers that are called several times',
     ],
     [
-      'arguments',
+      'a call with arguments',
       ({ layers }) => (layers[2]!.inbound_nodes = [[['small', 0, 0, { training: true }]]]),
       'layers[2].inbound_nodes: arguments of calls are not supported',
     ],

@@ -78,7 +78,7 @@ describe.each([
     shapes: [[5, 5, 1, 8], [8], [5, 5, 8, 16], [16], [784, 10], [10]],
     bits: '5e92ae69e0287a38',
   },
-])('$model', ({ model: name, names, shapes, bits }) => {
+])('the model $model', ({ model: name, names, shapes, bits }) => {
   test('has its variables in the order of the forward pass, with fixed names', () => {
     for (let time = 0; time < 2; time++) {
       const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
@@ -116,7 +116,7 @@ describe.each([
     model.dispose();
   });
 
-  test('has the same loss and gradients for a whole batch and for the sum of its four parts', () => {
+  test('has a loss and gradients for a batch that are the sums over four parts of this batch', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
@@ -139,7 +139,7 @@ describe.each([
     model.dispose();
   });
 
-  test('frees all tensors', () => {
+  test('frees all tensors when it is disposed', () => {
     const before = tf.memory().numTensors;
     const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     expect(tf.memory().numTensors - before).toBe(names.length);
@@ -150,7 +150,7 @@ describe.each([
   });
 });
 
-test('the hidden width can be set, and an unknown model is rejected', () => {
+test('buildModel uses the given hidden width, and rejects an unknown model', () => {
   const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
@@ -177,7 +177,7 @@ describe('lossSum', () => {
     );
   });
 
-  test('does not overflow', () => {
+  test('does not overflow for large logits', () => {
     const { value, gradient } = lossOf([[1e4, -1e4, 0]], [1], [1]);
     expect(value).toBeCloseTo(2e4, 0);
     expect(gradient[0]).toEqual([1, -1, 0]);
@@ -185,13 +185,13 @@ describe('lossSum', () => {
 });
 
 describe('countCorrect', () => {
-  test('counts rows whose label has the largest logit: the first of equal logits is the largest, and a NaN is wrong', () => {
+  test('counts rows whose label has the largest logit; equal logits rank in class order, and a row with NaN is wrong', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, NaN, 1);
     expect(countCorrect(logits, [0, 1, 0, 2, 2], 3)).toBe(3);
     expect(countCorrect(logits, [0, 2, 1, 0, 1], 3)).toBe(1);
   });
 
-  test('skips rows of weight 0, and ignores rows without a label', () => {
+  test('skips rows of weight 0 and logits without a label, and rejects superfluous labels or missing weights', () => {
     const logits = [0, 1, 0, 1, 0, 1];
     expect(countCorrect(logits, [1, 1], 2, [1, 0, 1])).toBe(1);
     expect(countCorrect(logits, [1, 1, 1], 2)).toBe(3);
@@ -201,7 +201,7 @@ describe('countCorrect', () => {
 });
 
 describe('countConfusion', () => {
-  test('counts predictions by label: the first of equal logits is the largest, rows of weight 0 or with NaN are skipped', () => {
+  test('counts predictions by label; equal logits rank in class order, and rows of weight 0 or with NaN are skipped', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
     const labels = [0, 2, 2, 2, 2, 1];
     expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);

@@ -33,7 +33,7 @@ NA,blue,c,,rose
 `;
 
 describe('a table', () => {
-  test('has columns whose kinds are detected', async () => {
+  test('has a preview with the detected kind of each column', async () => {
     expect((await open(flowers)).preview).toMatchObject({
       rows: 4,
       columns: [
@@ -58,7 +58,7 @@ describe('a table', () => {
     });
   });
 
-  test('has an input for each word and for missing numbers, and leaves out rows without a target', async () => {
+  test('has an input for each word and one for missing numbers, and has no samples for rows without a target', async () => {
     // Every held-out row is equal to a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
@@ -73,7 +73,7 @@ describe('a table', () => {
     expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
-  test('has numbers that are standardized over the training rows, and a split that depends on the seed', async () => {
+  test('has numbers that are standardized over the training rows, and equal splits for equal seeds', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     await fc.assert(
       fc.asyncProperty(
@@ -100,7 +100,7 @@ describe('a table', () => {
     );
   });
 
-  test('has an amount as target if the target has many numbers, and keeps its unit', async () => {
+  test('predicts an amount if the target column has many different numbers, and knows the unit of this amount', async () => {
     const text = `x,price\n${Array.from({ length: 50 }, (_, i) => `${i},${1000 + 10 * i}`).join('\n')}`;
     const table = await open(text);
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });
@@ -111,7 +111,7 @@ describe('a table', () => {
     expect(train.labelUnit).toBeLessThan(200);
   });
 
-  test('has a class as target if the target has few numbers, unless the job sets the task', async () => {
+  test('predicts a class if the target column has few different numbers, unless the job sets the task', async () => {
     const text = `x,digit\n${Array.from({ length: 50 }, (_, i) => `${i},${i % 5}`).join('\n')}`;
     expect((await open(text)).preview.task).toBe('classification');
     expect((await open(text, { task: 'regression' })).preview.task).toBe('regression');
@@ -131,18 +131,23 @@ describe('a table', () => {
       {},
       'a.csv, line 42: "1o" in column "x" is not a number, but 40',
     ],
-    ['an amount in words', 'x,y\n1,a\n2,b', { task: 'regression' }, 'column "y" does not contain numbers'],
-    ['nothing to predict', 'x,y\n1,\n2,', {}, 'column "y" is empty'],
+    [
+      'a regression target that contains words',
+      'x,y\n1,a\n2,b',
+      { task: 'regression' },
+      'column "y" does not contain numbers',
+    ],
+    ['an empty target column', 'x,y\n1,\n2,', {}, 'column "y" is empty'],
     ['too many classes', `x,y\n${words(200)}`, { target: 'x' }, 'column "x" has more than 100 different values'],
-    ['one class', 'x,y\n1,a\n2,a', {}, 'column "y" has the same value in every row'],
-    ['one row', 'x,y\n1,a', {}, '1 row is too few for training and evaluation'],
+    ['a target with a single class', 'x,y\n1,a\n2,a', {}, 'column "y" has the same value in every row'],
+    ['a single row', 'x,y\n1,a', {}, '1 row is too few for training and evaluation'],
     [
       'too few rows with a target',
       'x,y\n1,1.5\n2,',
       { task: 'regression' },
       '1 row is too few for training and evaluation',
     ],
-    ['nothing to predict from', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
+    ['no usable column except the target', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
     [
       'a loss for classes, but the target is an amount',
       'x,y\n1,2\n3,4',
@@ -155,7 +160,7 @@ describe('a table', () => {
       { metrics: ['accuracy', 'r2'] },
       'a.csv, column "y": the job has metrics[1]: r2 is for amounts, but this job predicts classes: choose accuracy or top-3.',
     ],
-  ])('is rejected: %s', async (_, text, job, sentence) => {
+  ])('is rejected with a reason: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);
     expect(table.problem()?.message).toContain(sentence);
     await expect(table.load()).rejects.toThrow(sentence);

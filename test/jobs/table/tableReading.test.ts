@@ -43,7 +43,7 @@ describe('a missing value', () => {
     ['DE', 'NA', 'FR'],
     ['?', 'known'],
     ['null', 'NaN', 'n/a', 'x'],
-  ])('is only an empty field in a target of words: %s and %s are classes', async (...names) => {
+  ])('is only an empty field if the target column contains words: %s and %s are then classes', async (...names) => {
     const text = classes(...names);
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
@@ -55,13 +55,13 @@ describe('a missing value', () => {
     expect(train.size + held.size).toBe(20 * names.length);
   });
 
-  test('is only an empty field in a feature column of words, where markers are words', async () => {
+  test('is only an empty field if a feature column contains words: markers such as "-" and "?" are then words', async () => {
     const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
     expect(await sizes(text)).toEqual([90, 4]);
   });
 
-  test('is a marker in a column of numbers', async () => {
+  test('is an empty field or a marker such as "NA" in a column of numbers', async () => {
     const words = ['', 'NA', 'n/a', 'NaN', 'null', 'None', '?', '-', '#N/A', '<NA>', '.', '--'];
     const text = table('size,class', 60, (i) => `${i < 12 ? words[i] : i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'number', missing: 12, distinct: 48 });
@@ -69,7 +69,7 @@ describe('a missing value', () => {
     expect(await sizes(text)).toEqual([60, 2]);
   });
 
-  test('removes its row if it is in a numeric target', async () => {
+  test('removes its row if it occurs in a numeric target column', async () => {
     const text = table('size,class', 60, (i) => `${i},${i % 3 === 0 ? '?' : i % 2}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '0', count: 20 },
@@ -78,13 +78,13 @@ describe('a missing value', () => {
     expect(await sizes(text)).toEqual([40, 1]);
   });
 
-  test('makes a column useless if the column has only markers', async () => {
+  test('makes its column empty if every field of this column is a marker', async () => {
     const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('has the same meaning in all federated tables, even if one has only the class "-" and a column of "?"', async () => {
+  test('has the same meaning in all federated tables, even if one table has only the class "-" and only "?" in a column', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
@@ -107,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('is only a word in a column with other words: if other federated tables have numbers there, the table is divergent', async () => {
+  test('is a word in a column with other words, and a federated table is divergent if most tables have numbers in this column', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -150,12 +150,15 @@ describe('numbers', () => {
     ['"1,234"', ',', 1234],
     ['"1,234,567.5"', ',', 1234567.5],
     ['"1,234.5"', ',', 1234.5],
-  ])('may have thousands separators: %s in a file with the separator "%s"', async (number, separator, mean) => {
-    const text = table(`a${separator}b`, 30, (i) => `${number}${separator}${i}`);
-    expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
-  });
+  ])(
+    'may have decimal commas or thousands separators: %s in a file with the separator "%s"',
+    async (number, separator, mean) => {
+      const text = table(`a${separator}b`, 30, (i) => `${number}${separator}${i}`);
+      expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
+    },
+  );
 
-  test('have the decimal mark of the other columns if theirs is ambiguous', async () => {
+  test('have the decimal mark of the other columns if their own decimal mark is ambiguous', async () => {
     const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
     expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
     const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
@@ -202,12 +205,12 @@ describe('numbers', () => {
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
       'a.csv, line 52: "5o" in column "a" is not a number, but 59 other values of the column are numbers. Correct the value, or leave it empty.',
     ],
-  ])('are rejected: %s', async (_, text, sentence) => {
+  ])('are rejected with a reason: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
     await expect((await open(text)).load()).rejects.toThrow(sentence);
   });
 
-  test('are the same class in any notation', async () => {
+  test('are the same class in any notation, such as "1", "1,0" and "01"', async () => {
     const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '1', count: 23 },
@@ -267,7 +270,7 @@ describe('numbers', () => {
 });
 
 describe('a header', () => {
-  test('is reported as missing if the job names a column', async () => {
+  test('is reported as missing if the job names a target column and the first line contains data', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
       'a.csv, line 1: there is no column "class". Line 1 contains data instead of column names. ' +
@@ -300,7 +303,7 @@ describe('held-out rows', () => {
   /** The rows that are held out because of the seed. */
   const heldOut = trainTestSplit(20, JOB.seed).test;
 
-  test('do not add inputs for categories or missing values: values that occur only in them are encoded as zeros', async () => {
+  test('do not add inputs for categories or missing values: values that occur only in held-out rows are encoded as zeros', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
     const opened = await open(text);
     const { train, test: held } = await opened.load();
@@ -321,12 +324,12 @@ describe('held-out rows', () => {
     expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
   });
 
-  test('do not add categories if they have no target', async () => {
+  test('and rows without a target do not add categories', async () => {
     const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('are ignored when the target of a regression is checked for different values', async () => {
+  test('are ignored by the check that the target of a regression has different values', async () => {
     const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
@@ -335,7 +338,7 @@ describe('held-out rows', () => {
 });
 
 describe('a preview', () => {
-  test('shows how many rows are left out for each text in the target column', async () => {
+  test('shows how many rows are left out for each missing value in the target column, such as "?"', async () => {
     const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
     const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
     expect(numbers.preview.unlabelled).toEqual([
@@ -439,7 +442,7 @@ describe('well-known files', () => {
       'sep=;\n',
       'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
     ],
-  ])('are rejected with advice if the header has %s above it', async (_, first, sentence) => {
+  ])('are rejected with advice if there is %s above the header', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);
     await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');

@@ -91,8 +91,8 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
   return (error as DataError).message;
 };
 
-describe.each(WEIGHTS_FORMATS)('%s', (format) => {
-  test.each(MODELS)('restores an %s whose outputs are the same, bit for bit', async (name) => {
+describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
+  test.each(MODELS)('restores an %s with the same outputs, bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -107,7 +107,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     again.dispose();
   });
 
-  test('rejects a file that is cut off, at whatever byte', async () => {
+  test('rejects a file that is cut off at any byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
     // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
     // are zeros.
@@ -116,7 +116,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     await refusalOf(bytes.slice(0, -1));
   }, 60_000);
 
-  test('detects a changed weight', async () => {
+  test('rejects a file with a changed weight', async () => {
     const values = SMALL[0]!;
     const bytes = await encodeWeights(format, [values], dense('dense1'), {});
     const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
@@ -125,7 +125,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
     expect(await refusalOf(bytes)).toContain('a file is damaged. Its weights are not those that were saved');
   });
 
-  test('names the tensor that does not fit the model', async () => {
+  test('names a missing, superfluous or wrongly shaped tensor if the file does not fit the model', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
@@ -162,7 +162,7 @@ describe('safetensors', () => {
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('restores arbitrary tensors', () => {
+  test('reads arbitrary tensors as they were written', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(
@@ -201,24 +201,40 @@ describe('safetensors', () => {
       safetensors({ a: { dtype: 'F32', shape: [2] } }),
       'at byte 8, tensor "a": data_offsets',
     ],
-    ['a negative side', safetensors({ a: F32(0, 8, [-2]) }), 'tensor "a": shape.0'],
+    ['a negative dimension', safetensors({ a: F32(0, 8, [-2]) }), 'tensor "a": shape.0'],
     [
-      'another type',
+      'a tensor of another type',
       safetensors({ a: { ...F32(0, 8, [4]), dtype: 'F16' } }),
       'at byte 62, tensor "a" is F16, but only F32 is supported (save it as float32)',
     ],
-    ['another length', safetensors({ a: F32(0, 8, [3]) }), 'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes'],
+    [
+      'a tensor whose shape needs more bytes',
+      safetensors({ a: F32(0, 8, [3]) }),
+      'tensor "a" has 8 bytes, but its shape [3] needs 12 bytes',
+    ],
     ['tensors that overlap', safetensors({ a: F32(0, 8, [2]), b: F32(4, 8, [1]) }), 'tensor "b" overlaps tensor "a"'],
-    ['a gap', safetensors({ a: F32(4, 8, [1]) }), 'the bytes after the header do not belong to a tensor'],
-    ['too many bytes', safetensors({ a: F32(0, 4, [1]) }), 'the bytes after tensor "a" do not belong to a tensor'],
-    ['too few bytes', safetensors({ a: F32(0, 16, [4]) }), 'it ends within tensor "a", 8 bytes too early'],
+    [
+      'bytes between the header and the first tensor',
+      safetensors({ a: F32(4, 8, [1]) }),
+      'the bytes after the header do not belong to a tensor',
+    ],
+    [
+      'bytes after the last tensor',
+      safetensors({ a: F32(0, 4, [1]) }),
+      'the bytes after tensor "a" do not belong to a tensor',
+    ],
+    [
+      'a file that ends within a tensor',
+      safetensors({ a: F32(0, 16, [4]) }),
+      'it ends within tensor "a", 8 bytes too early',
+    ],
   ])('rejects %s, and states the position', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
 
 describe('tfjs', () => {
-  test.each(MODELS)('writes an %s that TensorFlow.js loads', async (name) => {
+  test.each(MODELS)('writes an %s that has the same outputs in TensorFlow.js', async (name) => {
     const model = build(name, 1);
     const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
     const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;
@@ -235,7 +251,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('rejects a zip with a missing file, or a weight that is cut off or not float32, and names it', async () => {
+  test('rejects a zip with a missing file, or with a weight that is cut off or not float32, and names the file or weight', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -279,7 +295,7 @@ describe('keras', () => {
     }
   });
 
-  test('rejects a model without layers', async () => {
+  test('cannot write a model that is not made of layers', async () => {
     await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
       /not made of TensorFlow.js layers\. Save it as/,
     );

@@ -1,4 +1,5 @@
 /** The invariants R1 to R5 of recovery. If one of them is broken, a {@link Violation} is thrown. */
+import { bitsOf } from '../bits.ts';
 import { Violation } from '../violation.ts';
 import { numberOf, type History, type Part, type Sum } from './history.ts';
 import type { Tab } from './tab.ts';
@@ -113,10 +114,4 @@ export class Invariants {
       }
     }
   }
-}
-
-function bitsOf(bits: number): number {
-  let count = 0;
-  for (let left = bits; left !== 0; left &= left - 1) count++;
-  return count;
 }

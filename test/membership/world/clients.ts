@@ -4,15 +4,15 @@
  * was possible.
  */
 import { neighbours } from '../../../signaling/room/edges.ts';
-import { OUTSIDE, type MembershipEffect, type MembershipEvent } from '../../../src/engine/membership/membership.ts';
+import type { MembershipEffect, MembershipEvent } from '../../../src/engine/membership/membership.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replicatedDataAssigner.ts';
+import { bitsOf } from '../bits.ts';
 import { EPOCH_SAMPLES } from '../replica.ts';
 import { Violation } from '../violation.ts';
 import { Invariants } from './invariants.ts';
 import {
-  bitsOf,
   emptySlot,
   forget,
   type Client,
@@ -145,19 +145,7 @@ export class Clients {
       connection.toClient = [];
       this.server.abandon(connection);
     }
-    Object.assign(client, {
-      member: null,
-      state: OUTSIDE,
-      room: null,
-      connection: null,
-      isFrozen: false,
-      isDue: false,
-      linking: 0,
-      active: 0,
-      isTraining: false,
-      isBehind: false,
-    });
-    forget(client);
+    Object.assign(client, emptySlot(client.slot), { incarnations: client.incarnations });
   }
 
   #clientOf(member: string): Client | undefined {

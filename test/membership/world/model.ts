@@ -1,6 +1,5 @@
 /** The parts of the modelled world: connections, clients and generations. */
-import type { ElectedState } from '../../../src/parallel/recovery/stateElection.ts';
-import { electState } from '../../../src/parallel/recovery/stateElection.ts';
+import { electState, type ElectedState } from '../../../src/parallel/recovery/stateElection.ts';
 import { currentGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
 import { step as stepRoom } from '../../../signaling/room/index.ts';
 import { advance as advanceMember, OUTSIDE, type MembershipState } from '../../../src/engine/membership/membership.ts';
@@ -143,10 +142,4 @@ export interface Generation {
 export interface Status {
   replica: Replica;
   note: { retained: RetainedGradient | null };
-}
-
-export function bitsOf(bits: number): number {
-  let count = 0;
-  for (let left = bits; left !== 0; left &= left - 1) count++;
-  return count;
 }

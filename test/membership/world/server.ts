@@ -9,7 +9,7 @@ interface Timer {
 }
 
 /** Called before and after the effects of a step of the room are carried out. */
-export interface ServerObserver {
+interface ServerObserver {
   onStep: (before: RoomState, event: RoomEvent, after: RoomState, effects: readonly RoomEffect[]) => void;
   onDone: (before: RoomState, after: RoomState) => void;
 }

@@ -12,7 +12,7 @@ describe('the global cursor', () => {
   const batch = fc.integer({ min: 1, max: 64 });
   const world = fc.integer({ min: 1, max: 12 });
 
-  test('an epoch contains each sample once, in a different order per epoch', () => {
+  test('an epoch contains each sample once, in another order in every epoch', () => {
     fc.assert(
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });
@@ -52,7 +52,7 @@ describe('the global cursor', () => {
     );
   });
 
-  test('N ranks with batch b see the window of one rank with batch N * b', () => {
+  test('N ranks with batch b divide among them the window of one rank with batch N * b', () => {
     fc.assert(
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
         const position = { epoch: 3, offset: at % datasetSize };

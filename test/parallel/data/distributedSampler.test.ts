@@ -55,7 +55,7 @@ describe('DistributedSampler', () => {
     expect(share).toEqual([order[3], order[7], order[1]]);
   });
 
-  test('covers the data with all ranks together, for any sizes', () => {
+  test('gives all ranks equally many indices: together all data or, with dropLast, as many as possible', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.integer({ min: 1, max: 20 }), fc.boolean(), (size, numReplicas, dropLast) => {
         const all = Array.from({ length: numReplicas }, (_, rank) => [

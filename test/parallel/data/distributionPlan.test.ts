@@ -50,7 +50,7 @@ test('every rank receives each missing slice once, from a rank that already has 
   );
 });
 
-test('the slices of one rank travel along the ring', () => {
+test('slices that only one rank has travel from rank to rank along the ring', () => {
   const plans = planAll([reportOf([0, 0]), reportOf([1, 1]), reportOf([0, 0])]);
   expect(plans[2]!.receives.map(({ slice, from }) => [slice, from])).toEqual([
     [0, 1],
@@ -62,7 +62,7 @@ test('the slices of one rank travel along the ring', () => {
   ]);
 });
 
-test('a damaged slice is sent again by the rank that sent it damaged least often', () => {
+test('a damaged slice is sent next by the rank that has sent this slice damaged least often', () => {
   const has = [[1], [0], [0], [1]] as const;
   const from = (damaged: SliceReport['damaged']): number =>
     planDistribution(

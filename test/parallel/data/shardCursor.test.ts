@@ -13,7 +13,7 @@ function upTo(n: number): number[] {
 }
 
 describe('the cursor over shards', () => {
-  test('an epoch contains each sample of each rank once, a step has at most one batch of each rank, and all ranks end together', () => {
+  test('an epoch contains each sample of each rank once, a step has at most one batch of each rank, and all ranks end the epoch together', () => {
     fc.assert(
       fc.property(fc.array(size, { minLength: 1, maxLength: 8 }), batch, fc.nat(1000), (sizes, batchSize, seed) => {
         const cursors = sizes.map((_, rank) => new ShardCursor({ sizes, rank, seed }));
@@ -48,7 +48,7 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('a rank that stays uses each sample once while other ranks come and go during the epoch', () => {
+  test('a rank that stays uses each of its samples once while other ranks come and go during the epoch', () => {
     fc.assert(
       fc.property(
         size,
@@ -92,7 +92,7 @@ describe('the cursor over shards', () => {
     expect(window.next).toEqual({ epoch: 0, offset: 78, parts: 100 });
   });
 
-  test('no step has more than a batch of a larger shard that has joined', () => {
+  test('a step has at most one batch of a larger shard that has joined', () => {
     const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 1, parts: 2 }, 32);
     expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });

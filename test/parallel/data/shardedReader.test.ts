@@ -30,7 +30,7 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 }
 
 describe('readShard', () => {
-  test('divides lines among any number of ranks, for any text in any pieces', async () => {
+  test('divides the lines of any text among any number of ranks, in whatever pieces the text arrives', async () => {
     const piece = fc.constantFrom('\n', '\r\n', '\r', 'a', 'ü', '漢字', '🙂', ' ', '\u0000', '\ufeff');
     await fc.assert(
       fc.asyncProperty(
@@ -96,7 +96,7 @@ describe('readShard', () => {
     expect(isCancelled).toBe(true);
   });
 
-  test('reports the cause if the source breaks off', async () => {
+  test('reports the cause if the source fails while it is read', async () => {
     const failure = new Error('the cable');
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(bytesOf('first\nsec')),

@@ -14,7 +14,7 @@ describe('assignBuckets', () => {
     ['two dtypes, two limits', mixed(3), [200, 400], [[0], [1], [2, 4], [3, 5]]],
     ['two dtypes, more tensors', mixed(5), [200, 400], [[0], [1], [2, 4], [3, 5], [6, 8], [7, 9]]],
     ['tensors as large as the limit', Array.from({ length: 4 }, () => f32(100)), [400], [[0], [1], [2], [3]]],
-  ])('%s', (_name, items, limits, expected) => {
+  ])('returns the same buckets as PyTorch: %s', (_name, items, limits, expected) => {
     expect(assignBuckets(items, limits)).toEqual(expected);
   });
 });

@@ -22,7 +22,7 @@ describe('clipGradNorm', () => {
     [[0, 0], 1, 0, [0, 0]],
     [[3, 4], Infinity, 5, [3, 4]],
     [[], 1, 0, []],
-  ])('%o to %d', (values, maxNorm, norm, expected) => {
+  ])('clips the gradient %o to the norm %d as PyTorch does', (values, maxNorm, norm, expected) => {
     const gradient = Float32Array.from(values);
     expect(clipGradNorm(gradient, whole(gradient), maxNorm)).toBe(norm);
     expect(gradient).toEqual(Float32Array.from(expected));
@@ -38,7 +38,7 @@ describe('clipGradNorm', () => {
     expect(gradient).toEqual(Float32Array.of(1.4999997, 100, 1.9999996, 100));
   });
 
-  test('makes a gradient that is not finite invalid, as PyTorch does', () => {
+  test('turns a value that is not finite into NaN, as PyTorch does', () => {
     for (const value of [NaN, Infinity]) {
       const gradient = Float32Array.of(1, value);
       expect(clipGradNorm(gradient, whole(gradient), 1)).toBe(value);
@@ -46,7 +46,7 @@ describe('clipGradNorm', () => {
     }
   });
 
-  test.each([-1, NaN])('rejects a norm of %d', (maxNorm) => {
+  test.each([-1, NaN])('rejects the maximum norm %d', (maxNorm) => {
     expect(() => clipGradNorm(Float32Array.of(1), [{ start: 0, end: 1 }], maxNorm)).toThrow(UsageError);
   });
 

@@ -60,7 +60,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('receives every bucket in order, weighted, with its parameters', async () => {
+  test('receives every bucket in order, with weighted gradients and a description of its parameters', async () => {
     const samples = [1, 3];
     await runWorld(2, async (group) => {
       const parameters = [
@@ -103,7 +103,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('receives gradients divided by the world size if ranks are averaged', async () => {
+  test('receives gradients divided by the world size if the option is average: ranks', async () => {
     await runWorld(4, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
@@ -115,7 +115,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('waits for the hook of the previous bucket', async () => {
+  test('begins with a bucket only when the hook of the previous bucket has ended', async () => {
     await runWorld(2, async (group) => {
       const ddp = await DistributedDataParallel.create(mlp(1), group, SMALL_BUCKETS);
       let running = 0;
@@ -155,7 +155,7 @@ describe('a communication hook', () => {
   });
 });
 
-test('noopHook keeps each rank’s own part', async () => {
+test('noopHook leaves each rank with its own weighted gradient', async () => {
   await runWorld(2, async (group) => {
     const [weight, bias] = line(1);
     const ddp = await DistributedDataParallel.create([weight, bias], group);

@@ -4,7 +4,8 @@ import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
-import { line, meanSquare, mlp, rejection, relativeDifference, samplesOf, weightsOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, relativeDifference, samplesOf, weightsOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -19,17 +20,20 @@ const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => t
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
-  test.each([1, 2, 3, 5])("averages gradients over %i ranks as PyTorch's Linear(1, 1) with input = rank", async (n) => {
-    await runWorld(n, async (group) => {
-      const [weight, bias] = line(1);
-      const ddp = await DistributedDataParallel.create([weight, bias], group);
-      for (let i = 0; i < 5; i++) {
-        await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
-        // Back-propagation reaches the bias first.
-        expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
-      }
-    });
-  });
+  test.each([1, 2, 3, 5])(
+    "averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input",
+    async (n) => {
+      await runWorld(n, async (group) => {
+        const [weight, bias] = line(1);
+        const ddp = await DistributedDataParallel.create([weight, bias], group);
+        for (let i = 0; i < 5; i++) {
+          await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
+          // Back-propagation reaches the bias first.
+          expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
+        }
+      });
+    },
+  );
 
   test('weights ranks by their number of samples, even if a rank has none', async () => {
     const values = [[1, 2, 3], [], [10]];
@@ -71,7 +75,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('applies a step to its own parameters even if the model has changed', async () => {
+  test('applies a step to its own flat parameters, and overwrites a value that was assigned to the model', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -119,7 +123,7 @@ describe('DistributedDataParallel', () => {
     ['dtype', (rank: number) => [tf.variable(tf.zeros([2], rank === 1 ? 'int32' : 'float32'))], MATCHES_NOT],
   ])('rejects a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
     await runWorld(3, async (group) => {
-      const error = await rejection(DistributedDataParallel.create(variables(group.rank), group));
+      const error = await errorOf(DistributedDataParallel.create(variables(group.rank), group));
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(message);
     });
@@ -128,7 +132,7 @@ describe('DistributedDataParallel', () => {
   test('rejects options that differ between ranks, and treats missing options as their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
-      const error = await rejection(DistributedDataParallel.create(zeros([1]), group, { average }));
+      const error = await errorOf(DistributedDataParallel.create(zeros([1]), group, { average }));
       expect(error.message).toMatch(/DDP expects same options across all ranks/);
       const options = group.rank === 0 ? ({ average: 'samples', staticGraph: false } as const) : {};
       await expect(DistributedDataParallel.create(zeros([1]), group, options)).resolves.toBeDefined();
@@ -137,13 +141,13 @@ describe('DistributedDataParallel', () => {
 
   test('rejects variables that are not float32', async () => {
     await runWorld(1, async (group) => {
-      const error = await rejection(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
+      const error = await errorOf(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
       expect(error).toBeInstanceOf(UsageError);
       expect(error.message).toMatch(/"\d+" is int32/);
     });
   });
 
-  test('sends no gradient that fails checkGradients', async () => {
+  test('rejects a backward whose gradients fail checkGradients', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: reject });
@@ -198,7 +202,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('passes lists if the model has several inputs or outputs', async () => {
+    test('takes and returns lists if the model has several inputs or outputs', async () => {
       const inputs = [tf.input({ shape: [2] }), tf.input({ shape: [3] })];
       const outputs = inputs.map((input) => tf.layers.dense({ units: 1 }).apply(input) as tf.SymbolicTensor);
       const model = tf.model({ inputs, outputs });
@@ -210,10 +214,10 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('requires a model', async () => {
+    test('is rejected if a list of variables is trained', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
-        const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
+        const error = await errorOf(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
         expect(error.message).toMatch(/a list of variables is trained/);
       });
     });

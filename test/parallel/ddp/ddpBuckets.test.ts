@@ -4,7 +4,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { mlp, meanSquare, rejection, samplesOf, weightsOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { mlp, meanSquare, samplesOf, weightsOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -64,7 +65,7 @@ describe('buckets', () => {
     }
   });
 
-  test('keep their order once gradients are sent', async () => {
+  test('keep their first order if no rank has samples in the first reduction', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -94,7 +95,7 @@ describe('buckets', () => {
     });
   });
 
-  test('can hold one parameter each', async () => {
+  test('can hold one parameter each, and replicas stay equal', async () => {
     const states = await runWorld(4, async (group) => {
       const model = mlp(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 1, bucketCapBytes: 1 });
@@ -109,7 +110,7 @@ describe('buckets', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are rebuilt even if noSync has kept gradients', async () => {
+  test('are rebuilt at the first reduction even if noSync has kept gradients before', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -125,10 +126,10 @@ describe('buckets', () => {
     });
   });
 
-  test('need a loss that depends on at least one parameter', async () => {
+  test('are not reduced if the loss depends on no parameter: backward rejects', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(variables(2), group);
-      expect(String(await rejection(ddp.backward(() => tf.scalar(1), { samples: 1 })))).toMatch(/any variable/);
+      expect(String(await errorOf(ddp.backward(() => tf.scalar(1), { samples: 1 })))).toMatch(/any variable/);
     });
   });
 });

@@ -42,7 +42,7 @@ describe('buffers', () => {
     for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('change in every pass, even if the loss is a function', async () => {
+  test('are equal on all ranks before every pass, even if the loss is a function that calls the model', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -70,7 +70,7 @@ describe('buffers', () => {
     expect(means[0]).not.toEqual(means[1]);
   });
 
-  test('are sent only once if no pass changes them, like frozen weights', async () => {
+  test('that no pass changes, such as frozen weights, are sent only once', async () => {
     const width = 2000;
     await runWorld(2, async (group) => {
       const model = tf.sequential({
@@ -88,7 +88,7 @@ describe('buffers', () => {
     });
   });
 
-  test('can be the non-trainable variables of a list', async () => {
+  test('are the non-trainable variables if DDP is given a list of variables', async () => {
     await runWorld(3, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(10 * group.rank), false);
@@ -114,7 +114,7 @@ describe('buffers', () => {
     });
   });
 
-  test('that change in noSync passes are sent with the next reduction', async () => {
+  test('that change in a noSync pass are sent with the next reduction', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);

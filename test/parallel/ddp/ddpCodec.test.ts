@@ -8,7 +8,8 @@ import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import { line, meanSquare, mlp, rejection, samplesOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, samplesOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -35,7 +36,7 @@ function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promi
   });
 }
 
-describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
+describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
   test('gives all ranks the same gradients, close to those of fp32', async () => {
     const [plain] = await gradientsOf({});
     const encoded = await gradientsOf({ codec });
@@ -48,7 +49,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
     });
   });
 
-  test('counts encoded bytes', async () => {
+  test('counts the bytes of the encoded gradient', async () => {
     await runWorld(2, async (group) => {
       const plain = await DistributedDataParallel.create(mlp(1, { units: 400 }), group);
       const ddp = await DistributedDataParallel.create(mlp(1, { units: 400 }), group, { codec });
@@ -60,7 +61,7 @@ describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
   });
 });
 
-test('averages exactly over many steps with error feedback, and has the same error in every step without it', async () => {
+test('with error feedback the mean over many steps is exact, and without error feedback every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the other values are less than half a
   // quantization step.
@@ -134,15 +135,18 @@ describe('a step of few samples among steps of many', () => {
     ['fp16', { codec: 'fp16' as const }, null, 0.0075],
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
-  ])('carries over no more than the residual of an average with %s', async (_name, options, makeHook, most) => {
-    const equal = await driftOf(options, makeHook, EQUAL);
-    const unequal = await driftOf(options, makeHook, UNEQUAL);
-    for (const drift of unequal) expect(drift).toBeLessThan(most);
-    // The remaining drift depends on the values only, not on the number of samples.
-    expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
-  });
+  ])(
+    'leaves with %s no larger residual than steps that all have many samples',
+    async (_name, options, makeHook, most) => {
+      const equal = await driftOf(options, makeHook, EQUAL);
+      const unequal = await driftOf(options, makeHook, UNEQUAL);
+      for (const drift of unequal) expect(drift).toBeLessThan(most);
+      // The remaining drift depends on the values only, not on the number of samples.
+      expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
+    },
+  );
 
-  test('has the same result whether ranks count their samples or know the total', async () => {
+  test('has the same result with and without totalSamples', async () => {
     const gradients = await runWorld(2, async (group) => {
       const made = [];
       for (const totalSamples of [undefined, 3]) {
@@ -158,7 +162,7 @@ describe('a step of few samples among steps of many', () => {
     for (const [counted, known] of gradients) expect(known).toEqual(counted);
   });
 
-  test('fails on every rank if one rank passes a wrong total', async () => {
+  test('fails on every rank if one rank passes a wrong totalSamples', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -166,14 +170,14 @@ describe('a step of few samples among steps of many', () => {
         ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
       // The other rank divides by the right total, and receives the error in its next step at the
       // latest.
-      if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
-      return rejection(backward(8));
+      if (group.rank === 0) return errorOf(backward(4).then(() => backward(4)));
+      return errorOf(backward(8));
     });
     expect(errors[1]).toBeInstanceOf(MismatchError);
     for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
   });
 
-  test('accepts a fractional total', async () => {
+  test('accepts a fractional totalSamples', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -181,11 +185,11 @@ describe('a step of few samples among steps of many', () => {
     });
   });
 
-  test('fails on every rank if the total differs from the sum of the samples', async () => {
+  test('fails on every rank if totalSamples differs from the sum of the samples', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
-      return rejection(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
+      return errorOf(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
     });
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
@@ -194,7 +198,7 @@ describe('a step of few samples among steps of many', () => {
   });
 });
 
-test('fp16 is accurate for large batches of large gradients', async () => {
+test('fp16 is accurate for large batches with large gradients', async () => {
   await runWorld(2, async (group) => {
     const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
       const weights = tf.variable(tf.zeros([500]));
@@ -239,7 +243,7 @@ test('a step that fails after the reduction keeps the previous residual', async 
         });
       }
       const reduced = ddp.backward(pass, { samples: 1 });
-      if (endsEarly) await rejection(reduced);
+      if (endsEarly) await errorOf(reduced);
       else await reduced;
       return ddp.gradient.slice();
     };
@@ -295,9 +299,9 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('a codec is named in the error if ranks have different codecs, and excludes a hook', async () => {
+test('different codecs of ranks are rejected with an error that names them, and a codec together with a hook is rejected', async () => {
   const errors = await runWorld(2, (group) =>
-    rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
+    errorOf(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );
   for (const error of errors) {
     expect(error).toBeInstanceOf(MismatchError);

@@ -10,7 +10,8 @@ import type { JoinOptions } from '../../../src/parallel/ddp/join.ts';
 import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { EarlyTerminationError, MismatchError, UsageError } from '../../../src/util/errors.ts';
-import { line, meanSquare, mlp, normalized, rejection, relativeDifference, samplesOf, weightsOf } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line, meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -106,14 +107,14 @@ function convolutional(seed: number): tf.LayersModel {
 
 const SETTINGS: [string, Setting][] = [
   ['a linear model', {}],
-  ['ranks averaged', { options: { average: 'ranks' } }],
+  ['average: ranks', { options: { average: 'ranks' } }],
   ['convolutions in many buckets', { model: convolutional, shape: [4, 4, 1], options: { bucketCapBytes: 4 } }],
   ['a static graph', { model: normalized, options: { staticGraph: true } }],
   ['a hook', { model: normalized, hook: () => allReduceHook }],
   ['a hook of several collectives', { hook: () => gatherHook }],
   ['PowerSGD', { model: convolutional, shape: [4, 4, 1], hook: () => createPowerSgdHook({ startPowerSgdIter: 2 }) }],
   [
-    'noSync every 3, a hook and unused parameters',
+    'a reduction after every third pass, a hook and unused parameters',
     { model: twoHeads, every: 3, hook: () => gatherHook, options: { findUnusedParameters: true } },
   ],
 ];
@@ -128,7 +129,7 @@ test('ranks with 10, 7 and 0 batches finish with the model of the rank that trai
 describe('join', () => {
   // Conformance case 43 has the grid of iterations.
   test.each(SETTINGS)(
-    'ends with the model of the last rank (of several, the highest) on all ranks, with %s',
+    'ends on all ranks with the model of the rank that trained longest (the highest of several), with %s',
     async (_what, setting) => {
       for (const counts of [
         [5, 6, 8],
@@ -142,7 +143,7 @@ describe('join', () => {
   );
 
   test.each([[[0]], [[3]], [[0, 0]], [[4, 0]], [[0, 0, 0, 1]], [[1, 0, 0, 0]], [[5, 2, 7, 3]], [[2, 2, 2, 2]]])(
-    'ends if ranks have %j iterations',
+    'ends on all ranks with the same model if ranks have %j iterations',
     async (counts) => {
       for (const every of [1, 2]) {
         const results = await runWorld(counts.length, (group) =>
@@ -154,7 +155,7 @@ describe('join', () => {
     },
   );
 
-  test('works in a subgroup, whose ranks differ from those of the world', async () => {
+  test('works in a subgroup, in which ranks have other numbers than in the world', async () => {
     const counts = [1, 4];
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
@@ -164,7 +165,7 @@ describe('join', () => {
     expect(results[1]!.inTheEnd).toEqual(results[1]!.inMain);
   });
 
-  test('weights every sample equally, as one rank with all samples', async () => {
+  test('weights every sample equally, with the same result as one rank with all samples', async () => {
     const counts = [2, 0, 5];
     const [{ inTheEnd }] = (await runWorld(3, (group) => loop(group, counts[group.rank]!, {}))) as [
       Awaited<ReturnType<typeof loop>>,
@@ -225,7 +226,7 @@ describe('join', () => {
           const main = async (): Promise<void> => {
             for (; done < counts[group.rank]!; done++) await pass();
           };
-          const error = await rejection(ddp.join(main, { throwOnEarlyTermination: true }));
+          const error = await errorOf(ddp.join(main, { throwOnEarlyTermination: true }));
           expect(error).toBeInstanceOf(EarlyTerminationError);
           const dry = counts.flatMap((count, rank) => (count === fewest ? [rank] : []));
           expect(error.message).toBe(
@@ -248,7 +249,7 @@ describe('join', () => {
     });
   });
 
-  test('rejects noSync in different iterations, on every rank', async () => {
+  test('rejects on every rank if only some ranks use noSync in an iteration', async () => {
     await runWorld(3, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -257,7 +258,7 @@ describe('join', () => {
         if (group.rank === 0) await pass();
         if (group.rank === 1) await ddp.noSync(pass);
       };
-      const error = await rejection(ddp.join(main));
+      const error = await errorOf(ddp.join(main));
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(
         /^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/,
@@ -265,7 +266,7 @@ describe('join', () => {
     });
   });
 
-  test('costs nothing outside of join', async () => {
+  test('sends additional bytes only for passes inside of join', async () => {
     await runWorld(3, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -279,7 +280,7 @@ describe('join', () => {
     });
   });
 
-  test('cannot be nested, and rejects with the error of its loop', async () => {
+  test('rejects another join inside of it, and rejects with the error of its callback', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(line(1), group);
       await expect(ddp.join(() => ddp.join(() => Promise.resolve()))).rejects.toBeInstanceOf(UsageError);

@@ -13,51 +13,54 @@ beforeAll(async () => {
 });
 
 describe('noSync', () => {
-  test.each([1, 2, 3, 4])('has the result of one large batch on %i ranks', async (n) => {
-    const passes = 3;
-    for (const hooked of [false, true]) {
-      const states = await runWorld(n, async (group) => {
-        const model = mlp(1);
-        const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 32 });
-        if (hooked) ddp.registerCommHook(allReduceHook);
-        const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
-        const losses: number[] = [];
-        for (let step = 0; step < 2; step++) {
-          const pass = (k: number) => {
-            const samples = group.rank + k + 1;
-            const inputs = samplesOf(group.rank, step * passes + k, samples);
-            return ddp.backward({ inputs, loss: meanSquare }, { samples });
-          };
-          await ddp.noSync(async () => {
-            for (let k = 0; k < passes - 1; k++) await pass(k);
-          });
-          losses.push((await pass(passes - 1)).loss);
-          ddp.step(optimizer);
-        }
-        return [...weightsOf(model), ...losses];
-      });
-      const [one] = await runWorld(1, async (group) => {
-        const model = mlp(1);
-        const ddp = await DistributedDataParallel.create(model, group);
-        const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
-        const losses: number[] = [];
-        for (let step = 0; step < 2; step++) {
-          const parts = Array.from({ length: n * passes }, (_, i) => {
-            const [rank, k] = [Math.floor(i / passes), i % passes];
-            return samplesOf(rank, step * passes + k, rank + k + 1);
-          });
-          const inputs = tf.concat(parts);
-          losses.push((await ddp.backward({ inputs, loss: meanSquare }, { samples: inputs.shape[0] })).loss);
-          ddp.step(optimizer);
-        }
-        return [...weightsOf(model), ...losses];
-      });
-      for (const state of states) expect(state).toEqual(states[0]);
-      expect(relativeDifference(states[0]!, one!)).toBeLessThan(1e-5);
-    }
-  });
+  test.each([1, 2, 3, 4])(
+    'with a reduction after some passes has the same result on %i ranks as one large batch',
+    async (n) => {
+      const passes = 3;
+      for (const hooked of [false, true]) {
+        const states = await runWorld(n, async (group) => {
+          const model = mlp(1);
+          const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 32 });
+          if (hooked) ddp.registerCommHook(allReduceHook);
+          const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
+          const losses: number[] = [];
+          for (let step = 0; step < 2; step++) {
+            const pass = (k: number) => {
+              const samples = group.rank + k + 1;
+              const inputs = samplesOf(group.rank, step * passes + k, samples);
+              return ddp.backward({ inputs, loss: meanSquare }, { samples });
+            };
+            await ddp.noSync(async () => {
+              for (let k = 0; k < passes - 1; k++) await pass(k);
+            });
+            losses.push((await pass(passes - 1)).loss);
+            ddp.step(optimizer);
+          }
+          return [...weightsOf(model), ...losses];
+        });
+        const [one] = await runWorld(1, async (group) => {
+          const model = mlp(1);
+          const ddp = await DistributedDataParallel.create(model, group);
+          const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
+          const losses: number[] = [];
+          for (let step = 0; step < 2; step++) {
+            const parts = Array.from({ length: n * passes }, (_, i) => {
+              const [rank, k] = [Math.floor(i / passes), i % passes];
+              return samplesOf(rank, step * passes + k, rank + k + 1);
+            });
+            const inputs = tf.concat(parts);
+            losses.push((await ddp.backward({ inputs, loss: meanSquare }, { samples: inputs.shape[0] })).loss);
+            ddp.step(optimizer);
+          }
+          return [...weightsOf(model), ...losses];
+        });
+        for (const state of states) expect(state).toEqual(states[0]);
+        expect(relativeDifference(states[0]!, one!)).toBeLessThan(1e-5);
+      }
+    },
+  );
 
-  test('reports only this rank’s pass, sends nothing and does not change the gradient', async () => {
+  test('returns loss and samples of this rank only, sends nothing and does not change the gradient', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -87,7 +90,7 @@ describe('noSync', () => {
     });
   });
 
-  test('sums averages if ranks are averaged, as PyTorch does', async () => {
+  test('with average: ranks adds the averages of all passes, as PyTorch does', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
@@ -115,7 +118,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps gradients that cannot be clipped or applied before they are averaged', async () => {
+  test('keeps gradients, and clipGradNorm and step throw until these are reduced', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

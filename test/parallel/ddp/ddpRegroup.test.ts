@@ -6,7 +6,8 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/options.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { line, rejection } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
+import { line } from '../models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -28,7 +29,7 @@ async function interrupted(
     if (group.rank === 1) group.abort(new Error('over'));
     else {
       const backward = made.backward(() => sum(3)().add(sum(5)()).asScalar(), { samples: 2, reduction: 'sum' });
-      await rejection(backward);
+      await errorOf(backward);
     }
     return { ddp: made, weight };
   });
@@ -43,7 +44,7 @@ const noLoss = (): never => {
 };
 
 describe('a backward that fails with its group', () => {
-  test('keeps its gradients for the next group with keepGradients', async () => {
+  test('with keepGradients keeps its gradients for the next group', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
     expect(ddp.pendingSamples).toBe(2);
     ddp.regroup(alone());
@@ -54,7 +55,7 @@ describe('a backward that fails with its group', () => {
     expect(ddp.pendingSamples).toBe(0);
   });
 
-  test('adds the gradients of a later pass', async () => {
+  test('with keepGradients adds its gradients to those of the next pass', async () => {
     const { ddp, weight } = await interrupted({ keepGradients: true });
     const group = alone();
     ddp.regroup(group);
@@ -65,14 +66,14 @@ describe('a backward that fails with its group', () => {
     expect(Array.from(ddp.gradient).sort((a, b) => a - b)).toEqual([0.5, 5]);
   });
 
-  test('dropGradients drops them', async () => {
+  test('keeps no gradients after dropGradients', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
     ddp.dropGradients();
     ddp.regroup(alone());
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });
 
-  test.each(['fp32', 'int8'] as const)('keeps nothing with %s if the device failed too', async (codec) => {
+  test.each(['fp32', 'int8'] as const)('keeps no gradients with %s if the device has failed too', async (codec) => {
     const [pending] = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const checkGradients = (): void => {
@@ -84,13 +85,13 @@ describe('a backward that fails with its group', () => {
       // Orders the buckets.
       await backward();
       if (group.rank === 1) group.abort(new Error('over'));
-      else expect((await rejection(backward())).message).toBe('broken');
+      else expect((await errorOf(backward())).message).toBe('broken');
       return ddp.pendingSamples;
     });
     expect(pending).toBe(0);
   });
 
-  test('keeps nothing without keepGradients or if the device failed', async () => {
+  test('keeps no gradients without keepGradients, or if the device has failed', async () => {
     expect((await interrupted({})).ddp.pendingSamples).toBe(0);
     let isBroken = false;
     const checkGradients = (): void => {

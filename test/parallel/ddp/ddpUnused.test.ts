@@ -7,7 +7,7 @@ import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { MismatchError } from '../../../src/util/errors.ts';
-import { rejection } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -34,7 +34,7 @@ function byParameter(ddp: DistributedDataParallel, flat: Float32Array): number[]
 
 describe('a parameter', () => {
   test.each([true, false])(
-    'used only on some ranks has the average over all ranks, tracked: %s',
+    'that only some ranks use has a gradient averaged over all ranks (findUnusedParameters: %s)',
     async (findUnusedParameters) => {
       await runWorld(3, async (group) => {
         const { variables, loss } = branches();
@@ -49,9 +49,9 @@ describe('a parameter', () => {
     },
   );
 
-  describe.each([false, true])('used on no rank, with a hook: %s', (hooked) => {
+  describe.each([false, true])('that no rank uses (with a hook: %s)', (hooked) => {
     test.each(['sgd', 'momentum', 'adam', 'adamw'] as OptimizerName[])(
-      'keeps its gradient, and %s changes neither the parameter nor its averages',
+      'keeps its previous gradient, and %s changes neither the parameter nor its optimizer state',
       async (name) => {
         await runWorld(3, async (group) => {
           const { variables, loss } = branches();
@@ -80,7 +80,7 @@ describe('a parameter', () => {
     );
   });
 
-  test('used on no rank for a while keeps its PowerSGD residual', async () => {
+  test('that no rank uses for some steps keeps its PowerSGD residual', async () => {
     await runWorld(2, async (group) => {
       const [matrix, bias] = [tf.variable(tf.zeros([8, 8])), tf.variable(tf.zeros([2]))];
       const ddp = await DistributedDataParallel.create([matrix, bias], group, { findUnusedParameters: true });
@@ -107,7 +107,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('that no rank used has a gradient of zero if usage is not tracked', async () => {
+  test('that no rank uses has a gradient of zero without findUnusedParameters', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group);
@@ -117,7 +117,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('used in a noSync pass counts as used', async () => {
+  test('that is used only in a noSync pass counts as used in the next reduction', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters: true });
@@ -162,9 +162,9 @@ describe('staticGraph', () => {
   });
 
   test.each([
-    ['one parameter fewer', [0], 'the first pass used parameter 1'],
-    ['another parameter', [0, 1, 2], 'the first pass did not use parameter 2'],
-  ])('rejects a graph with %s, on every rank', async (_what, changed, message) => {
+    ['a parameter fewer', [0], 'the first pass used parameter 1'],
+    ['a parameter more', [0, 1, 2], 'the first pass did not use parameter 2'],
+  ])('rejects on every rank a pass that uses %s than the first pass', async (_what, changed, message) => {
     const errors: unknown[] = [];
     await runWorld(3, async (group) => {
       const { variables, loss } = branches();
@@ -173,7 +173,7 @@ describe('staticGraph', () => {
       // A rank without samples has no graph to compare.
       await ddp.backward(() => loss([0, 1]), { samples: group.rank === 0 ? 0 : 1 });
       const last = ddp.backward(() => loss(group.rank === 2 ? changed : [0, 1]), { samples: 1 });
-      errors.push(await rejection(last));
+      errors.push(await errorOf(last));
     });
     expect(errors).toHaveLength(3);
     for (const error of errors) {
@@ -184,12 +184,12 @@ describe('staticGraph', () => {
     }
   });
 
-  test('also compares noSync passes with the first pass', async () => {
+  test('compares noSync passes with the first pass, too', async () => {
     await runWorld(1, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });
       await ddp.noSync(() => ddp.backward(() => loss([0]), { samples: 1 }));
-      const error = await rejection(ddp.noSync(() => ddp.backward(() => loss([1]), { samples: 1 })));
+      const error = await errorOf(ddp.noSync(() => ddp.backward(() => loss([1]), { samples: 1 })));
       expect(error.message).toMatch(/training graph has changed/);
     });
   });

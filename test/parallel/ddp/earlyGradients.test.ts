@@ -5,14 +5,14 @@ import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { gradientsOf, TensorReader } from '../../../src/parallel/ddp/flatten.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { rejection } from '../models.ts';
+import { errorOf } from '../../errorOf.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
 describe('back-propagation', () => {
-  test('reports a gradient before it computes those of earlier ops, except for variables that several ops use', () => {
+  test('reports the gradient of a variable before it computes gradients of earlier ops, unless several ops use the variable', () => {
     const [a, b, c] = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(3)), tf.variable(tf.scalar(5))] as const;
     const events: string[] = [];
     const marked = tf.customGrad((x) => ({
@@ -35,8 +35,8 @@ describe('back-propagation', () => {
   });
 });
 
-describe('a reading', () => {
-  test('has the values at the time of its start, and returns the values that do not fit', async () => {
+describe('a reading of tensors into an array', () => {
+  test('adds values to those of the array, and returns the values that do not fit into the array', async () => {
     const reader = new TensorReader();
     const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
@@ -45,7 +45,7 @@ describe('a reading', () => {
     reader.dispose();
   });
 
-  test('that is not awaited causes no unhandled rejection', async () => {
+  test('that fails and is not awaited causes no unhandled rejection', async () => {
     const reader = new TensorReader();
     const tensor = tf.tensor1d([1]);
     const reading = reader.start(0, [tensor]);
@@ -77,7 +77,7 @@ const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
 };
 
 describe('buckets that are read early', () => {
-  test('have the same average in every pass, even with kept passes', async () => {
+  test('have the right averages in every pass, also with gradients that noSync has kept', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       for (let step = 0; step < 3; step++) {
@@ -109,7 +109,7 @@ describe('buckets that are read early', () => {
         loss(7)()
           .add(broken(loss(1)()))
           .asScalar();
-      expect((await rejection(ddp.backward(failing, { samples: 1 }))).message).toBe('no gradient here');
+      expect((await errorOf(ddp.backward(failing, { samples: 1 }))).message).toBe('no gradient here');
       await ddp.backward(loss(1), { samples: 1 });
       expect(byParameter(ddp)).toEqual(DERIVATIVES);
       ddp.dispose();

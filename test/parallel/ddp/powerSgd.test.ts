@@ -69,7 +69,7 @@ function reduceOnce(
   });
 }
 
-describe('an approximation of the sum', () => {
+describe("PowerSGD's approximation of the sum", () => {
   test.each([1, 2, 3, 4])('equals the sum if the matrix rank suffices, with %i ranks', async (n) => {
     // Each rank's gradient has rank 1, so the sum has rank n.
     const gradients = Array.from({ length: n }, (_, r) => lowRank(40, 30, 1, 10 * r + 1));
@@ -80,7 +80,7 @@ describe('an approximation of the sum', () => {
     }
   });
 
-  test('equals the sum also if its directions differ much in size', async () => {
+  test('equals the sum even if the singular values of the sum differ much', async () => {
     const gradient = lowRank(40, 30, 3, 1, 1e-4);
     const [result] = await reduceOnce([gradient], { matrixApproximationRank: 3 }, [40, 30]);
     expect(distance(result!, gradient)).toBeLessThan(1e-6);
@@ -108,7 +108,7 @@ describe('an approximation of the sum', () => {
     expect(results[0]!.flatMap((output) => [...output]).every(Number.isFinite)).toBe(true);
   });
 
-  test('sums vectors, small matrices and elements outside of parameters exactly', async () => {
+  test('is exact for vectors, small matrices and elements outside of parameters', async () => {
     // Between and behind the matrices: a vector, a matrix that would not shrink, two more elements.
     const shapes = [[20, 30], [7], [3, 4], [30, 20]];
     const length = 600 + 7 + 12 + 600 + 2;
@@ -131,17 +131,22 @@ describe('an approximation of the sum', () => {
     [NaN, false],
     [Infinity, true],
     [Infinity, false],
-  ])('of %s is not finite, and the next step is not affected, feedback: %s', async (value, useErrorFeedback) => {
-    await runWorld(2, async (group) => {
-      const hook = createPowerSgdHook({ ...AT_ONCE, useErrorFeedback });
-      const broken = await reduceWith(hook, noise(600, 1).fill(value, 5, 6), group);
-      expect(broken.every(Number.isFinite)).toBe(false);
-      const gradient = lowRank(20, 30, 1, 3);
-      expect(distance(await reduceWith(hook, gradient.slice(), group), sumOf([gradient, gradient]))).toBeLessThan(1e-4);
-    });
-  });
+  ])(
+    'of a gradient with %s is not finite, and the next step is not affected (useErrorFeedback: %s)',
+    async (value, useErrorFeedback) => {
+      await runWorld(2, async (group) => {
+        const hook = createPowerSgdHook({ ...AT_ONCE, useErrorFeedback });
+        const broken = await reduceWith(hook, noise(600, 1).fill(value, 5, 6), group);
+        expect(broken.every(Number.isFinite)).toBe(false);
+        const gradient = lowRank(20, 30, 1, 3);
+        expect(distance(await reduceWith(hook, gradient.slice(), group), sumOf([gradient, gradient]))).toBeLessThan(
+          1e-4,
+        );
+      });
+    },
+  );
 
-  test('finds directions that appear later', async () => {
+  test('finds directions that appear only in a later step', async () => {
     const [first, later] = [lowRank(30, 30, 1, 1), lowRank(30, 30, 3, 4)];
     await runWorld(1, async (group) => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 3, useErrorFeedback: false });
@@ -153,7 +158,7 @@ describe('an approximation of the sum', () => {
     });
   });
 
-  test('is more accurate after a few steps with a warm start', async () => {
+  test('is more accurate after a few steps with warmStart than without', async () => {
     const gradient = lowRank(40, 40, 10, 1, 0.7);
     const errorAfter = async (options: PowerSgdOptions): Promise<number> => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 2, useErrorFeedback: false, ...options });
@@ -179,7 +184,7 @@ async function shareSent(options: PowerSgdOptions, shape: readonly number[]): Pr
   return sent[0] / (length * Float32Array.BYTES_PER_ELEMENT);
 }
 
-describe('bytes', () => {
+describe('the bytes that PowerSGD sends', () => {
   test('are 97 times fewer for a 784 x 256 matrix at rank 2', async () => {
     expect(await shareSent({}, [784, 256])).toBeCloseTo(1, 2);
     const expected = (2 * (784 + 256)) / (784 * 256);
@@ -193,14 +198,14 @@ describe('bytes', () => {
     [[3, 3, 32, 64], 3 * 3 * 32 + 64],
     [[3, 3, 256, 4], 3 * 3 + 256 * 4],
     [[200, 1, 100], 200 + 100],
-  ])('of a tensor %o are those of its best division into a matrix', async (shape, expected) => {
+  ])('for a tensor of shape %o are those of its best reshaping into a matrix', async (shape, expected) => {
     const size = shape.reduce((product, length) => product * length, 1);
     const share = await shareSent(AT_ONCE, shape);
     expect(share * size).toBeGreaterThanOrEqual(expected);
     expect(share * size).toBeLessThan(expected * FRAMING + 64);
   });
 
-  test('are fewer only from the first compressed step on, and only if compression pays', async () => {
+  test('are fewer from step startPowerSgdIter on, and only for matrices that shrink by minCompressionRate', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook();
       const sizes: number[] = [];
@@ -219,7 +224,7 @@ describe('bytes', () => {
   });
 });
 
-describe('error feedback', () => {
+describe('the error feedback of PowerSGD', () => {
   test.each([1, 2, 4])('makes the mean of all steps approach the true sum, with %i ranks', async (n) => {
     // Full rank, and the ranks' gradients differ by much more than the norm of their sum.
     const gradients = Array.from({ length: n }, (_, r) => noise(600, r + 1));
@@ -243,7 +248,7 @@ describe('error feedback', () => {
     expect(await meanAfter(100, false)).toBeGreaterThan(0.5);
   });
 
-  test.each([1, 3])('keeps exactly the part that was not sent, with %i ranks', async (n) => {
+  test.each([1, 3])('keeps exactly the part of gradients that was not sent, with %i ranks', async (n) => {
     const hooks = Array.from({ length: n }, () => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(600);
     const wanted = new Float64Array(600);
@@ -269,7 +274,7 @@ describe('error feedback', () => {
     expect(after).toEqual(new Float32Array(600));
   });
 
-  test('is unchanged if a later bucket fails, so the step can be retried', async () => {
+  test('is not lost if a step fails after its first bucket, so the step can be retried', async () => {
     const hooks = [0, 1].map(() => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(1200);
     const reduce = async (group: ProcessGroup, step: number, buckets = 2): Promise<void> => {
@@ -294,7 +299,7 @@ describe('error feedback', () => {
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
-  test('is unchanged by a step that was reduced but not applied', async () => {
+  test('is restored if a step that was reduced but not applied is retried', async () => {
     const leftAfter = async (isRetry: boolean): Promise<Float32Array> => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent = await runWorld(1, async (group) => {
@@ -316,7 +321,7 @@ describe('error feedback', () => {
     expect(distance(await leftAfter(false), noise(600, 1))).toBeGreaterThan(0.1);
   });
 
-  test('of a wrapped hook is kept, too', async () => {
+  test('also works if the hook is called by another hook', async () => {
     const gradient = noise(600, 1);
     const [error] = await runWorld(1, async (group) => {
       const weights = tf.variable(tf.zeros([20, 30]));
@@ -340,7 +345,7 @@ describe('error feedback', () => {
     expect(error).toBeLessThan(0.4);
   });
 
-  test('of a parameter that no rank used is kept and not sent', async () => {
+  test('of a parameter that no rank uses is kept and not sent', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook(AT_ONCE);
       const other = createPowerSgdHook(AT_ONCE);
@@ -358,7 +363,7 @@ describe('error feedback', () => {
     });
   });
 
-  test('makes a least-squares problem converge as without compression', async () => {
+  test('lets a least-squares problem converge as it does without compression', async () => {
     const [inputs, outputs, samples] = [20, 30, 16];
     const solution = noise(inputs * outputs, 99);
     /** Distance from the solution after gradient descent with each rank's own samples. */
@@ -392,8 +397,8 @@ describe('error feedback', () => {
   });
 });
 
-describe('a step of several buckets', () => {
-  test('can be called for all buckets at once, and counts as one step', async () => {
+describe('a PowerSGD step of several buckets', () => {
+  test('can begin with all buckets before one of them is awaited, and counts as one step', async () => {
     const results = await runWorld(3, async (group) => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent: number[] = [];
@@ -442,7 +447,7 @@ test.each([
   { startPowerSgdIter: -1 },
   { minCompressionRate: 0.5 },
   { minCompressionRate: Infinity },
-])('rejects %o', (options) => {
+])('createPowerSgdHook rejects %o', (options) => {
   expect(() => createPowerSgdHook(options)).toThrow(UsageError);
 });
 

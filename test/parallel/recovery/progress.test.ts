@@ -3,7 +3,7 @@ import { isRunOver, judge, startOfRun } from '../../../src/parallel/recovery/pro
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
-test('a run ends after `patience` evaluations without a lower loss, and records the lowest', () => {
+test('a run ends after `patience` evaluations without a lower loss, and records the lowest loss', () => {
   const progress = startOfRun();
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {

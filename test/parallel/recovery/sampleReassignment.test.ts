@@ -16,53 +16,53 @@ const retained = (window: StepWindow, ...positions: number[]): RetainedGradient 
 /** The assignments of all ranks. */
 const assignAll = (retainedGradients: (RetainedGradient | null)[], batchSize = 4) =>
   retainedGradients.map((_, rank) => assignSamples(fresh, retainedGradients, { rank, batchSize }));
-const partsOf = (deals: ReturnType<typeof assignAll>) => deals.map(({ positions }) => [...positions]);
+const partsOf = (assignments: ReturnType<typeof assignAll>) => assignments.map(({ positions }) => [...positions]);
 
-describe('an assignment', () => {
-  test('of a new window gives every n-th sample to each rank', () => {
-    const deals = assignAll([null, null, null]);
-    expect(partsOf(deals)).toEqual([
+describe('an assignment of samples to ranks', () => {
+  test('gives every n-th sample of a new window to each of n ranks', () => {
+    const assignments = assignAll([null, null, null]);
+    expect(partsOf(assignments)).toEqual([
       [0, 3, 6],
       [1, 4],
       [2, 5],
     ]);
-    for (const { window, microBatches } of deals) expect([window, microBatches]).toEqual([fresh, 1]);
+    for (const { window, microBatches } of assignments) expect([window, microBatches]).toEqual([fresh, 1]);
   });
 
-  test('of a retained window divides the remaining samples among all ranks, in as many micro-batches as needed', () => {
-    const deals = assignAll([retained(old, 0, 1), null], 2);
-    expect(deals.map(({ window }) => window)).toEqual([old, old]);
-    expect(deals.map(({ retains }) => retains)).toEqual([true, false]);
-    expect(partsOf(deals)).toEqual([
+  test('divides samples without a retained gradient among all ranks, in as many micro-batches as needed', () => {
+    const assignments = assignAll([retained(old, 0, 1), null], 2);
+    expect(assignments.map(({ window }) => window)).toEqual([old, old]);
+    expect(assignments.map(({ retains }) => retains)).toEqual([true, false]);
+    expect(partsOf(assignments)).toEqual([
       [2, 4, 6, 8],
       [3, 5, 7],
     ]);
-    expect(deals.map(({ microBatches }) => microBatches)).toEqual([2, 2]);
+    expect(assignments.map(({ microBatches }) => microBatches)).toEqual([2, 2]);
   });
 
-  test('uses the window that was assigned last', () => {
+  test('uses the window that was assigned last if ranks retain gradients of different windows', () => {
     const later = { ...old, size: 4, assignedIn: 4 };
-    const deals = assignAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
-    expect(deals.map(({ retains }) => retains)).toEqual([false, true, false]);
-    expect(deals[0]!.window).toEqual(later);
-    expect(partsOf(deals)).toEqual([[0], [2], [3]]);
+    const assignments = assignAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
+    expect(assignments.map(({ retains }) => retains)).toEqual([false, true, false]);
+    expect(assignments[0]!.window).toEqual(later);
+    expect(partsOf(assignments)).toEqual([[0], [2], [3]]);
   });
 
   test('if several ranks retain the same sample, keeps only the gradient of the lowest rank', () => {
-    const deals = assignAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
-    expect(deals.map(({ retains }) => retains)).toEqual([true, false, true]);
-    expect(partsOf(deals)).toEqual([[4, 7], [5, 8], [6]]);
+    const assignments = assignAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
+    expect(assignments.map(({ retains }) => retains)).toEqual([true, false, true]);
+    expect(partsOf(assignments)).toEqual([[4, 7], [5, 8], [6]]);
   });
 
   test('has one empty micro-batch if all samples are retained', () => {
-    const deals = assignAll([retained(old, 0, 1, 2, 3, 4, 5, 6, 7, 8), null]);
-    expect(partsOf(deals)).toEqual([[], []]);
-    expect(deals.map(({ microBatches }) => microBatches)).toEqual([1, 1]);
+    const assignments = assignAll([retained(old, 0, 1, 2, 3, 4, 5, 6, 7, 8), null]);
+    expect(partsOf(assignments)).toEqual([[], []]);
+    expect(assignments.map(({ microBatches }) => microBatches)).toEqual([1, 1]);
   });
 
-  test('has each sample of the window once for any retained gradients, and no micro-batch that is too large', () => {
+  test('uses each sample of the window once, whatever gradients ranks retain, and makes no micro-batch too large', () => {
     const anyWindow = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
-    const anyHolding = fc.option(
+    const anyRetained = fc.option(
       anyWindow.chain((of) =>
         fc
           .uniqueArray(fc.nat(of.size - 1), { minLength: 1, maxLength: of.size })
@@ -70,19 +70,23 @@ describe('an assignment', () => {
       ),
     );
     fc.assert(
-      fc.property(fc.array(anyHolding, { minLength: 1, maxLength: 6 }), fc.integer({ min: 1, max: 5 }), (all, size) => {
-        const deals = assignAll(all, size);
-        const [{ window, microBatches }] = deals as [ReturnType<typeof assignSamples>];
-        const counted = deals.flatMap(({ retains, positions }, rank) => [
-          ...(retains ? all[rank]!.positions : []),
-          ...positions,
-        ]);
-        expect(counted.sort((a, b) => a - b)).toEqual(Array.from({ length: window.size }, (_, i) => i));
-        for (const one of deals) {
-          expect([one.window, one.microBatches]).toEqual([window, microBatches]);
-          expect(one.positions.length).toBeLessThanOrEqual(microBatches * size);
-        }
-      }),
+      fc.property(
+        fc.array(anyRetained, { minLength: 1, maxLength: 6 }),
+        fc.integer({ min: 1, max: 5 }),
+        (all, size) => {
+          const assignments = assignAll(all, size);
+          const [{ window, microBatches }] = assignments as [ReturnType<typeof assignSamples>];
+          const counted = assignments.flatMap(({ retains, positions }, rank) => [
+            ...(retains ? all[rank]!.positions : []),
+            ...positions,
+          ]);
+          expect(counted.sort((a, b) => a - b)).toEqual(Array.from({ length: window.size }, (_, i) => i));
+          for (const one of assignments) {
+            expect([one.window, one.microBatches]).toEqual([window, microBatches]);
+            expect(one.positions.length).toBeLessThanOrEqual(microBatches * size);
+          }
+        },
+      ),
     );
   });
 });

@@ -23,32 +23,32 @@ describe('an election among ranks with different states', () => {
     expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], gradientSource: 2 });
   });
 
-  test('sends the last step only to ranks with the state before it', () => {
+  test('sends the gradient of the last step only to ranks that have the state before this step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
     const states = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], gradientSource: 0 });
   });
 
-  test('does not equate states of unknown generations with the same number of steps', () => {
+  test('does not take a state of an unknown generation for the state before the last step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
     expect(electState([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
   });
 
-  test('has no late ranks if no rank can send the gradient', () => {
+  test('sends the gradient to no rank if no rank has kept the gradient', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
     expect(electState(states)).toMatchObject({ sources: [1], late: [], gradientSource: null });
   });
 
-  test('elects the state of most ranks at the last step, not that of the lowest rank', () => {
+  test('elects the state that most ranks with the last step have, not the state of the lowest rank', () => {
     expect(electState([at(7, 'divergent'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
   });
 
-  test('elects a repeated step over the original step of absent ranks, however many they are', () => {
+  test('elects a step that was repeated in a later generation, however many ranks have only the original step', () => {
     const states = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [2], late: [] });
   });
 
-  test("elects rank 0's state if all ranks are fresh", () => {
+  test("elects rank 0's state if all ranks are new", () => {
     expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
       step: 0,
       digest: 'a',
@@ -58,7 +58,7 @@ describe('an election among ranks with different states', () => {
     });
   });
 
-  test('fresh ranks have no vote, however many they are', () => {
+  test('gives new ranks no vote, however many they are', () => {
     expect(electState([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
     expect(divergentRanks(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
     expect(divergentRanks(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
@@ -76,14 +76,14 @@ describe('slices of an array', () => {
     [9, [1, 4, 8], 100],
     [17, [0, 16], 1000],
     [2, [0], 0],
-  ])('reach all of %i ranks from ranks %j: %i elements', async (n, sources, size) => {
+  ])('reach all of %i ranks from the ranks %j (%i elements)', async (n, sources, size) => {
     await runWorld(n, async (group) => {
       const mine = sources.includes(group.rank) ? values(size) : new Float32Array(size);
       expect(await gatherSlices(group, mine, sources)).toEqual(values(size));
     });
   });
 
-  test('cost each source the bytes of its slice', async () => {
+  test('make no rank send more bytes than the array has', async () => {
     const size = 30_000;
     await runWorld(3, async (group) => {
       await gatherSlices(group, values(size), [0, 1]);

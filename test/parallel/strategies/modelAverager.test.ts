@@ -11,7 +11,7 @@ import { line } from '../models.ts';
 describe('PeriodicModelAverager', () => {
   // Case 45 of docs/CONFORMANCE.md, from torch's test_periodic_model_averager.
   describe.each([1, 2, 3, 4, 7])('of %i ranks', (n) => {
-    test.each([12, 13, 14, 15])('averages every fourth of 20 steps from step %i on', async (warmupSteps) => {
+    test.each([12, 13, 14, 15])('averages at every fourth of 20 steps, beginning with step %i', async (warmupSteps) => {
       const period = 4;
       await runWorld(n, async (group) => {
         const averager = new PeriodicModelAverager({ period, warmupSteps });

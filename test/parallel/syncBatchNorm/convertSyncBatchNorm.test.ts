@@ -28,7 +28,7 @@ describe('convertSyncBatchNorm', () => {
     expect(valuesOf([model.predict(inputs) as tf.Tensor])[0]!).toEqual(before);
   });
 
-  test('converts nested models and keeps layers frozen', () => {
+  test('converts nested models, and frozen layers stay frozen', () => {
     const inner = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), batchNormalization()] });
     inner.trainable = false;
     const model = tf.sequential({
@@ -42,7 +42,7 @@ describe('convertSyncBatchNorm', () => {
     expect(valuesOf(converted.getWeights())).toEqual(valuesOf(model.getWeights()));
   });
 
-  test('names the remedy for layers that TensorFlow.js cannot rebuild', () => {
+  test('rejects layers that TensorFlow.js cannot rebuild, and the error names the remedy', () => {
     class Unregistered extends tf.layers.Layer {
       static className = 'Unregistered';
     }

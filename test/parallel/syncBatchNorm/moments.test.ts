@@ -10,18 +10,18 @@ function momentsOf(values: readonly number[]): Moments {
 }
 
 describe('mergeMoments', () => {
-  test('returns the moments of all elements for any parts', () => {
+  test('returns the moments of all elements, however these are divided into parts', () => {
     const parts = [[1, 3], [], [10], [-3, 5]];
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });
 
-  test('keeps a small variance with a large mean', () => {
+  test('is exact for a small variance around a large mean', () => {
     // The values and the parts' moments are exact in float32; the sum of squares is not.
     const parts = [0, 4, 8].map((start) => Array.from({ length: 4 }, (_, k) => 4096 + (start + k) / 8));
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });
 
-  test('treats channels separately', () => {
+  test('merges the moments of each channel separately', () => {
     const [a, b] = [
       { count: 1, mean: Float32Array.of(1, 5), variance: Float32Array.of(0, 0) },
       { count: 3, mean: Float32Array.of(5, 1), variance: Float32Array.of(4, 0) },
@@ -33,7 +33,7 @@ describe('mergeMoments', () => {
     });
   });
 
-  test('is zero without elements', () => {
+  test('returns zeros if there are no elements', () => {
     expect(mergeMoments([momentsOf([]), momentsOf([])])).toEqual(momentsOf([]));
   });
 });

@@ -91,7 +91,7 @@ const squares = (outputs: tf.Tensor, labels: tf.Tensor): tf.Scalar => outputs.su
 const whole = (all: tf.Tensor[][], step: number): tf.Tensor => tf.concat(all.map((batches) => batches[step]!));
 
 describe('SyncBatchNormalization', () => {
-  test('trains with DDP as BatchNormalization does on one rank, for any samples per rank, also in join', async () => {
+  test('trains with DDP in join like BatchNormalization on one rank, with different numbers of samples per rank', async () => {
     // Batches of each rank; one of them ends after a step.
     const shares = [
       [4, 3],
@@ -145,7 +145,7 @@ describe('SyncBatchNormalization', () => {
 
   describe.each(Object.keys(MODELS))('in a model with %s', (name) => {
     test.each(SHARES)(
-      'has the same result on ranks with %i, %i, ... samples as on one rank with all',
+      'on ranks with %i, %i, ... samples has the same result as on one rank with all samples',
       async (...shares) => {
         const reference = build(name);
         const batch = samples(
@@ -164,7 +164,7 @@ describe('SyncBatchNormalization', () => {
     );
   });
 
-  test('normalizes another axis than the last', async () => {
+  test('can normalize an axis that is not the last one', async () => {
     // TensorFlow.js's layer does not train with another axis, so the reference moves the axis.
     const reference = seeded(
       tf.sequential({
@@ -201,7 +201,7 @@ describe('SyncBatchNormalization', () => {
     expectSame(await passOfMany(models, batch, [2, 3]), one);
   });
 
-  test('equals one rank over many steps of SGD', async () => {
+  test('over many steps of SGD has the same results on three ranks as on one rank', async () => {
     const reference = build('four dimensions');
     const shares = [3, 0, 4];
     const total = 7;
@@ -226,7 +226,7 @@ describe('SyncBatchNormalization', () => {
     }
   });
 
-  test('differentiates with the dropout mask of the forward pass', async () => {
+  test('back-propagates with the same dropout mask as the forward pass', async () => {
     // The masks are the same in every run of the test and different in every call. With a seed of
     // the layer, the mask would be the same in every call.
     const rng = createRng(7);
@@ -292,8 +292,8 @@ describe('SyncBatchNormalization', () => {
   });
 
   test.each([
-    ['alone in its group', 1, convertSyncBatchNorm],
-    ['without such a layer', 2, (model: tf.LayersModel) => model],
+    ['on a single rank', 1, convertSyncBatchNorm],
+    ['without a SyncBatchNormalization layer', 2, (model: tf.LayersModel) => model],
   ])('needs no collective for a model %s', async (_what, n, prepare) => {
     const reference = build('two dimensions');
     const model = prepare(reference);
@@ -310,7 +310,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('does not change averages if no rank has samples', async () => {
+  test('does not change its running averages if no rank has samples', async () => {
     const reference = build('two dimensions');
     const models = [0, 1].map(() => convertSyncBatchNorm(reference));
     const ranks = await passOfMany(models, samples(reference, 0), [0, 0]);
@@ -347,7 +347,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('equals BatchNormalization without a group', () => {
+  test('equals BatchNormalization if it is used without a process group', () => {
     const plain = build('four dimensions');
     const model = convertSyncBatchNorm(plain);
     const batch = samples(plain, 6);
@@ -383,7 +383,7 @@ describe('SyncBatchNormalization', () => {
     );
   });
 
-  test('rejects wrappers and masks', async () => {
+  test('is rejected in wrapper layers and in models with masks', async () => {
     const wrapped = tf.sequential({
       layers: [tf.layers.timeDistributed({ layer: new SyncBatchNormalization(), inputShape: [2, 3] })],
     });
@@ -406,25 +406,28 @@ describe('SyncBatchNormalization', () => {
 });
 
 describe('a pass that is a function', () => {
-  test.each(Object.keys(MODELS))('is rejected on every rank if the model exchanges statistics: %s', async (name) => {
-    const errors: unknown[] = [];
-    await runWorld(2, async (group) => {
-      const model = convertSyncBatchNorm(build(name));
-      const ddp = await DistributedDataParallel.create(model, group);
-      for (const count of [4, 0]) {
-        const pass = ddp.backward(() => tf.scalar(1), { samples: count });
-        await pass.catch((error: unknown) => errors.push(error));
+  test.each(Object.keys(MODELS))(
+    'is rejected on every rank if the model has SyncBatchNormalization and %s',
+    async (name) => {
+      const errors: unknown[] = [];
+      await runWorld(2, async (group) => {
+        const model = convertSyncBatchNorm(build(name));
+        const ddp = await DistributedDataParallel.create(model, group);
+        for (const count of [4, 0]) {
+          const pass = ddp.backward(() => tf.scalar(1), { samples: count });
+          await pass.catch((error: unknown) => errors.push(error));
+        }
+        ddp.dispose();
+      });
+      expect(errors).toHaveLength(4);
+      for (const error of errors) {
+        expect(error).toBeInstanceOf(UsageError);
+        expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Pass the model's inputs/);
       }
-      ddp.dispose();
-    });
-    expect(errors).toHaveLength(4);
-    for (const error of errors) {
-      expect(error).toBeInstanceOf(UsageError);
-      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Pass the model's inputs/);
-    }
-  });
+    },
+  );
 
-  test('trains such a model on a single rank', async () => {
+  test('trains a model with SyncBatchNormalization on a single rank', async () => {
     await runWorld(1, async (group) => {
       const model = convertSyncBatchNorm(build('two dimensions'));
       const ddp = await DistributedDataParallel.create(model, group);
@@ -435,7 +438,7 @@ describe('a pass that is a function', () => {
   });
 });
 
-test('a rank without samples creates no tensor if no statistics are exchanged', async () => {
+test('a rank without samples creates no tensor if the model has no SyncBatchNormalization', async () => {
   const model = build('two dimensions');
   const made = vi.spyOn(tf.engine(), 'makeTensor');
   await runWorld(2, (group) => attendPass({ model, parameters: trainables(model) }, group));

@@ -8,6 +8,7 @@ import { Credentials } from '../../../signaling/credentials.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { messageOf } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { CPU, create, enter, rooms, testServers, type TestMember } from '../helpers.ts';
 import { hasRedis, RedisServer } from './redisServer.ts';
@@ -130,7 +131,7 @@ async function redisClient(redis: RedisServer) {
   return client;
 }
 
-describe.skipIf(!hasRedis)('two processes', () => {
+describe.skipIf(!hasRedis)('two server processes', () => {
   test('serve one room, in which members of both processes train a whole run', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
@@ -152,7 +153,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(metrics).toMatch(/^peergrad_process_messages_total\{direction="received"\} [1-9]/m);
   });
 
-  test('let a member with the host key control the room through either process, and drop the empty room', async () => {
+  test('let a member with the host key control a room that the other process owns, and drop the room when it is empty', async () => {
     const clock = new ManualClock();
     const { one, other } = await two({ clock });
     const ada = member(one);
@@ -180,7 +181,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await late.next('refused')).code).toBe('no-room');
   });
 
-  test('refuse wrong codes and newcomers to a full room through either process', async () => {
+  test('refuse a newcomer to a full room that the other process owns, and a newcomer with a wrong code', async () => {
     const { one, other } = await two({ limits: { roomCapacity: 1 } });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: null });
     await joined(one, room, 'Ada');
@@ -193,7 +194,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await lost.next('refused')).code).toBe('no-room');
   });
 
-  test('deliver messages that arrive during the search for the room', async () => {
+  test('deliver messages that a member sends while its process still searches for the room', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -204,7 +205,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await train([ada.tab, bo]);
   });
 
-  test('let a member of the other process leave, or return through the owner of the room', async () => {
+  test('let members of the relaying process leave the room, or reconnect through the owner of the room', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 3, nodes: NODES });
     const [ada, bo, cy] = [
@@ -224,7 +225,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await gone.next('refused')).code).toBe('not-member');
   });
 
-  test('relay a message to many members', async () => {
+  test('let 30 members, connected to both processes, train together', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 30 });
     const all = await Promise.all(
@@ -242,7 +243,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await expect(other.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
   });
 
-  test('restore a room at the same time; one process owns the room and the other relays', async () => {
+  test('can both receive members of the same room after a restart; one process restores and owns the room, and the other relays', async () => {
     const { one, other } = await two({ secret: SECRET });
     const credentials = new Credentials(SECRET);
     const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
@@ -260,7 +261,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await train([...tabs, late.tab])).generation).toBeGreaterThan(7);
   });
 
-  test('let members restore their room in the other process when its owner closes', async () => {
+  test('let members restore their room in the other process when the owner of the room closes', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -272,7 +273,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect(await rooms(other)).toBe(1);
   });
 
-  test('let members return through the owner when the relaying process closes', async () => {
+  test('let members return through the owner of the room when the relaying process closes', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -285,7 +286,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     expect((await ada.tab.next('ended')).message).toMatch(/left while training/);
   });
 
-  test('ignore invalid envelopes', async () => {
+  test('ignore invalid messages between processes', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const bo = await joined(other, room, 'Bo');
@@ -309,8 +310,8 @@ describe.skipIf(!hasRedis)('two processes', () => {
   });
 });
 
-describe.skipIf(!hasRedis)('a lease', () => {
-  test('is lost when another process takes it; the room is dropped and its members reconnect', async () => {
+describe.skipIf(!hasRedis)('the lease of a room in Redis', () => {
+  test('can be taken by another process; then the former owner drops the room, and the members reconnect', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -327,7 +328,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
   });
 
-  test('may expire while a newcomer waits; the code is not treated as wrong', async () => {
+  test('may expire while a newcomer waits; then the newcomer may retry, and its code is not counted as wrong', async () => {
     const redis = await startRedis();
     const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
     const client = await redisClient(redis);
@@ -345,7 +346,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     await joined(server, 'AAAAAA', 'Ed');
   });
 
-  test('expires if Redis is away for too long; until then the room continues', async () => {
+  test('expires if Redis does not answer for too long; until then the owner continues the room', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -366,7 +367,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     expect(await rooms(one)).toBe(0);
   });
 
-  test('is taken again after Redis has restarted and lost its data', async () => {
+  test('is acquired again by the owner of the room after Redis has restarted and lost its data', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -419,9 +420,13 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 
 describe('a server that shares its rooms', () => {
   test('does not start without Redis, and does not quote the password of Redis', async () => {
-    const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
-    await expect(closed).rejects.toThrow(/^Redis at 127\.0\.0\.1:1 does not answer/);
-    const wrong = startSignaling({ redisUrl: 'http://hidden' });
-    await expect(wrong).rejects.toThrow(/^REDIS_URL is not a Redis URL such as/);
+    for (const [redisUrl, sentence] of [
+      ['redis://:hidden@127.0.0.1:1', /^Redis at 127\.0\.0\.1:1 does not answer/],
+      ['http://hidden', /^REDIS_URL is not a Redis URL such as/],
+    ] as const) {
+      const message = await startSignaling({ redisUrl }).then(() => '', messageOf);
+      expect(message).toMatch(sentence);
+      expect(message).not.toContain('hidden');
+    }
   });
 });

@@ -78,7 +78,7 @@ function openFiles(): number {
 }
 
 describe('the HTTP server', () => {
-  test('is healthy', async () => {
+  test('reports at /healthz that it is healthy', async () => {
     const response = await fetch(`${server.url}/healthz`);
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ ok: true, rooms: 0, connections: 0 });
@@ -94,7 +94,7 @@ describe('the HTTP server', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
-  test('lists and serves only the IDX files of a folder, and serves them unchanged', async () => {
+  test('lists and serves only the IDX files of a data folder, and sends their bytes unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
@@ -121,13 +121,13 @@ describe('the HTTP server', () => {
     expect(await rawStatus(pathname)).toBe(404);
   });
 
-  test('ignores ranges and rejects other methods', async () => {
+  test('ignores a range in a request, and rejects methods other than GET and HEAD', async () => {
     const odd = await fetch(`${server.url}/`, { headers: { range: 'bytes=9-2' } });
     expect(odd.status).toBe(200);
     expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
   });
 
-  test('answers that a cached copy is still valid', async () => {
+  test("answers 304 if the browser's cached copy is still valid", async () => {
     const etag = (await fetch(`${server.url}/`)).headers.get('etag');
     expect(etag).not.toBeNull();
     expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
@@ -152,7 +152,7 @@ describe('the HTTP server', () => {
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
-  test('serves the pictures in subfolders, or a single file', async () => {
+  test('serves the pictures in subfolders of a data folder, or a single data file', async () => {
     await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
     for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
       await writeFile(path.join(folder, 'pets', name), name);
@@ -170,7 +170,7 @@ describe('the HTTP server', () => {
     await one.close();
   });
 
-  test('serves a folder again after it was unreadable for a moment', async () => {
+  test('serves a data folder again after the folder was unreadable for a moment', async () => {
     const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
     await mkdir(place!);
     await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('only the user can read a stored self-signed certificate; a damaged one is created again', async () => {
+test('a self-signed certificate is stored so that only the user can read it, and is replaced if the file is damaged', async () => {
   const cache = path.join(folder, 'cache');
   const first = await selfSignedCertificate(cache);
   expect(fingerprint(first)).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/);
@@ -42,7 +42,7 @@ test('members connect over wss', async () => {
   await server.close();
 });
 
-test('certificate files are checked', async () => {
+test('certificate files are rejected if they cannot be read, or if certificate and key do not belong together', async () => {
   const { cert, key } = await selfSignedCertificate(path.join(folder, 'cache'));
   const other = await selfSignedCertificate(path.join(folder, 'other'));
   const at = (name: string) => path.join(folder, name);
@@ -65,7 +65,7 @@ test('TURN passwords have the format of coturn, differ for each member, and are 
   expect(iceServersFor('Ada', NO_ICE, 0)).toEqual([]);
 });
 
-test('ICE addresses are checked', () => {
+test('an invalid STUN address, and a TURN address without a secret, are rejected', () => {
   expect(() => checkIceOptions({ ...NO_ICE, turn: ['turn:b.example'] })).toThrow(/--turn-secret/);
   expect(() => checkIceOptions({ ...NO_ICE, stun: ['https://a.example'] })).toThrow(/not a STUN address/);
 });

@@ -71,7 +71,7 @@ describe('an unreachable tab', () => {
     expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('can be one of many, up to half of a class', () => {
+  test('is left out, even if up to half of the class is unreachable', () => {
     for (const bad of [2, 3, 5, 8, 10, 15]) {
       const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
       const model = classOf(30, { canReach: unreachable(...gone) });
@@ -88,7 +88,7 @@ describe('an unreachable tab', () => {
     expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
   });
 
-  test('does not interrupt training for long when it joins, even if another member leaves', () => {
+  test("does not interrupt the others' training for long when it joins, even if another member leaves", () => {
     for (let after = 0; after < 60; after += 3) {
       const model = classOf(30, { canReach: unreachable('new') });
       model.runUntil(() => false, 10 * SECOND);
@@ -187,7 +187,7 @@ describe('a network that isolates tabs', () => {
     expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
   });
 
-  test('costs at most one failed attempt for each change of the ring if it isolates some pairs and there is a relay', () => {
+  test('delays training by at most 20 s each time a rank leaves, if it isolates only some pairs and there is a relay', () => {
     for (let seed = 0; seed < 60; seed++) {
       const rng = createRng(seed);
       const n = 4 + rng.below(20);
@@ -213,7 +213,7 @@ describe('a network that isolates tabs', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('suspends none of %i members if it lasts up to a minute', (n) => {
+  test.each([2, 3, 4, 8, 30])('leads to no suspension among %i members if it lasts up to a minute', (n) => {
     for (const seconds of [8, 20, 40, 60]) {
       // Twice.
       const isDown = (at: number): boolean =>
@@ -228,7 +228,7 @@ describe('a network that isolates tabs', () => {
   });
 
   test.each([2, 3, 4, 8, 30])(
-    'does not end a run of %i members without a working relay if it lasts up to a minute',
+    'does not end a run of %i members, whose relay does not work, if it lasts up to a minute',
     (n) => {
       for (const seconds of [8, 20, 40, 60]) {
         const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
@@ -241,7 +241,7 @@ describe('a network that isolates tabs', () => {
     },
   );
 
-  test('suspends no member for long if it affects half of a class for a minute', () => {
+  test('leads only to short suspensions if it affects half of a class for a minute', () => {
     const model = classOf(30, {
       canReach: (a, b, now) =>
         now < 30 * SECOND || now > 90 * SECOND || [a, b].every((member) => Number(member.slice(1)) % 2 === 0),
@@ -270,7 +270,7 @@ describe('a tab that delays every step', () => {
     }
   });
 
-  test('returns once it is fast enough', () => {
+  test('gets a rank again once it is fast enough', () => {
     let isSlow = true;
     const model = classOf(4, { stepMs: (member) => (member === 'm1' && isSlow ? 100 : 1) * SECOND });
     model.runUntil(() => model.suspended.length > 0, 3 * MINUTE);
@@ -289,7 +289,7 @@ describe('a member with false reports', () => {
   let turn = 0;
 
   test.each(Object.entries(about))(
-    'suspends no other member and does not stop training if its reports name %s',
+    'cannot suspend another member or stop training if its reports name %s',
     (_, liesAbout) => {
       for (const n of [2, 3, 5, 30]) {
         for (const [liesLate, othersReport] of [
@@ -315,13 +315,13 @@ describe('a member with false reports', () => {
 });
 
 describe('a browser whose tab joins again and again', () => {
-  test.each([2, 4])('suspends none of %i other members if it cannot reach the host', (n) => {
+  test.each([2, 4])('leads to no suspension among the %i other members if it cannot reach the host', (n) => {
     const model = reload(classOf(n, { canReach: (a, b) => ![a, b].includes('m0') || ![a, b].some(isNew) }), 22);
     expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
     expect(model.ended).toBeNull();
   });
 
-  test.each([false, true])('is treated as a single witness if it sends false reports (relay: %s)', (hasRelay) => {
+  test.each([false, true])('cannot get another member suspended by false reports (relay: %s)', (hasRelay) => {
     const model = reload(
       classOf(6, { hasRelay, liesAbout: (member, ring) => (isNew(member) && ring.includes('m0') ? 'm0' : null) }),
       3.5,
@@ -331,7 +331,7 @@ describe('a browser whose tab joins again and again', () => {
 });
 
 describe('links that open and break again', () => {
-  test.each([3, 4, 5, 8, 30])('suspend the member at their common end in a class of %i', (n) => {
+  test.each([3, 4, 5, 8, 30])('lead to the suspension of the member at their common end, in a class of %i', (n) => {
     const model: ClassModel = new ClassModel({
       seed: n,
       canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
@@ -344,7 +344,7 @@ describe('links that open and break again', () => {
   });
 
   test.each([3, 4, 5, 8, 30])(
-    'suspend the member at their common end only temporarily if the links break during one minute, in a class of %i',
+    'lead only to a temporary suspension of the member at their common end if they break during one minute, in a class of %i',
     (n) => {
       const model: ClassModel = new ClassModel({
         seed: n,
@@ -359,7 +359,7 @@ describe('links that open and break again', () => {
     },
   );
 
-  test('end the run of two members with a message', () => {
+  test('end the run if it has only two members, with a message that names both', () => {
     const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });
     model.start(2);
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);

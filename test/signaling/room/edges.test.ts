@@ -24,7 +24,7 @@ function order(ids: string, pairs: string, hasRelay = false): { ring: string; re
   return { ring: named(ring), relayed: relayed.map((pair) => pair.join('')), culprits: named(culprits) };
 }
 
-test('a pair has the same key in either order', () => {
+test('the key of a pair is the same for both orders of its members', () => {
   expect(edgeKey('Bo', 'Ada')).toBe(edgeKey('Ada', 'Bo'));
   const breaks = addBreaks(addBreaks(new Map(), [['Ada', 'Bo']]), [['Bo', 'Ada']]);
   expect([...breaks.values()]).toEqual([2]);
@@ -36,18 +36,18 @@ test.each([
   ['AB', ['AB']],
   ['ABC', ['AB', 'BC', 'CA']],
   ['ABCD', ['AB', 'BC', 'CD', 'DA']],
-])('a ring of "%s" has the expected neighbours', (ids, pairs) => {
+])('all pairs of neighbours in the ring "%s" are found', (ids, pairs) => {
   expect(neighbours(ids.split('')).map((pair) => pair.join(''))).toEqual(pairs);
 });
 
-describe('an order around broken links', () => {
-  test('is unchanged if no link between neighbours broke twice', () => {
+describe('a ring order that avoids broken links', () => {
+  test('is the old order if no link between neighbours broke twice', () => {
     expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
   });
 
-  test('separates two members whose link broke twice if there are four or more', () => {
+  test('separates two members whose link broke twice if the ring has four or more members', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       const { ring, relayed, culprits } = order(ids, 'AB AB');
       const pairs = neighbours(ring.split('')).map(([a, b]) => edgeKey(a, b));
@@ -57,26 +57,26 @@ describe('an order around broken links', () => {
     }
   });
 
-  test('cannot separate two of three members; they use a relay, or the later one is left out', () => {
+  test('cannot separate two of three members whose link broke twice; they use a relay, or the second of them is left out', () => {
     expect(order('ABC', 'AB AB', true)).toEqual({ ring: 'ABC', relayed: ['AB'], culprits: '' });
     expect(order('ABC', 'AB AB')).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
     expect(order('AB', 'AB AB')).toEqual({ ring: 'A', relayed: [], culprits: 'B' });
   });
 
-  test('does not use a relay for a pair that failed over it', () => {
+  test('does not use a relay for a pair whose link over the relay broke', () => {
     expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
   });
 
-  test('leaves out the member with most bad links, even if it is not the last', () => {
+  test('leaves out the member with the most broken links, even if another member is later in the ring', () => {
     expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });
 
-  test('leaves out as many members as necessary', () => {
+  test('leaves out two of three members if all links between these three broke twice', () => {
     expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
   });
 
-  test('exists for every single bad link in a ring of any size from four', () => {
+  test('leaves out no member if a single link of a ring of four or more members broke twice', () => {
     for (let n = 4; n <= 12; n++) {
       const ids = 'ABCDEFGHIJKL'.slice(0, n);
       for (let i = 0; i < n; i++) {
@@ -93,8 +93,8 @@ const around = (ids: string, slow: string, pairs = ''): string =>
   named(orderAround(members(ids), broken(pairs), false, slowPairs(slow)).ring);
 const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
 
-describe('an order around slow links', () => {
-  test('separates the ends of a slow link in a ring of four or more, and is unchanged if they are apart', () => {
+describe('a ring order that avoids slow links', () => {
+  test('separates the ends of a slow link in a ring of four or more, and is the old order if they are already apart', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       expect(isApart(ids, 'BC')).toBe(false);
       const ring = around(ids, 'BC');
@@ -105,12 +105,12 @@ describe('an order around slow links', () => {
     expect(around('ABCD', 'AC')).toBe('ABCD');
   });
 
-  test('keeps slow links between three members, and leaves out no member', () => {
+  test('does not avoid a slow link in a ring of three members, and leaves out no member', () => {
     expect(around('ABC', 'AB')).toBe('ABC');
     expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
   });
 
-  test('prefers any number of slow links to one broken link', () => {
+  test('contains several slow links rather than one broken link', () => {
     // If A is not next to C, its neighbours are B and D, even with slow links.
     const ring = around('ACBD', 'AB AD', 'AC AC');
     expect(isApart(ring, 'AC')).toBe(true);

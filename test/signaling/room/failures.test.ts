@@ -24,7 +24,7 @@ describe('a link that breaks', () => {
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
 
-  test('is counted once if both ends report it', () => {
+  test('is counted once if both ends report the break', () => {
     const play = open(4).do(
       { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
       { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
@@ -34,25 +34,25 @@ describe('a link that breaks', () => {
     expect([...breaksOf(play.state.faults).values()]).toEqual([1]);
   });
 
-  test('is avoided by another order of four or more ranks after the second break', () => {
+  test('is avoided by another ring order after the second break, if there are four ranks', () => {
     const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.state.members).toHaveLength(4);
     expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
   });
 
-  test('suspends one rank of three after the second break, even if others wait', () => {
+  test('leads to the suspension of one rank of three after the second break, even if newcomers wait for a place', () => {
     const play = open(3, { nodes: { min: 1, max: 3 }, capacity: 5 }).enter(5);
     breakLink(breakLink(play, 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.ring).toEqual(['Ada', 'Cy', 'Di']);
     expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Bo', 'Cy', 'Di', 'Ed']);
   });
 
-  test('uses a relay after the second break in a ring of three', () => {
+  test('is replaced by a relayed link after the second break, if there are three ranks and a relay', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
   });
 
-  test('suspends one rank of three after the second break if there is no relay', () => {
+  test('leads to the temporary suspension of one rank of three after the second break, if there is no relay', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -60,27 +60,27 @@ describe('a link that breaks', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('suspends a rank whose links to both neighbours broke twice', () => {
+  test('leads to the suspension of a rank if the links to both its neighbours broke twice', () => {
     let play = open(4);
     for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
     expect(play.received('Bo', 'suspended')).toMatchObject({ generation: 4 });
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('is forgotten if it does not break again for a while', () => {
+  test('is no longer counted after it has not broken again for a while', () => {
     const play = breakLink(open(3), 'Ada', 'Bo');
     expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
     play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
     expect(breakLink(play, 'Bo', 'Ada').ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('shows that a rank without a connection is gone', () => {
+  test('is not counted if one of its ends has lost the connection to the server; this rank is treated as gone', () => {
     const play = breakLink(open(3).do(away('Bo')), 'Ada', 'Bo');
     expect(breaksOf(play.state.faults).size).toBe(0);
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('is ignored unless its ends are two different ranks', () => {
+  test('is ignored if its ends are not two different ranks', () => {
     const play = open(2).do(join('Cy'), away('Bo'));
     expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
     expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
@@ -89,7 +89,7 @@ describe('a link that breaks', () => {
 });
 
 describe('a missed deadline', () => {
-  test('makes the missing links count as broken while LINKING', () => {
+  test('counts a link as broken if neither end reported linked, while the room is LINKING', () => {
     const play = new Play(OPEN).enter(4).start();
     // No rank reaches Bo.
     play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));
@@ -103,7 +103,7 @@ describe('a missed deadline', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('excludes the only rank that reported nothing while LINKING', () => {
+  test('excludes the only rank that reported nothing, while the room is LINKING', () => {
     const play = new Play(OPEN).enter(3).start();
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
     play.do(deadline('LINKING'));
@@ -114,14 +114,14 @@ describe('a missed deadline', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('excludes the only rank that reported nothing while SYNCING', () => {
+  test('excludes the only rank that reported nothing, while the room is SYNCING', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
     play.do({ type: 'synced', member: 'Bo', generation: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
-  test('is avoided while a rank of this generation reports progress', () => {
+  test('is postponed when a rank of the present generation reports progress', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     play.do({ type: 'syncing', member: 'Bo', generation: 1 });
     expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
@@ -131,7 +131,7 @@ describe('a missed deadline', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('ends the run after the last retry if all ranks miss it', () => {
+  test('ends the run if all ranks miss the deadline again in the last retry', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let generation = 1; generation <= MAX_RETRIES; generation++) {
       play.linkAll().do(deadline('SYNCING', generation));
@@ -144,8 +144,8 @@ describe('a missed deadline', () => {
   });
 });
 
-describe('a failure', () => {
-  test('excludes the rank that failed until it is ready again', () => {
+describe('a reported failure', () => {
+  test('excludes the rank that failed until this rank is ready again', () => {
     const play = open(3).do(fail('rank'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do(grow);
@@ -154,7 +154,7 @@ describe('a failure', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('excludes the rank that failed even if it reports the previous generation', () => {
+  test('excludes the rank that failed even if its report names the previous generation', () => {
     const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 3 });
     expect(play.ring).toEqual(['Ada']);
@@ -162,7 +162,7 @@ describe('a failure', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is followed by another generation with the same ranks if it concerns the generation', () => {
+  test('is followed by another generation with the same ranks if its scope is the generation', () => {
     const play = open(3).do(fail('generation')).gather();
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
@@ -170,9 +170,9 @@ describe('a failure', () => {
   });
 
   test.each([
-    ['ends the run if no step is completed in between', 0, 'FORMING'],
-    ['does not end the run if a step is completed in between', 1, 'LINKING'],
-  ])('%s (six failures of two ranks)', (_, stepsInBetween, phase) => {
+    ['ends the run of two ranks if it occurs six times and no step is completed in between', 0, 'FORMING'],
+    ['does not end the run of two ranks if it occurs six times and a step is completed in between', 1, 'LINKING'],
+  ])('%s', (_, stepsInBetween, phase) => {
     const play = open(2);
     for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
       expect(play.state.phase).toBe('RUNNING');
@@ -185,13 +185,13 @@ describe('a failure', () => {
     expect(play.received('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
-  test('ends the run for all ranks if it concerns the run', () => {
+  test('ends the run for all ranks if its scope is the run', () => {
     const play = open(3).do(fail('run'));
     expect(play.received('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
     expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
-  test('is retried if ranks begin with different states; it ends the run if they finish with different states', () => {
+  test('is followed by a retry if ranks begin with different states, and by the end of the run if they finish with different states', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);
@@ -212,11 +212,11 @@ const late = (by: string, generation: number): Fault => ({
 
 describe('a rank that does not begin to compare states', () => {
   test.each([
-    ['nobody', [], 65_000],
+    ['no rank', [], 65_000],
     ['one rank, however often', [late('Ada', 1), late('Ada', 2), late('Ada', 3)], 20_000],
-    ['one rank each time', [late('Ada', 1), late('Cy', 2)], 20_000],
-    ['two ranks, twice', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
-  ])('has a shorter time limit after it was reported as late by %s', (_, faults, ms) => {
+    ['another rank in each generation', [late('Ada', 1), late('Cy', 2)], 20_000],
+    ['two ranks in each of two generations', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
+  ])('has a shorter time limit if more ranks reported it as late in the same generations: %s', (_, faults, ms) => {
     expect(enteringMs({ ...open(4).state, faults }, 'Bo')).toBe(ms);
   });
 });

@@ -160,7 +160,7 @@ export class FuzzArena {
       () => ({ type: rng.next() < 0.5 ? 'pause' : 'resume' }),
       () => ({ type: 'lock', isLocked: rng.next() < 0.5 }),
       () => ({ type: 'remove', member: to }),
-      () => this.#return(room, to, generation),
+      () => this.#reconnect(room, to, generation),
       () => ({ type: 'heartbeat' }),
       () => ({ type: 'leave' }),
     ];
@@ -170,7 +170,7 @@ export class FuzzArena {
   }
 
   /** Returns the message of a client that claims to have been a member, with an invalid token. */
-  #return(room: string, member: string, generation: number): ClientMessage {
+  #reconnect(room: string, member: string, generation: number): ClientMessage {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isPausedByHost: false };
     return {
       type: 'reconnect',

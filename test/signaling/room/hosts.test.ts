@@ -14,7 +14,7 @@ describe('hosts', () => {
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('stop a run for all members, even if it is paused', () => {
+  test('stop a run for all members, even if the run is paused', () => {
     const play = open(2).do({ type: 'stop', member: 'Bo' });
     expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'stop', member: 'Ada' });
@@ -25,7 +25,7 @@ describe('hosts', () => {
     expect(paused.received('Ada', 'ended').outcome).toBe('stopped');
   });
 
-  test('pause a run, and resume it with all present members', () => {
+  test('pause a run, and resume the run with all members that are present then', () => {
     const play = open(2).do({ type: 'pause', member: 'Bo' });
     expect(play.received('Bo', 'refused')).toMatchObject({
       code: 'not-host',
@@ -45,7 +45,7 @@ describe('hosts', () => {
     expect([play.effects, play.state.isPausedByHost]).toEqual([[], false]);
   });
 
-  test('pause a run that already waits for members; it resumes when the host and the number of members allow it', () => {
+  test('pause a run that already waits for members; the run resumes when the host resumes it and enough members are ready', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
     expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     play.do({ type: 'pause', member: 'Ada' }).enter(2);
@@ -56,7 +56,7 @@ describe('hosts', () => {
     expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('can pause a run before its first step, and the run is not abandoned', () => {
+  test('can pause a run before its first step; the run ends only when all its members have left', () => {
     const play = new Play(OPEN).enter(2).start().do({ type: 'pause', member: 'Ada' });
     expect(play.effects.filter(({ type }) => type === 'setTimer')).toEqual([]);
     expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
@@ -78,7 +78,7 @@ describe('hosts', () => {
     expect(play.state).toMatchObject({ phase: 'PAUSED', isPausedByHost: true });
   });
 
-  test('remove members, which other members cannot do', () => {
+  test('can remove other members; a member that is not a host cannot', () => {
     const play = open(3).do({ type: 'remove', member: 'Bo', whom: 'Ada' });
     expect(play.received('Bo', 'refused').code).toBe('not-host');
     play.do({ type: 'remove', member: 'Ada', whom: 'Bo' });
@@ -88,12 +88,12 @@ describe('hosts', () => {
     expect(play.state.members).toHaveLength(2);
   });
 
-  test('unlock a locked room if they leave it empty', () => {
+  test('leave an unlocked room behind if they locked the room and no member remains', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true }, left('Ada'), join('Bo'));
     expect(play.state).toMatchObject({ isLocked: false, members: [{ member: 'Bo' }] });
   });
 
-  test('lock the room for newcomers without the host key', () => {
+  test('lock the room, so that only newcomers with the host key are admitted', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
     expect(play.received('Ada', 'room').isLocked).toBe(true);
     play.do(join('Bo'));

@@ -9,18 +9,21 @@ describe('a rank that leaves', () => {
     ['LINKING', (play: Play) => play],
     ['SYNCING', (play: Play) => play.linkAll()],
     ['RUNNING', (play: Play) => play.train()],
-  ] as const)('makes the remaining ranks begin another generation in the same order while %s', (phase, reach) => {
-    const play = reach(new Play(OPEN).enter(3).start());
-    expect(play.state.phase).toBe(phase);
-    play.do(left('Bo'));
-    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
-    expect(play.ring).toEqual(['Ada', 'Cy']);
-    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
-    play.train();
-    expect(play.received('Cy', 'go').generation).toBe(2);
-  });
+  ] as const)(
+    'makes the remaining ranks begin another generation in the same order if it leaves while %s',
+    (phase, reach) => {
+      const play = reach(new Play(OPEN).enter(3).start());
+      expect(play.state.phase).toBe(phase);
+      play.do(left('Bo'));
+      expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
+      expect(play.ring).toEqual(['Ada', 'Cy']);
+      expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
+      play.train();
+      expect(play.received('Cy', 'go').generation).toBe(2);
+    },
+  );
 
-  test('lets the others finish if it has finished, even if they are fewer than the minimum', () => {
+  test('does not prevent the other ranks from finishing if it has finished, even if they are fewer than the minimum', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } });
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -38,7 +41,7 @@ describe('a rank that leaves', () => {
     expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('makes later reports about the old generation invalid', () => {
+  test('causes later reports about the old generation to be ignored', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
     play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] });
@@ -47,7 +50,7 @@ describe('a rank that leaves', () => {
     expect([play.state, play.effects]).toEqual([state, []]);
   });
 
-  test('ends the run if it is the last rank; the run is paused if the last rank loses its connection', () => {
+  test('ends the run if it is the last rank; if the last rank loses its connection, the run is paused instead', () => {
     const play = open(1).do(left('Ada'));
     expect(play.state).toMatchObject({ phase: 'FORMING', members: [] });
     play.enter(1).start().train().do(away('Ada'), missed('Ada'));
@@ -73,7 +76,7 @@ describe('newcomers', () => {
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('wait for the next generation if they arrive while one begins', () => {
+  test('wait for the next generation if they arrive while another generation begins', () => {
     const play = open(1).do(grow).enter(2).do(join('Cy'), ready('Cy'));
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
     play.train().do(grow);
@@ -89,13 +92,13 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('are left out above the maximum when the run starts', () => {
+  test('do not get a rank at the start of the run if they exceed the maximum number of ranks', () => {
     const play = new Play({ nodes: { min: 1, max: 2 } }).enter(3).start();
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(new Play({ nodes: { min: 1, max: 2 }, startAt: 3 }).enter(3).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('join without a rank if they request an unavailable one, and take part in the next run', () => {
+  test('are admitted without a rank if they request an unavailable rank, and get one in the next run', () => {
     const play = open(1, { capacity: 4 }).do(
       join('Bo', { rank: 1 }),
       join('Cy', { rank: 1 }),
@@ -107,14 +110,14 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   });
 
-  test('are not waited for if they are not ready or lost their connection', () => {
+  test('do not interrupt training if they are not ready or have lost their connection', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 });
 
 describe('a fixed world', () => {
-  test('refuses newcomers during a run, and ends the run when a rank is gone', () => {
+  test('refuses newcomers during a run, and ends the run when a rank is lost', () => {
     const play = Play.running(3).do(join('Di'));
     expect(play.received('Di', 'refused').code).toBe('room-running');
     play.do(away('Bo'));
@@ -125,7 +128,7 @@ describe('a fixed world', () => {
     expect(broken.received('Cy', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 1 \(Bo\) lost the link/);
   });
 
-  test('is used for jobs that are not elastic, even in an elastic room', () => {
+  test("is used if the job's strategy is not elastic, even in an elastic room", () => {
     const job = { ...DEFAULT_JOB, strategy: 'diloco' as const };
     const play = Play.running(2, { ...OPEN, job }).do(left('Bo'));
     expect(play.received('Ada', 'ended').outcome).toBe('failed');

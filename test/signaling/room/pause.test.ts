@@ -3,17 +3,17 @@ import { ABANDONED_MS } from '../../../signaling/room/index.ts';
 import { OPEN, left, away, missed, back, open } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
-describe('a run with too few ranks', () => {
+describe('a run with too few ready members', () => {
   const NEEDS_TWO = { nodes: { min: 2, max: 3 } };
 
-  test('does not start by itself below the minimum, even with a lower startAt', () => {
+  test('does not start by itself below the minimum number of ranks, even if startAt is lower', () => {
     const play = new Play({ ...NEEDS_TWO, startAt: 1 }).enter(1);
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.enter(2);
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is not started by the host', () => {
+  test('cannot be started by the host', () => {
     const play = new Play(NEEDS_TWO).enter(1).start();
     expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
@@ -21,7 +21,7 @@ describe('a run with too few ranks', () => {
     });
   });
 
-  test('pauses, and continues when enough members are ready', () => {
+  test('pauses when ranks leave, and continues when enough members are ready', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
     expect(play.received('Ada', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
@@ -36,7 +36,7 @@ describe('a run with too few ranks', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('ends some time after the last member with its state has left', () => {
+  test('ends some time after the last member with the state of the run has left', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'), join('Cy'), left('Ada'));
     expect(play.timer('abandoned').ms).toBe(ABANDONED_MS);
     // Newcomers do not postpone the end.
@@ -49,7 +49,7 @@ describe('a run with too few ranks', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('waits for a member with the latest state, and does not continue with an older state', () => {
+  test('waits for the member with the latest state instead of continuing with an older state', () => {
     const play = open(2)
       .do({ type: 'failed', member: 'Bo', generation: 1, message: 'No memory.', scope: 'rank' })
       .train();
@@ -60,7 +60,7 @@ describe('a run with too few ranks', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('continues with any member if it has not trained yet', () => {
+  test('continues with any member if the run has not trained yet', () => {
     const play = new Play(OPEN).enter(1).start().do(join('Bo'), ready('Bo'), left('Ada'));
     expect(play.ring).toEqual(['Bo']);
   });

@@ -3,7 +3,7 @@ import { AWAY_MS } from '../../../signaling/room/index.ts';
 import { OPEN, grow, left, away, missed, back, open, breakLink } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
-describe('a lost connection', () => {
+describe('a lost connection of a member', () => {
   test('changes nothing for a moment', () => {
     const play = open(2).do(away('Bo'));
     expect(play.timer('away Bo')).toMatchObject({ ms: AWAY_MS, event: { type: 'missed', member: 'Bo' } });
@@ -14,7 +14,7 @@ describe('a lost connection', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('is followed by the missed messages when the member returns', () => {
+  test('is followed by the messages that the member missed when the member returns', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');
     const missing = play.received('Bo', 'prepare');
@@ -32,25 +32,25 @@ describe('a lost connection', () => {
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
   });
 
-  test('changes nothing if the server has not noticed it when the member returns', () => {
+  test('changes nothing if the member returns before the server has noticed the loss', () => {
     const play = open(2).do(back(open(2), 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 
-  test('makes the room wait until the member is back', () => {
+  test('delays the start of a run until the member is back', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(away('Ada'), join('Bo'), ready('Bo'));
     expect(play.received('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.do(back(play, 'Ada'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('delays a newcomer until it is back', () => {
+  test('delays the entry of a newcomer into the run until the newcomer is back', () => {
     const play = open(1).do(join('Bo'), ready('Bo'), away('Bo'), grow, back(new Play(OPEN), 'Bo'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('lets a rank in a paused run keep its place for a moment, because it may be a step ahead', () => {
+  test('leaves the member its place in a paused run for a moment, because its state may be a step ahead', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(away('Bo'));
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'No memory.', scope: 'rank' });
     expect(play.state.phase).toBe('PAUSED');
@@ -60,7 +60,7 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('pauses the run until a newcomer that is needed is back', () => {
+  test('keeps a run paused if the member is a newcomer that the run needs, until the newcomer is back and ready', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), away('Cy'));
     play.do(join('Di'), away('Di'), back(play, 'Di'));
     expect(play.state.phase).toBe('PAUSED');
@@ -68,7 +68,7 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada', 'Di']);
   });
 
-  test('does not end the run if the last member with its state returns', () => {
+  test('does not end the run if only the member has the state of the run and the member returns', () => {
     const play = open(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), ready('Cy'));
     play.do(away('Ada'), missed('Ada'));
     expect(play.timer('abandoned')).toBeDefined();
@@ -81,31 +81,31 @@ describe('a lost connection', () => {
 });
 
 describe('a member that returns late', () => {
-  test('receives the end of the run', () => {
+  test('receives the message that its run has ended', () => {
     const play = open(2).do(away('Bo'));
     const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
-    const left2 = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
-    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
-    left2.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
-    expect(left2.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    const stopped = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
+    expect(stopped.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    stopped.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
+    expect(stopped.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
   });
 
-  test('receives the end of its run before the room message of the next', () => {
+  test('receives the message that its run has ended before the room message of the next run', () => {
     const play = Play.running(2).do(away('Bo'), missed('Bo'), { type: 'start', member: 'Ada' });
     play.do(back(play, 'Bo', { run: 1, active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['ended', 'room']);
   });
 
-  test('receives the pause of the run', () => {
+  test('receives the message that the run is paused', () => {
     const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.received('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
   });
 
-  test('rejoins like a newcomer, with its state', () => {
+  test('gets a rank like a newcomer, and still has its state', () => {
     const play = open(2)
       .do(away('Bo'), missed('Bo'))
       .train()
@@ -115,7 +115,7 @@ describe('a member that returns late', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is refused if the host has removed it', () => {
+  test('is refused if the host removed it meanwhile', () => {
     const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
     expect(play.received('Bo', 'refused').code).toBe('removed');
     expect(play.state.members).toHaveLength(1);

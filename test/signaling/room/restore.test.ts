@@ -5,7 +5,7 @@ import { settingsOf } from '../../../src/protocol/room.ts';
 import { OPEN, grow, left, away, missed, back, open, restored, active, steady } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
-describe('after a restart of the server', () => {
+describe('after a restart of the server,', () => {
   test('ranks that train continue undisturbed', () => {
     const before = open(3);
     const play = restored(before, steady(before, 'Cy'));
@@ -21,14 +21,14 @@ describe('after a restart of the server', () => {
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
-  test('a rank that does not return is gone, and the next generation has an unused number', () => {
+  test('the next generation excludes a rank that does not return, and has a number that no generation has had', () => {
     const before = open(3);
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(play.state.generation).toBe(1000);
   });
 
-  test('newcomers wait until all ranks are back', () => {
+  test('newcomers are not given ranks until all ranks are back', () => {
     const before = open(2);
     const play = restored(before, steady(before, 'Ada')).do(join('Cy'), ready('Cy'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -36,7 +36,7 @@ describe('after a restart of the server', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('an interrupted growth of the run is repeated', () => {
+  test('newcomers that were about to join the run when the server stopped join it again', () => {
     const before = open(2).enter(3).do(grow);
     expect(before.state).toMatchObject({ phase: 'LINKING', generation: 2 });
     const old = { generation: 1, ring: before.state.ring.slice(0, 2), isSteady: true };
@@ -47,7 +47,7 @@ describe('after a restart of the server', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('the later of two reported generations is restored', () => {
+  test('the later generation is restored if members report two different generations', () => {
     const before = open(3);
     const late = open(3).do(left('Cy')).train();
     const play = restored(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
@@ -58,7 +58,7 @@ describe('after a restart of the server', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('a generation that one rank has left is followed by another, whatever the order in which ranks return', () => {
+  test('another generation begins if one rank reports that it left its generation, whatever the order in which ranks return', () => {
     const before = open(2);
     for (const order of [
       [back(before, 'Ada'), steady(before, 'Bo')],
@@ -70,7 +70,7 @@ describe('after a restart of the server', () => {
     }
   });
 
-  test('a generation that had failed is followed by another when all ranks are back', () => {
+  test('another generation begins when all ranks are back if one of them reported a failure of the old generation', () => {
     const before = open(2);
     const stalled = { active: active(before, false) };
     const play = restored(before, back(before, 'Ada', stalled));
@@ -83,7 +83,7 @@ describe('after a restart of the server', () => {
     expect(reported.state.phase).toBe('LINKING');
   });
 
-  test('a paused run resumes once the members with its state have reported it', () => {
+  test('a paused run resumes once members with its state have reported this state', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
     const play = restored(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isRestoring: true });
@@ -107,21 +107,21 @@ describe('after a restart of the server', () => {
     expect(play.received('Ada', 'pause').generation).toBe(1);
   });
 
-  test('a paused run resumes with the members that have its state if more members than its maximum are ready', () => {
+  test('a paused run prefers members that have its state if more members are ready than it can have ranks', () => {
     const before = Play.running(2, { nodes: { min: 1, max: 2 } });
     const bystander = [back(before, 'Di'), ready('Di')];
     const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
     expect(restored(before, ...bystander, ...ranks, { type: 'restore-timeout' }).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('a paused run resumes with the members that have its state, even if they return late', () => {
+  test('a paused run prefers members that have its state, even if they return after other members', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
     const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'restore-timeout' });
     play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('no run starts while the ranks of the old run may still return', () => {
+  test('no other run starts while the ranks of the old run may still return', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, generation: 0 });
     const play = restored(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
@@ -140,7 +140,7 @@ describe('after a restart of the server', () => {
     expect(alone.state.phase).toBe('LINKING');
   });
 
-  test('a run that has ended stays ended, even if a member missed its end', () => {
+  test('a run that has ended stays ended even if a returning member reports that it still trains', () => {
     const before = open(2).report('finished', ['x'], 9);
     const over = { run: 1, isRunOn: false };
     const missedIt = back(before, 'Ada', {
@@ -156,7 +156,7 @@ describe('after a restart of the server', () => {
     );
   });
 
-  test('the room stays locked, and the member with the host key is host', () => {
+  test('a locked room stays locked, and the member with the host key is host', () => {
     const before = open(2).do({ type: 'lock', member: 'Ada', isLocked: true });
     const play = restored(before, steady(before, 'Ada'), { ...steady(before, 'Bo'), holdsKey: true } as RoomEvent);
     expect(play.received('Ada', 'room')).toMatchObject({ isLocked: true, hosts: ['Bo'] });
@@ -164,7 +164,7 @@ describe('after a restart of the server', () => {
     expect(play.received('Cy', 'refused').code).toBe('room-locked');
   });
 
-  test('removed members cannot return, whatever the order in which members return', () => {
+  test('members that the host removed cannot return, whatever the order in which members return', () => {
     const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
     const removed = { members: ['Cy'], seal: 'good' };
     const knows = (member: string): RoomEvent =>
@@ -199,7 +199,7 @@ describe('after a restart of the server', () => {
     expect(play.state.hidden.has('Cy')).toBe(false);
   });
 
-  test('a fixed world that was training continues, and ends when a rank fails', () => {
+  test('a run with a fixed world continues if it was training, and ends when a rank fails', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -209,7 +209,7 @@ describe('after a restart of the server', () => {
     expect(gone.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
-  test('a rank that returns late receives the end of a run that all other ranks have left', () => {
+  test('a rank that returns late receives the message that its run has ended if all other ranks have left', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });
@@ -217,7 +217,7 @@ describe('after a restart of the server', () => {
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
   });
 
-  test('a fixed world that had not begun to train ends', () => {
+  test('a run with a fixed world ends if it had not begun to train', () => {
     const linking = new Play().enter(2).start();
     const play = restored(linking, back(linking, 'Ada'), back(linking, 'Bo'));
     expect(play.state.phase).toBe('FORMING');
@@ -232,7 +232,7 @@ describe('after a restart of the server', () => {
 describe('the reported state of a returning member', () => {
   const MAX = 2 ** 32 - 1;
 
-  test('is ignored if it names a generation that the room never had', () => {
+  test('is ignored if it names a generation that the room never had, and the room was not restored', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
     expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });
@@ -246,7 +246,7 @@ describe('the reported state of a returning member', () => {
     ['run', { run: MAX }],
     ['generation', { generation: MAX }],
     ['present generation', { active: { generation: MAX, ring: [...open(3).state.ring], isSteady: true } }],
-  ])('makes a restored room expel the member if its %s is impossible', (_, claim) => {
+  ])('makes a restored room expel the member if the reported %s is impossible', (_, claim) => {
     const before = open(3);
     const liar = back(before, 'Cy', claim);
     for (const order of [
@@ -265,7 +265,7 @@ describe('the reported state of a returning member', () => {
     }
   });
 
-  test('is ignored if the member was not a rank of the generation', () => {
+  test('is ignored if the member was not a rank of the generation that it reports', () => {
     const before = open(4);
     const play = restored(before);
     const ring = [...before.state.ring];
@@ -286,7 +286,7 @@ describe('the reported state of a returning member', () => {
     expect(withRemoved(removed, 'tab-5')).toBe(removed);
   });
 
-  test('is accepted if its numbers come from another server whose clock is ahead', () => {
+  test('is accepted if its generation number is high because the clock of the former server was ahead', () => {
     const before = open(2);
     before.state = { ...before.state, generation: 4600 };
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'));

@@ -1,24 +1,14 @@
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { settingsOf } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../../src/spec/job.ts';
-import {
-  createRoom,
-  hostsOf,
-  LINKING_MS,
-  step,
-  SYNCING_MS,
-  type RoomEvent,
-  type RoomState,
-} from '../../../signaling/room/index.ts';
-import { DEVICE, join, NAMES as ALL_NAMES, Play, ready } from './play.ts';
+import { LINKING_MS, SYNCING_MS } from '../../../signaling/room/index.ts';
+import { DEVICE, join, NAMES, Play, ready } from './play.ts';
 
 const FILES_JOB: JobSpec = { ...DEFAULT_JOB, job: 'mnist', data: { kind: 'files' } };
-const NAMES = ALL_NAMES.slice(0, 4);
 const BROWSERS = ['browser-of-the-lab', 'browser-at-home'];
 
 describe('a room', () => {
-  test('reaches every phase of a run', () => {
+  test('passes through all phases of a run, and back to FORMING', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     expect(play.state.phase).toBe('LINKING');
     expect(play.received('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
@@ -36,7 +26,7 @@ describe('a room', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('starts its first run by itself if startAt is set', () => {
+  test('starts its first run by itself when the number of ready members reaches startAt', () => {
     const play = new Play({ startAt: 2 }).enter(1);
     expect(play.state.phase).toBe('FORMING');
     play.enter(2);
@@ -46,7 +36,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('lets members that are not ready wait, and starts without them', () => {
+  test('starts a run without the members that are not ready', () => {
     const play = new Play().enter(2).do(join('Cy'), { type: 'start', member: 'Ada' });
     expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
@@ -54,7 +44,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('lets only the host configure the job, and start the run when the host is ready', () => {
+  test('lets only the host configure the job and start the run, and only when the host is ready', () => {
     const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused').code).toBe('not-now');
     play.enter(2).do({ type: 'start', member: 'Bo' });
@@ -82,7 +72,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('ends the run when a rank fails, with its message', () => {
+  test('ends the run when a rank fails, with the message of this rank', () => {
     const play = Play.running(2).do({
       type: 'failed',
       member: 'Bo',
@@ -96,7 +86,7 @@ describe('a room', () => {
     expect(play.received('Bo', 'ended').outcome).toBe('failed');
   });
 
-  test('names the ranks that missed a deadline', () => {
+  test('ends the run when ranks miss a deadline, and names these ranks', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.received('Bo', 'ended').message).toMatch(
@@ -106,7 +96,7 @@ describe('a room', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('names the ranks whose state differs', () => {
+  test('ends the run when a rank begins or ends with a different state, and names this rank', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
     expect(play.received('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with a different state/);
     const late = Play.running(2).report('finished', ['x', 'z'], 7);
@@ -116,7 +106,7 @@ describe('a room', () => {
     );
   });
 
-  test('continues when a rank that has finished leaves', () => {
+  test('continues the run when a rank that has finished leaves', () => {
     const play = Play.running(2);
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
@@ -130,7 +120,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('is empty and has no run after its last member has left; then the next newcomer is host', () => {
+  test('is empty and without a run after its last member has left, and makes the next newcomer host', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
@@ -141,14 +131,14 @@ describe('a room', () => {
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('sends no message if a repeated ready changes nothing', () => {
+  test('sends no message if a member repeats the same ready message', () => {
     const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
     play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
     expect(play.received('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
-  test('makes members not ready when the job needs other data', () => {
+  test('marks all members as not ready when the host configures a job that needs other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
     expect(play.received('Bo', 'room').members[0]?.device).toEqual(DEVICE);
@@ -170,7 +160,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('assigns requested ranks, and the rest in the order of joining', () => {
+  test('assigns the requested ranks, and assigns the free ranks in the order of joining', () => {
     const play = new Play({ startAt: 4 });
     for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
       play.do(join(name, { rank }));
@@ -218,7 +208,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
   });
 
-  test('readmits a member whose rank was taken, without a rank but still as host', () => {
+  test('readmits a returning member whose rank was taken, without a requested rank but still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
@@ -242,7 +232,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('refuses a start if a member expects more members, and names this member', () => {
+  test('refuses to start the run if a ready member expects a larger world, and names this member', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'refused')).toMatchObject({
@@ -260,7 +250,7 @@ describe('a room', () => {
     expect(play.received('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
   });
 
-  test('starts by itself again only after all former ranks have left', () => {
+  test('starts another run by itself only after all former ranks have left', () => {
     const play = new Play({ startAt: 2 }).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
     expect(play.received('Ada', 'ended').outcome).toBe('failed');
     for (const name of ['Bo', 'Cy']) {
@@ -271,7 +261,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
-  test('numbers browsers without revealing their ids', () => {
+  test('sends members numbers of browsers instead of browser ids', () => {
     const play = new Play();
     for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
       play.do(join(NAMES[i]!, { browser }));
@@ -283,7 +273,7 @@ describe('a room', () => {
     expect(numbers()).toEqual([1, 2, 0, 1]);
   });
 
-  test('relays signals only between ranks of the latest generation', () => {
+  test('relays signals only between ranks of the present generation', () => {
     const play = Play.running(2).do(join('Cy'));
     const signal = { type: 'offer' as const, sdp: 'v=0' };
     play.do({ type: 'signal', member: 'Ada', to: 'Bo', generation: 1, attempt: 2, signal });
@@ -298,165 +288,3 @@ describe('a room', () => {
     }
   });
 });
-
-/** Any event. Only few members and generations are used, so that many events fit the room. */
-const member = fc.constantFrom(...NAMES, 'nobody');
-const generation = fc.integer({ min: 0, max: 4 });
-const report = {
-  member,
-  generation,
-  step: fc.integer({ min: 0, max: 1 }),
-  stateHash: fc.constantFrom('x', 'x', 'x', 'y'),
-};
-const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
-  fc.record(
-    {
-      type: fc.constant('join' as const),
-      member,
-      name: fc.constant('Ada'),
-      holdsKey: fc.boolean(),
-      browser: fc.constantFrom(...BROWSERS),
-      rank: fc.integer({ min: 0, max: 4 }),
-      worldSize: fc.integer({ min: 1, max: 4 }),
-      isSpectator: fc.boolean(),
-    },
-    { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
-  ),
-  fc.record({
-    type: fc.constant('ready' as const),
-    member,
-    device: fc.constant(DEVICE),
-    stateOfRun: fc.constant(null),
-  }),
-  fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
-  fc.record({ type: fc.constant('start' as const), member }),
-  fc.record({ type: fc.constantFrom('pause' as const, 'resume' as const), member }),
-  fc.record({ type: fc.constant('spectator-update' as const), member, update: fc.constant('[]') }),
-  fc.record({ type: fc.constant('linked' as const), member, generation }),
-  fc.record({ type: fc.constant('synced' as const), ...report }),
-  fc.record({ type: fc.constant('syncing' as const), member, generation }),
-  fc.record({ type: fc.constant('finished' as const), ...report }),
-  fc.record({
-    type: fc.constant('failed' as const),
-    member,
-    generation,
-    message: fc.string({ maxLength: 1000 }),
-    scope: fc.constantFrom('rank', 'generation', 'run'),
-  }),
-  fc.record({ type: fc.constant('left' as const), member, reason: fc.constantFrom('left', 'silent', 'dropped') }),
-  fc.record({ type: fc.constant('deadline' as const), generation, phase: fc.constantFrom('LINKING', 'SYNCING') }),
-  fc.record({
-    type: fc.constant('signal' as const),
-    member,
-    to: member,
-    generation,
-    attempt: fc.constant(0),
-    signal: fc.constant({ type: 'offer' as const, sdp: '' }),
-  }),
-);
-
-/**
- * The number decides which event follows: usually one that advances the run, sometimes any event.
- */
-const script = fc.array(fc.tuple(anyEvent, fc.integer({ min: 0, max: 99 })), { maxLength: 120, size: 'max' });
-
-/** Returns the next event of a correct member. `pick` chooses the member. */
-function helpful(state: RoomState, pick: number): RoomEvent {
-  const silent = state.ring.filter(
-    (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
-  );
-  const next = silent[Math.floor(pick * silent.length)];
-  const reported = { generation: state.generation, step: 0, stateHash: 'x' };
-  if (next !== undefined && state.phase === 'LINKING')
-    return { type: 'linked', member: next.member, generation: state.generation };
-  if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...reported };
-  if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...reported };
-  const cold = state.members.find((m) => m.device === null);
-  if (cold !== undefined) return ready(cold.member);
-  const outside = NAMES.findIndex((name) => !state.members.some((m) => m.member === name));
-  if (outside >= 0) {
-    // Half of the members request a rank. The later the name, the lower the requested rank.
-    const request = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
-    return join(NAMES[outside]!, request);
-  }
-  return { type: 'start', member: hostsOf(state)[0]! };
-}
-
-test('a room satisfies its invariants for random events', () => {
-  const phases = new Set<string>();
-  const outcomes = new Set<string>();
-  let mixedRings = 0;
-  let startedAgain = 0;
-  fc.assert(
-    fc.property(script, fc.constantFrom(null, 1, 2, 3), (events, startAt) => {
-      let state = createRoom({ job: DEFAULT_JOB, startAt, nodes: null, capacity: 4 });
-      let isTimed = false;
-      for (const [wild, pick] of events) {
-        const event = pick < 15 ? wild : helpful(state, pick / 100);
-        const before = state;
-        const { state: after, effects } = step(before, event);
-        state = after;
-        phases.add(after.phase);
-
-        expect(after.generation - before.generation === 0 || after.generation - before.generation === 1).toBe(true);
-        expect(after.members.length).toBeLessThanOrEqual(4);
-        expect(new Set(ids(after.members)).size).toBe(after.members.length);
-        expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
-        const [wereHere, areHere] = [before, after].map((room) => [...ids(room.members), ...ids(room.spectators)]);
-        expect([...after.hidden.keys()].sort()).toEqual(areHere!.toSorted());
-        expect(after.ring.some(({ member: id }) => ids(after.spectators).includes(id))).toBe(false);
-        const asked = after.members.flatMap((m) => m.rank ?? []);
-        expect(new Set(asked).size).toBe(asked.length);
-        for (const name of BROWSERS) expect(JSON.stringify(effects)).not.toContain(name);
-        expect(after.phase !== 'FORMING' && after.reports.size >= after.ring.length).toBe(false);
-
-        for (const effect of effects) {
-          if (effect.type === 'setTimer') isTimed ||= effect.key === 'deadline';
-          else if (effect.type === 'clearTimer') isTimed &&= effect.key !== 'deadline';
-          else if (effect.type === 'send' && effect.message.type === 'prepare') {
-            // The index is the rank: the requested rank or, without a request, the next one in the
-            // order of joining. All ranks receive the message.
-            expect(effect.message.members).toEqual(after.ring);
-            expect(effect.to).toEqual(ids(after.ring));
-            for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);
-            const others = after.members.filter((m) => m.rank === null && effect.to.includes(m.member));
-            expect(after.ring.filter((m) => m.rank === null)).toEqual(others);
-            expect(after.ring.every((m) => m.device !== null)).toBe(true);
-            if (event.type !== 'start') expect(after.ring.length).toBe(startAt);
-            if (others.length > 0 && others.length < after.ring.length) mixedRings++;
-            if (startAt !== null && after.generation > 1 && event.type !== 'start') startedAgain++;
-          } else if (effect.type === 'send' && effect.message.type !== 'refused') {
-            for (const id of effect.to) expect(areHere).toContain(id);
-            if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
-          }
-        }
-        // LINKING and SYNCING have deadlines on the server; training has none.
-        expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
-
-        // If all ranks have left, a room may start again in the same step.
-        const isOff = after.phase === 'FORMING' || after.generation > before.generation;
-        const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
-        const endings = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
-        expect(endings.length).toBe(isOver ? 1 : 0);
-        for (const { to, message } of endings) {
-          if (message.type === 'ended') outcomes.add(message.outcome);
-          expect(message).toMatchObject({ run: before.run });
-          expect(to).toEqual(areHere);
-        }
-        if (areHere!.length === 0 && wereHere!.length > 0) {
-          expect(effects).toContainEqual({ type: 'empty' });
-        }
-      }
-    }),
-    { numRuns: 200 },
-  );
-  // The random events must reach every phase.
-  expect([...phases].sort()).toEqual(['FORMING', 'LINKING', 'RUNNING', 'SYNCING']);
-  expect([...outcomes].sort()).toEqual(['failed', 'finished']);
-  expect(mixedRings).toBeGreaterThan(0);
-  expect(startedAgain).toBeGreaterThan(0);
-});
-
-function ids(members: readonly { member: string }[]): string[] {
-  return members.map((m) => m.member);
-}

@@ -19,7 +19,7 @@ const slow = (play: Play, member: string, peer: string): RoomEvent => ({
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
 
-test('a slow link separates its ends in another generation of the same members', () => {
+test('the report of a slow link begins another generation of the same members, in which the ends of the link are not neighbours', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
   const prepare = play.received('Ada', 'prepare');
@@ -31,7 +31,7 @@ test('a slow link separates its ends in another generation of the same members',
   expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2, retries: 0 });
 });
 
-test('a slow link separates each member from a neighbour only once', () => {
+test('after a slow link has been avoided, further reports about slow links change nothing in a ring of four', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy')).train();
   const { state } = play;
@@ -44,7 +44,7 @@ test('a slow link separates each member from a neighbour only once', () => {
   expect(play.state).toBe(state);
 });
 
-test('a slow link is ignored if its ends cannot be separated, are not neighbours, or are in another generation', () => {
+test('a reported slow link is ignored if its ends cannot be separated or are not neighbours, or if the report names another generation', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
@@ -61,7 +61,7 @@ test('a slow link is ignored if its ends cannot be separated, are not neighbours
   expect(play.state).toBe(state);
 });
 
-test('a slow link is ignored before the generation trains, and in a fixed world', () => {
+test('a reported slow link is ignored before the generation trains, and in a fixed world', () => {
   const linking = new Play(OPEN).enter(4).start();
   const fixed = Play.running(4, { nodes: null });
   for (const play of [linking, fixed]) {

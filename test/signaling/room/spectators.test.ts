@@ -1,15 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { restore, type RoomEvent } from '../../../signaling/room/index.ts';
-import { join, Play, ready } from './play.ts';
 import { settingsOf } from '../../../src/protocol/room.ts';
+import { left, OPEN } from './elasticRoom.ts';
+import { join, Play, ready } from './play.ts';
 
-const OPEN = { nodes: { min: 1, max: 4 } };
 const watch = (member: string, holdsKey = false): RoomEvent => join(member, { isSpectator: true, holdsKey });
 const update = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
-const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
 describe('a spectator', () => {
-  test('receives the room, and is not a member', () => {
+  test('receives the messages about the room, and is not counted as a member', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).enter(1).do(watch('Wu'));
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.received('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
@@ -36,7 +35,7 @@ describe('a spectator', () => {
     });
   });
 
-  test('can be host only with the host key', () => {
+  test('is host only if it has the host key', () => {
     const play = new Play(OPEN).do(watch('Wu', true));
     expect(play.received('Wu', 'room').hosts).toEqual(['Wu']);
     play.do({ type: 'start', member: 'Wu' });
@@ -58,7 +57,7 @@ describe('a spectator', () => {
     expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
-  test('keeps a room without members open and, with the host key, locked; the run ends', () => {
+  test('keeps a room open, and with the host key also locked, after the last member has left; the run ends', () => {
     const play = Play.running(1, OPEN).do(
       watch('Wu', true),
       { type: 'lock', member: 'Wu', isLocked: true },
@@ -73,7 +72,7 @@ describe('a spectator', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('can reconnect, also to a restarted server; the server ignores its state', () => {
+  test('can reconnect, also to a restarted server; the server ignores the run that the spectator reports', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };

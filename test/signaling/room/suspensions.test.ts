@@ -13,12 +13,12 @@ const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
   breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
 
 describe('a suspended tab', () => {
-  test('continues the run if no other member has the state', () => {
+  test('continues the run at once if it is ready and all other members with the state have left', () => {
     const play = withoutBo().do(ready('Bo', 1), left('Ada'), left('Cy'));
     expect([play.state.phase, play.ring]).toEqual(['LINKING', ['Bo']]);
   });
 
-  test('continues the run when it is ready, if only this tab has the state', () => {
+  test('continues the paused run as soon as it is ready, if all other members with the state have left', () => {
     const play = withoutBo().do(left('Ada'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     expect(play.do(ready('Bo', 1)).ring).toEqual(['Bo']);
@@ -31,9 +31,9 @@ describe('a suspended tab', () => {
   });
 
   test.each([
-    ['for the same time if too few others are left', 3, 1],
-    ['twice as long each time if enough others are left', 2, 4],
-  ])('is suspended again if it is late again: %s', (_, min, factor) => {
+    ['equally long each time if too few other ranks are left', 3, 1],
+    ['twice as long each time if enough other ranks are left', 2, 4],
+  ])('is suspended each time it is late, %s', (_, min, factor) => {
     const play = open(3, { nodes: { min, max: 4 } });
     const lengths: number[] = [];
     for (let i = 0; i < 3; i++) {
@@ -50,33 +50,33 @@ describe('a suspended tab', () => {
 });
 
 describe('a start with a suspended tab', () => {
-  const pardon: RoomEvent = { type: 'suspension-end', id: 1 };
+  const suspensionEnd: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };
 
-  test('leaves the tab out if enough others are ready', () => {
+  test('leaves the suspended tab out if enough other members are ready', () => {
     const play = withoutBo().do(stop, ready('Bo')).start();
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('succeeds if the host is the suspended tab and no other tab is left', () => {
+  test('succeeds if the suspended tab is the host and no other tab is left', () => {
     const play = withoutBo().do(stop, ready('Bo'), left('Ada'), left('Cy'), { type: 'start', member: 'Bo' });
     expect(play.ring).toEqual(['Bo']);
     expect(play.train().state.phase).toBe('RUNNING');
   });
 
-  test('includes the tab if too few others are ready', () => {
+  test('includes the suspended tab if too few other members are ready', () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } }).do(stop, ready('Bo'));
     expect(play.start().ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('happens by itself when enough members are ready if the suspended tab is counted', () => {
+  test('happens by itself when enough members are ready, with the suspended tab among them', () => {
     const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
     play.enter(2);
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('is refused with the name of the suspended tab and its remaining time', () => {
+  test("is refused with the tab's name and the rest of its suspension if too few members are ready", () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } })
       .do(stop)
       .start();
@@ -85,12 +85,12 @@ describe('a start with a suspended tab', () => {
     );
   });
 
-  test('forms only a world of the size that a member expects', () => {
+  test('includes the suspended tab if a member expects a world of this size', () => {
     for (const isOver of [false, true]) {
       const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
       for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
       breakLink(breakLink(play.start().train(), 'Ada', 'Bo'), 'Bo', 'Ada');
-      if (isOver) play.do(pardon);
+      if (isOver) play.do(suspensionEnd);
       expect(play.do(stop, ready('Bo')).start().ring.toSorted()).toEqual(['Ada', 'Bo', 'Cy']);
     }
   });

@@ -56,7 +56,7 @@ export const ring = {
     `the partial sum of ${count} of ${n} ranks, from rank ${first} round the ring to rank ${last}`,
   /** The picked chunk in a sentence: `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
-  /** The start of the sentence that `moves` ends. */
+  /** `chunk` and `moves` are the start and the end of one sentence. */
   chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
   moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number) => (
     <>
@@ -64,8 +64,8 @@ export const ring = {
     </>
   ),
   /**
-   * A rank measures only the chunks that it sends and receives. All other hops are drawn at its
-   * times.
+   * A rank measures only the chunks that it sends and receives. All other hops are drawn at the
+   * times of this rank.
    */
   left: (ms: string, clock: number) => `The chunk left ${ms} after the round began (clock of rank ${clock}).`,
   arrived: (ms: string, clock: number) => `The chunk arrived ${ms} after the round began (clock of rank ${clock}).`,

@@ -13,7 +13,10 @@ import { holderOf, moveOf, narratePicked } from '../narrate.ts';
 import { sumsOf } from '../numbers.ts';
 import type { Picked, Player, Stage } from '../player/player.ts';
 
-/** Gradients are sent as float32, and their bytes are computed for float32. */
+/**
+ * Chunks begin at multiples of four bytes, the size of a float32. If a codec encodes the gradients,
+ * the bytes of a chunk are therefore approximate.
+ */
 const BYTES_PER_ELEMENT = 4;
 /**
  * The largest number of elements whose sums are written out. The chunks of the lesson have one or

@@ -62,7 +62,7 @@ function tickOf(n: number): number {
   return n <= 16 ? 1 : n <= 32 ? 4 : 8;
 }
 
-/** Returns whether rank or chunk `i` has a label. The picked ones always have a label. */
+/** Returns whether rank or chunk `i` has a label. The picked rank or chunk always has a label. */
 function isNamed(i: number, n: number, lit: number | null): boolean {
   const every = tickOf(n);
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
@@ -184,8 +184,8 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
 }
 
 /**
- * Paints the canvas on every change. During a ring step, only the cell of each rank that receives a
- * chunk changes.
+ * Paints the canvas on every change. During a ring step, only the cells that receive a chunk
+ * change.
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },

@@ -69,7 +69,9 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
   if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
 }
 
-/** Paints the cells that receive chunks in a ring step. Only these change between two frames. */
+/**
+ * Paints the cells that receive chunks in a ring step. No other cell changes during the ring step.
+ */
 export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
   const { n, frame } = picture;
   if (frame === null || ringStep >= ringStepCount(n)) return;

@@ -1,6 +1,6 @@
 /**
  * The controls of the player: restart, step, play, pause, position and speed. If the times are
- * measured, a text shows how many times slower than the run the player plays.
+ * measured, a text shows how many times slower the player is than the run.
  */
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
@@ -15,8 +15,8 @@ const SCRUB = 1000;
 const MOST_TICKS = 40;
 
 /**
- * The step of the speed slider, in doublings: fine enough to drag. Near a power of two, the slider
- * snaps to it.
+ * For the speed slider, in doublings: its step, which is fine enough to drag, and the distance from
+ * a power of two within which the slider snaps to that power.
  */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
@@ -90,8 +90,8 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // Ticks with only a few pixels between them would be noise. Then only the border between the two
-  // phases is shown.
+  // If there are too many ring steps for separate ticks, only the border between the two phases is
+  // shown.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (

@@ -82,9 +82,9 @@ export interface PlayerOptions {
 
 /**
  * @param newest the newest trace. A playing player begins it at the end of the current round. A
- * player that is paused and that nobody has used shows its start. If it is a newer version of the
- * current round (same step, bucket and world size), or has another world size, it replaces the
- * current round at once.
+ *   player that is paused and that nobody has used shows the start of the newest trace. If the
+ *   newest trace is a newer version of the current round (same step, bucket and world size), or has
+ *   another world size, it replaces the current round at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -155,8 +155,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   };
   const halt = (): void =>
     batch(() => {
-      // With reduced motion, the shown position differs from `place`. It is kept, so that the
-      // picture does not move when the player stops.
+      // With reduced motion, the shown position differs from `place`. The shown position is kept,
+      // so that the picture does not move when the player stops.
       if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
       playing.value = false;
       goal = null;

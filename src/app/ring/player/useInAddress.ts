@@ -1,7 +1,7 @@
 /** A hook that stores settings of a picture in the address of the page. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { keepInAddress, route } from '../../state/store.ts';
+import { keepInAddress, route } from '../../state/address.ts';
 
 /**
  * A setting is stored when it has not changed for this many milliseconds. Browsers refuse an

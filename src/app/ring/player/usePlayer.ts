@@ -2,7 +2,8 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../../browser/env.ts';
-import { computesOnCpu, route } from '../../state/store.ts';
+import { route } from '../../state/address.ts';
+import { computesOnCpu } from '../../state/publishedView.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';

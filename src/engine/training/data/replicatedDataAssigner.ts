@@ -60,21 +60,17 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     const { generation, rank } = this.#group;
     const retained = this.retainedGradient(gradient);
     const { epoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
-    const {
-      window,
-      retains,
-      positions,
-      microBatches: rounds,
-    } = assignSamples({ epoch, offset, size: indices.length, assignedIn: generation }, retainedGradients, {
-      rank,
-      batchSize: this.#batchSize,
-    });
+    const { window, retains, positions, microBatches } = assignSamples(
+      { epoch, offset, size: indices.length, assignedIn: generation },
+      retainedGradients,
+      { rank, batchSize: this.#batchSize },
+    );
     if (!retains) gradient.drop();
     const own = retains && retained ? Uint32Array.from([...retained.positions, ...positions]) : positions;
     const { assignedIn } = window;
     return this.#assignmentOf(
       { window: this.#cursor.windowAt(window, window.size), assignedIn, positions: own },
-      rounds,
+      microBatches,
     );
   }
 
@@ -88,13 +84,13 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     return this.#batchSize * this.#group.worldSize;
   }
 
-  #assignmentOf(assigned: Assigned, rounds: number): StepAssignment {
+  #assignmentOf(assigned: Assigned, microBatches: number): StepAssignment {
     this.#last = assigned;
     const { epoch, offset, indices, next } = assigned.window;
     return {
       window: { epoch, offset, size: indices.length, next },
       indices: assigned.positions.map((at) => indices[at]!),
-      microBatches: rounds,
+      microBatches,
     };
   }
 }

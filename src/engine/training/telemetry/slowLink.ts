@@ -4,13 +4,13 @@
  * told about a slow link, and can choose another ring order.
  */
 import { rightOf } from '../../../collectives/plans/ringPlan.ts';
-import type { EngineEvent } from '../../../protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import { findStragglers } from '../../../telemetry/stragglers.ts';
 
 /**
- * A link is slow if a chunk takes this many times as long as on the other links. A smaller ratio
- * would not be worth it: another order briefly interrupts all ranks and needs new links, and links
- * of one network differ by less than this.
+ * A link is slow if a chunk takes this many times as long as on the other links. Links of one
+ * network differ by less than this. For a smaller ratio, another ring order would cost more than it
+ * gains: it briefly interrupts all ranks and needs new links.
  */
 const RATIO = 3;
 /**
@@ -20,11 +20,9 @@ const RATIO = 3;
  */
 const LASTING = 2;
 
-type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
-
 export class SlowLink {
-  #generation: Of<'generation'> | null = null;
-  #statistics: Of<'ranks'>['ranks'] = [];
+  #generation: EventOf<'generation'> | null = null;
+  #statistics: EventOf<'ranks'>['ranks'] = [];
   #times = 0;
 
   /**

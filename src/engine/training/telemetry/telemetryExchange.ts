@@ -30,12 +30,12 @@ export interface OwnTelemetry {
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
   /**
-   * Two means over the chunks of all-gather phases since the previous exchange: of the moments when
-   * this rank sent a chunk, and of the moments when it received one. Every rank has the same number
-   * of such chunks. `null` if there are none.
+   * The mean time at which this rank sent a chunk, and the mean time at which it received a chunk.
+   * The means are over the chunks of all-gather phases since the previous exchange. Every rank has
+   * the same number of these chunks. `null` if there are none.
    */
   chunks: { sentAt: number; receivedAt: number } | null;
-  /** A collective that all ranks have completed. It is used to compare clocks. */
+  /** Begin and end of a collective that all ranks have completed, to compare clocks. */
   span: Span;
   lanes: readonly StepLane[];
 }

@@ -48,8 +48,8 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe('stepping', () => {
-  test('shows the start, every chunk halfway on its way, and the end, and also goes backwards', () => {
+describe('stepping through a round', () => {
+  test('shows the start, the middle of each ring step, and the end, forwards and backwards', () => {
     const times = [0];
     let place = 0;
     for (let i = 0; i < 4; i++) {
@@ -61,7 +61,7 @@ describe('stepping', () => {
     expect(nextStop(LINE, 0, -1)).toBe(0);
   });
 
-  test('shows a round as a few still pictures if the user wants less motion', () => {
+  test('shows only a few still pictures if the user wants less motion', () => {
     expect(snap(LINE, 0)).toBe(0);
     expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
     expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
@@ -70,13 +70,13 @@ describe('stepping', () => {
 });
 
 describe('pacing', () => {
-  test('shows steps of equal duration at their real proportions', () => {
+  test('slows down all ring steps by the same factor if each is then long enough to be seen', () => {
     expect(LINE).toMatchObject({ duration: 4000, stretched: false });
     expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
     expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
   });
 
-  test('shows a hop longer if it is too short to be seen, and marks it as stretched', () => {
+  test('shows a ring step longer if it would be too short to be seen, and marks the round as stretched', () => {
     const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
@@ -85,8 +85,8 @@ describe('pacing', () => {
   });
 });
 
-describe('playing', () => {
-  test('starts by itself, moves, and shows the latest trace from the next round on', () => {
+describe('the player', () => {
+  test('starts to play when the first trace arrives, and shows a later trace from the next round on', () => {
     const newest = signal<Stage | null>(null);
     const player = createPlayer(newest, options(true));
     expect(player.playing.value).toBe(false);
@@ -101,7 +101,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('stays at the position that the user chose', () => {
+  test('stops at the position that the user chooses', () => {
     const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
     player.seek(0.5);
     advance(1000);
@@ -110,7 +110,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('stops at once when the world size changes', () => {
+  test('shows the ranks of a new world size at once, and stops when there is no trace any more', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
@@ -121,7 +121,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('shows the latest trace until somebody uses the player, then keeps the trace', () => {
+  test('shows each new trace until the user presses a button of the player, and then keeps its trace', () => {
     const newest = signal<Stage | null>(stageOf(3, 1));
     const player = createPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
@@ -132,7 +132,7 @@ describe('playing', () => {
     player.dispose();
   });
 
-  test('continues in the next run', () => {
+  test('plays again in the next run, unless the user has paused', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = null;
@@ -146,7 +146,7 @@ describe('playing', () => {
   });
 });
 
-describe('a position in the round', () => {
+describe('a position in a round', () => {
   test('is converted to a number of ring steps and back', () => {
     expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
     fc.assert(
@@ -174,7 +174,7 @@ describe('showing a ring step', () => {
     player.dispose();
   });
 
-  test('jumps if the ring step is earlier or the user wants less motion', () => {
+  test('jumps to the ring step without playing if this step is before the position or the user wants less motion', () => {
     const player = startOf(4);
     player.seek(1);
     player.showStep(2);
@@ -187,7 +187,7 @@ describe('showing a ring step', () => {
     still.dispose();
   });
 
-  test('ends when somebody uses the player', () => {
+  test('does not stop the player at the ring step if the user has pressed pause and play in between', () => {
     const player = startOf(4);
     player.showStep(3);
     player.toggle();
@@ -198,7 +198,7 @@ describe('showing a ring step', () => {
   });
 });
 
-test('the position stays the same when a newer version of the round has more times or other numbers', () => {
+test('the player stays at its ring step when the trace of the round is extended', () => {
   const first = stageOf(3);
   const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
   const player = createPlayer(newest, options(false));

@@ -1,0 +1,26 @@
+/** The address of the page: what it requests, and the settings that are stored in it. */
+import { computed, signal } from '@preact/signals';
+import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
+
+export const route = signal<Route>(parseRoute(location.hash));
+
+/** The parts that the link of the page hides. */
+export const hidden = computed(() => hiddenParts(route.value.query));
+
+/** Stores settings of a page in its address, without a new entry in the browser's history. */
+export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
+  history.replaceState(null, '', withQuery(location.hash, changes));
+  route.value = parseRoute(location.hash);
+}
+
+/**
+ * Writes the room into the address, so that a reload, a bookmark or a copied address leads to the
+ * room.
+ */
+export function showRoomInAddress(room: string): void {
+  // If the address is a link of this room already, it does not change. With `auto`, a reload then
+  // joins again.
+  if (route.peek().room === room) return;
+  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
+  route.value = parseRoute(location.hash);
+}

@@ -1,0 +1,81 @@
+/**
+ * The view that results from the engine's events. Each event is reduced at once. The view is
+ * published a few times a second, on an animation frame. So drawing never delays training, and a
+ * hidden tab draws nothing.
+ */
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { pageHidden } from '../browser/env.ts';
+import { route } from './address.ts';
+import { isSoftware } from './derive.ts';
+import { titleOf } from './title.ts';
+import { initialView, type View } from './view.ts';
+
+/** Milliseconds between two redraws. Digits that change faster are not readable. */
+const PUBLISH_MS = 200;
+/** Milliseconds between two redraws if the CPU both trains and paints. */
+const THRIFTY_PUBLISH_MS = 500;
+/** Milliseconds between two updates of the title of a hidden tab. */
+const RETITLE_MS = 1000;
+
+const published = signal<View>(initialView);
+export const view: ReadonlySignal<View> = published;
+
+/** Whether the CPU both trains and paints. The page then paints less often. */
+export const computesOnCpu = computed(() => isSoftware(view.value.device));
+
+let latest = initialView;
+let frame = 0;
+let waiting: ReturnType<typeof setTimeout> | null = null;
+let lastPublished = -Infinity;
+let retitling: ReturnType<typeof setTimeout> | null = null;
+
+/** Returns the view after the latest event, which may not be published yet. */
+export function latestView(): View {
+  return latest;
+}
+
+export function publishNow(next: View): void {
+  latest = next;
+  publish();
+}
+
+/**
+ * Publishes the view on a later frame. A change to another screen is published at once. Otherwise a
+ * click could hit a button that should no longer be shown.
+ */
+export function publishSoon(next: View): void {
+  latest = next;
+  const isElsewhere = (next.run === null) !== (published.peek().run === null);
+  if (isElsewhere) publish();
+  else schedule();
+}
+
+function schedule(): void {
+  // A hidden tab only updates its title.
+  if (pageHidden.peek()) {
+    retitling ??= setTimeout(() => {
+      retitling = null;
+      document.title = titleOf(latest, latest.room ?? route.peek().room, pageHidden.peek());
+    }, RETITLE_MS);
+  }
+  if (frame !== 0 || waiting !== null) return;
+  const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
+  // Frames are not requested all the time, because the browser paints each requested frame even if
+  // nothing has changed.
+  waiting = setTimeout(
+    () => {
+      waiting = null;
+      frame = requestAnimationFrame(publish);
+    },
+    Math.max(0, lastPublished + pause - performance.now()),
+  );
+}
+
+function publish(now: number = performance.now()): void {
+  cancelAnimationFrame(frame);
+  frame = 0;
+  if (waiting !== null) clearTimeout(waiting);
+  waiting = null;
+  lastPublished = now;
+  published.value = latest;
+}

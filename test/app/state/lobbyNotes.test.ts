@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { missingToStart } from '../../../src/app/state/derive.ts';
+import { runFromOutside, startNote, startObstacle } from '../../../src/app/state/lobbyNotes.ts';
+import type { Lobby } from '../../../src/app/state/room.ts';
+import type { RankState } from '../../../src/protocol/events.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { member } from '../events.ts';
+import { fold, GRACE, lobby, MEMBERS, room, state } from './roomOfFour.ts';
+
+describe('the start of a run', () => {
+  const [ada] = MEMBERS;
+
+  test('requires that the host is ready, and a note names other tabs that are not ready', () => {
+    const unready = [member('Ada'), member('Grace', false)];
+    expect(startObstacle(lobby({}), ada!.member)).toBeNull();
+    expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
+    expect(startNote(lobby({ members: unready }))).toBe('Grace is not ready and will join later.');
+    expect(startNote(lobby({ members: unready, nodes: null }))).toBe('Grace is not ready and would miss this run.');
+    const host = { members: [member('Ada', false), member('Grace')] };
+    expect(startObstacle(lobby(host), ada!.member)).toContain('still getting ready');
+    // If there are several hosts, each host has its own obstacles.
+    expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
+    const table = lobby({ ...host, job: { ...DEFAULT_JOB, job: 'table', data: { kind: 'files' } } });
+    expect(startObstacle(table, ada!.member)).toContain('Choose the data files');
+    expect(startObstacle(table, ada!.member, { preview: null, problem: null })).toContain('getting ready');
+    expect(startObstacle(table, ada!.member, { preview: null, problem: 'line 3' })).toContain('error above');
+    expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
+  });
+
+  test('requires the files that the host shares', () => {
+    const file = { name: 'a', size: 3, hash: '0'.repeat(16) };
+    const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'shared', files } });
+    const members = [member('Ada', false)];
+    expect(startObstacle(lobby({ job: of([]), members }), ada!.member)).toContain('Choose the data files');
+    expect(startObstacle(lobby({ job: of([file]), members }), ada!.member)).toContain('still getting ready');
+  });
+
+  test('requires a tab that trains if the host only watches', () => {
+    const spectators = [{ member: 'wu', name: 'Wu' }];
+    expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('This tab only watches');
+    expect(startObstacle(lobby({ spectators, members: [ada!] }), 'wu')).toBeNull();
+    expect(startNote(lobby({ spectators, members: [ada!] }))).toMatch(/^One tab can start alone/);
+  });
+
+  test('requires the minimum number of tabs of the room', () => {
+    const few = lobby({ members: [ada!], nodes: { min: 2, max: 4 } });
+    expect(startObstacle(few, ada!.member)).toBe('A run needs at least 2 tabs; 1 is ready.');
+    expect(startObstacle({ ...few, job: parseJob({ strategy: 'diloco' }) }, ada!.member)).toBeNull();
+  });
+
+  test('comes with a note that says whether tabs may join later', () => {
+    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive later join the run.');
+    const later = 'All 4 tabs are ready. Tabs that arrive later can join after the run.';
+    expect(startNote(lobby({ nodes: null }))).toBe(later);
+    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
+  });
+
+  test('requires that only one tab is ready if the strategy is data-parallel', () => {
+    const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
+    const both = [ada!, member('Grace')];
+    expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);
+    expect(startObstacle(lobby({ job, members: [ada!, member('Grace', false)] }), ada!.member)).toBeNull();
+    expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
+  });
+
+  test('is automatic if the room sets a number of tabs, and missingToStart counts the tabs that are not ready yet', () => {
+    expect(missingToStart(lobby({}))).toBeNull();
+    expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
+    expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);
+  });
+});
+
+describe('the lobby of a room in which others train', () => {
+  test.each<[Partial<Lobby>, RankState, string]>([
+    [{ nodes: null }, 'WAITING', 'This room is training. You can join its next run.'],
+    [{}, 'LINKING', 'Connecting. This tab will train in a moment.'],
+    [{ phase: 'PAUSED', waitingFor: 1 }, 'WAITING', 'The run is paused. It resumes when 1 more tab can take part.'],
+    [
+      { members: [member('Ada'), member('Grace', false)] },
+      'WAITING',
+      'This room is training. You will join when this tab is ready.',
+    ],
+    [{ nodes: { min: 1, max: 2 } }, 'WAITING', 'This room is training and full. You will join when a tab leaves.'],
+    [{}, 'WAITING', 'This room is training. You will join in a moment.'],
+  ])('states when this tab will train, for a lobby with %o and the state %s', (change, name, sentence) => {
+    const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
+    expect(runFromOutside(view, view.lobby!)).toBe(sentence);
+  });
+});
