@@ -17,7 +17,15 @@ import {
 import { ProtocolError } from '../util/errors.ts';
 import type { Codec, Encoding } from './codecs.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
-import { createProgress, isClear, laneOf, lengthOf, transferKey, type Lane, type Progress } from './moveProgress.ts';
+import {
+  createProgress,
+  isClear,
+  laneOf,
+  lengthOf,
+  transferKey,
+  type Lane,
+  type Progress,
+} from './plans/moveProgress.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans/plans.ts';
 import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';

@@ -81,7 +81,7 @@ export class ProcessGroup {
   readonly #clock: Clock;
   /** Deadline of later ops in milliseconds, unless an op has its own. */
   timeoutMs: number;
-  /** Algorithm of later all-reduces, unless a call has its own. Set it to the same on every rank. */
+  /** Algorithm of later all-reduces, unless a call has its own; the same on every rank. */
   algorithm: AlgorithmName;
 
   /** Creates the world group of a mesh; {@link newGroup} creates subgroups. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MAX_CONTROL_BYTES } from '../../src/protocol/control.ts';
+import { MAX_CONTROL_BYTES, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { ManualClock } from '../manualClock.ts';
 import { create, enter, returning, rooms, testServers } from './helpers.ts';
@@ -81,6 +81,16 @@ describe('the server', () => {
       message: expect.stringMatching(/^Ada has rank 1/) as string,
     });
     expect(await bo.closed).toBe(1008);
+  });
+
+  test('refuses to open a room whose number of members cannot run its algorithm', async () => {
+    const server = await start();
+    const ada = member(server);
+    await ada.send({ ...create('Ada', 7), job: { ...DEFAULT_JOB, algorithm: 'two-level' } } as ClientMessage);
+    expect(await ada.next('refused')).toMatchObject({
+      code: 'mismatch',
+      message: expect.stringMatching(/^The room cannot be opened: two-level needs groups .* 7 ranks/) as string,
+    });
   });
 
   test('refuses a newcomer to a full room', async () => {

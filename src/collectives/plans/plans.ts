@@ -20,7 +20,8 @@ export interface Move {
   readonly end: number;
   /**
    * What a receiver does with the data: overwrite its own values, combine with them, or combine as
-   * the last rank of the sum. A send of an all-reduce has the value of the receive at its other end.
+   * the last rank of the sum. A send of an all-reduce has the value of the receive at its other
+   * end.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }

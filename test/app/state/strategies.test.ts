@@ -31,13 +31,6 @@ describe('the diagram of a room', () => {
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
-  test('is a ring if gradients have the codec int8, even if fp32 gradients of the same size would not use the ring', () => {
-    const [ranks, bytes] = [12, 512 * 1024];
-    expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
-    expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
-    expect(insteadOfRing({ ...RING, codec: 'int8' }, ranks, [bytes])).toBeNull();
-  });
-
   test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('is a star for %s', (strategy) => {
     const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
     expect(instead).toMatchObject({

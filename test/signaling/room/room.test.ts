@@ -232,6 +232,20 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
+  test('refuses to start a run whose algorithm the ready members cannot run', () => {
+    const play = new Play({ job: { ...DEFAULT_JOB, algorithm: 'two-level' } }).enter(3);
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.received('Ada', 'refused')).toMatchObject({
+      code: 'not-now',
+      message:
+        "The job's algorithm cannot run: two-level needs groups of equal size, but 3 ranks cannot be divided into groups of " +
+        '2 or more. Choose the ring, or wait for more members.',
+    });
+    play.do(join('Di'), ready('Di'));
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.received('Ada', 'prepare').members).toHaveLength(4);
+  });
+
   test('refuses to start the run if a ready member expects a larger world, and names this member', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });

@@ -1,9 +1,9 @@
 /**
- * How far the moves of one rank's plan are, and which moves wait for which. `planOp.ts` changes this
- * state while segments are sent and arrive.
+ * How far the moves of one rank's plan are, and which moves wait for which. `planOp.ts` changes
+ * this state while segments are sent and arrive.
  */
-import { dependencies } from './plans/dependencies.ts';
-import type { Move, Plan } from './plans/plans.ts';
+import { dependencies } from './dependencies.ts';
+import type { Move, Plan } from './plans.ts';
 
 /** Progress of a move. */
 export interface Progress {
@@ -69,7 +69,7 @@ export function createProgress(plan: Plan, isInPlace: boolean): Progress[] {
   return all;
 }
 
-/** Returns the lane to a peer; creates it if there is none. */
+/** Returns the lane to a peer. The first call for a peer creates its lane. */
 export function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
   const lane = lanes.get(peer) ?? { sends: [], next: 0, isBusy: false };
   lanes.set(peer, lane);
