@@ -46,11 +46,13 @@ describe('a run of six ranks', () => {
   });
 });
 
+/** Trains nine ranks for one step, and returns the algorithm that the result names. */
+async function usedBy(algorithm: AlgorithmName): Promise<string> {
+  const { results } = await train(9, { ...FIELDS, maxSteps: 1, batchSize: 1, algorithm });
+  return results[0]!.algorithm;
+}
+
 test('a run of nine ranks uses the ring if its job says so, and another algorithm with auto', async () => {
-  const usedBy = async (algorithm: AlgorithmName): Promise<string> => {
-    const { results } = await train(9, { ...FIELDS, maxSteps: 1, batchSize: 1, algorithm });
-    return results[0]!.algorithm;
-  };
   expect(await usedBy('ring')).toBe('ring');
   expect(await usedBy('auto')).not.toBe('ring');
 });
