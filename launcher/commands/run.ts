@@ -1,6 +1,6 @@
 /**
- * `peergrad run`: trains in headless tabs on this machine. They are all ranks of the world, or this
- * machine's part of them.
+ * `peergrad run`: trains in headless tabs on this machine. The tabs are all ranks of the world, or
+ * the ranks of this machine if there are several machines.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

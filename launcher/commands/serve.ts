@@ -35,8 +35,9 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
-  // A room with a job is elastic by default. A room without a job is for programs with their own
-  // code, which expect a fixed world.
+  // If options or a job file define the job and `--nnodes` is not set, the room is elastic.
+  // Otherwise only a range for `--nnodes` makes it elastic: programs with their own code expect a
+  // fixed world.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes =
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);

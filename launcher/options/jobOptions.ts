@@ -129,7 +129,7 @@ function optionFor({ name, schema, option }: OptionField): Option {
 export function addJobOptions(command: Command): Command {
   for (const one of JOB_OPTIONS) {
     command.addOption(optionFor(one));
-    // Options of language models follow those of other models.
+    // In the help, the options of language models come after the options of other models.
     if (one.field === 'hidden') addGptOptions(command);
   }
   return command.option(
@@ -155,7 +155,10 @@ export function describesJob(options: JobOptions & LengthOptions): boolean {
   return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
 }
 
-/** Returns the arguments that define the same job in another process. */
+/**
+ * Returns command-line arguments that pass the options of the job to another process. A job file is
+ * not included.
+ */
 export function jobArguments(options: JobOptions): string[] {
   return [...JOB_OPTION_NAMES, 'data' as const].flatMap((name) => {
     const value = options[name];
