@@ -206,7 +206,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `With the strategy ${job.strategy} each rank has its own state, so one file cannot contain it. Choose ddp for --checkpoint and --from.`,
+    `--checkpoint and --from work only with the strategy ddp, but this job has ${job.strategy}. Choose --strategy ddp, or remove --checkpoint and --from.`,
   );
 }
 

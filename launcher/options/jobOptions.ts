@@ -299,9 +299,8 @@ function withSlash(url: string): string {
  */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
-  if (job === 'images' || job === 'table') {
-    return checkFiles(data, 'pictures', 'a file, or a folder that has one folder of pictures per class');
-  }
+  if (job === 'images') return checkFiles(data, 'pictures', NEEDED[job]!);
+  if (job === 'table') return checkFiles(data, 'CSV file', NEEDED[job]!);
   const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
 }
