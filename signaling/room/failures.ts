@@ -147,8 +147,8 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 /**
  * Returns the pairs that connect over the relay from now on: pairs whose direct link failed now
  * (`down`) or earlier, without the pairs that failed over the relay as well. A member that is
- * already in two pairs uses the relay for all its links, so none of its direct links can fail. A
- * failed generation adds at most two pairs of a member, so a member is in at most three pairs.
+ * already in two pairs uses the relay for its links, so no further pair of it is added. One failed
+ * generation adds at most two pairs of a member, so a member is in at most three pairs.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
