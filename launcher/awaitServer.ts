@@ -6,8 +6,8 @@ import { systemClock } from '../src/util/clock.ts';
 import { TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds before the second attempt. The pause doubles after each attempt, up to the longest,
- * because machines start within seconds or minutes.
+ * First and longest pause between two attempts, in milliseconds. The pause doubles after each
+ * attempt, because machines start within seconds or minutes.
  */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;

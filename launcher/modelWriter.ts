@@ -95,7 +95,7 @@ export class ModelWriter {
   }
 
   /**
-   * Writes the final model, which a tab that has finished exports.
+   * Requests the final model from `tab`, which must have finished the run, and writes the file.
    *
    * @throws (rejects) PeergradError if it cannot be saved.
    */

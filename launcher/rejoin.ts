@@ -1,12 +1,15 @@
-/** Keeps a tab in its room: it reconnects whenever it is lost, until it is admitted. */
+/**
+ * Keeps a tab in its room: opens the tab and, whenever it is lost, opens it again until the room
+ * admits it.
+ */
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { messageOf } from '../src/util/errors.ts';
 import type { TabOutcome } from './browser/visit.ts';
 
 /**
- * Milliseconds before the second attempt, on average. The pause doubles after each attempt, up to
- * the longest.
+ * The first pause between two attempts in milliseconds, on average. The pause doubles after each
+ * attempt, up to the longest.
  */
 export const FIRST_PAUSE_MS = 2_000;
 /**

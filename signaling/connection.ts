@@ -78,7 +78,7 @@ export class Connection implements Peer {
   readonly #outbox: Outbox;
   /** The room that the tab is in, and the room's owner. */
   #room: { readonly code: string; readonly owner: RoomOwner } | null = null;
-  /** Messages that arrived while the tab enters a room; `null` while it does not enter one. */
+  /** Messages that arrive while the tab is entering a room; `null` at other times. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
   #receivedAt: number;
@@ -298,8 +298,8 @@ export class Connection implements Peer {
     const { rooms, wrongCodes } = this.#server;
     const owner = await rooms.find(room, 'newcomer');
     // While an address is blocked, right codes are refused as well. Otherwise a client could
-    // continue to guess until one code is right. (Creating a room is not a guess: wrong codes of
-    // one pupil must not block a school.)
+    // continue to guess until one code is right. (Such an address may still create rooms, because
+    // creating a room is not a guess.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);
@@ -330,8 +330,8 @@ export class Connection implements Peer {
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // If host keys become invalid at a restart, nobody could unlock a room that was locked before
-    // it. The lock would keep out even the host.
+    // Without a lasting secret, host keys become invalid when the server restarts. Nobody could
+    // then unlock a locked room, so it is restored without its lock.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);

@@ -210,7 +210,8 @@ export class Hub {
   }
 
   /**
-   * Handles the end of a peer's connection. Ignores connections that their member has replaced.
+   * Handles the end of a peer's connection. Ignores a connection that the member has already
+   * replaced by a new one.
    * @param reason `null`: the connection was lost without a message, and its member may return over
    * another connection.
    */

@@ -202,7 +202,10 @@ export class FailureCounter {
     this.#server.add('', what);
   }
 
-  /** Whether this address, its site or the server has had too many failures in the last minute. */
+  /**
+   * Whether this address or its site had too many failures in the last minute. Also true if all
+   * addresses together had too many, and this site had at least one.
+   */
   isBlocked(address: string): boolean {
     const ofSite = this.#sites.count(siteOf(address));
     if (this.#networks.count(address) >= this.#perMinute || ofSite >= this.#perMinute * SITE_NETWORKS) return true;

@@ -1,9 +1,10 @@
 /**
- * The messages to one tab's WebSocket, in order. A `room` message replaces all earlier ones, and
- * every change of a room sends one to every member. If n members joined at once, they would receive
- * n * n of them. So a `room` message waits until the event loop has handled all received messages
- * and the tab has read everything that was sent. A newer `room` message replaces the waiting one.
- * Before any other message, the waiting one is sent, so the order is kept.
+ * The messages to one tab's WebSocket, in order. A `room` message makes all earlier `room` messages
+ * obsolete. Every change of a room sends one `room` message to every member, so if n members joined
+ * at once, n * n `room` messages would be sent. Therefore a `room` message waits until the event
+ * loop has handled all received messages and the tab has read everything that was sent. A newer
+ * `room` message replaces the waiting one. Before any other message, the waiting `room` message is
+ * sent, so the order is kept.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';

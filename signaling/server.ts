@@ -195,8 +195,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
-      // The http server no longer tracks upgraded sockets. A half-open one would prevent the server
-      // from closing.
+      // The http server no longer tracks upgraded sockets. A half-open socket would prevent the
+      // server from closing.
       socket.once('finish', () => socket.destroy());
       socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;

@@ -21,7 +21,7 @@ export type BackendMode = (typeof BACKEND_MODES)[number];
 export interface LaunchOptions {
   /**
    * Path of the browser. Default: PEERGRAD_BROWSER, else an installed browser, else a browser that
-   * is installed now.
+   * the launcher installs.
    */
   executable?: string;
   /** Backend of the pages. Default: `webgpu`. */
@@ -46,9 +46,10 @@ export interface LaunchOptions {
 const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
-  // Filling workgroup memory with zeros takes four fifths of SwiftShader's compile time, which is
-  // 15 s for four tabs on two cores. It is not needed, because TensorFlow.js kernels write this
-  // memory before they read it. With and without it, the losses of both models are bit-identical.
+  // This flag turns off the filling of workgroup memory with zeros, which takes four fifths of
+  // SwiftShader's compile time: 15 s for four tabs on two cores. TensorFlow.js kernels do not need
+  // it, because they write this memory before they read it. The flag does not change any bit of the
+  // losses.
   '--enable-dawn-features=disable_workgroup_init',
 ];
 /**
@@ -119,7 +120,8 @@ export async function launchBrowser(options: LaunchOptions = {}): Promise<Browse
  * Starts as many browsers as `tabs` tabs need: usually one; if WebGPU runs in software, one for
  * every {@link TABS_PER_SOFTWARE_GPU} tabs.
  *
- * @throws (rejects) the errors of {@link launchBrowser}. It then leaves no browser running.
+ * @throws (rejects) the errors of {@link launchBrowser}. After an error, no browser is left
+ *   running.
  */
 export async function launchBrowsers(tabs: number, options: LaunchOptions): Promise<Browser[]> {
   const { browser: first, again } = await launch(options);

@@ -43,9 +43,9 @@ const PLAY_MS = 2_500;
 const LOAD_MS = 120_000;
 
 /**
- * The app calls `peergradReport` with every engine event. Traces and segments are not forwarded:
- * only the page's animation needs them, and a message to this process for every hop of every bucket
- * would slow down the run.
+ * The app calls `peergradReport` with every engine event. The events `begin`, `trace` and
+ * `segments` are not forwarded: only the page's animation needs them, and so many messages to this
+ * process would slow down the run.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});

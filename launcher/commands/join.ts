@@ -24,7 +24,8 @@ export interface JoinOptions {
 }
 
 /**
- * The longest `--name`: the protocol's limit without the characters of "-64", which is added to it.
+ * The longest `--name`. A number such as "-64" is added to the name, and the result must not exceed
+ * the protocol's limit.
  */
 const MAX_NAME = 36;
 

@@ -1,6 +1,6 @@
 /**
- * `peergrad run`: trains in headless tabs on this machine. They are all ranks of the world, or this
- * machine's part of them.
+ * `peergrad run`: trains in headless tabs on this machine. The tabs are all ranks of the world, or
+ * the ranks of this machine if there are several machines.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -211,7 +211,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `With the strategy ${job.strategy} each rank has its own state, so one file cannot contain it. Choose ddp for --checkpoint and --from.`,
+    `--checkpoint and --from work only with the strategy ddp, but this job has ${job.strategy}. Choose --strategy ddp, or remove --checkpoint and --from.`,
   );
 }
 

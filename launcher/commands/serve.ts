@@ -35,8 +35,9 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
-  // A room with a job is elastic by default. A room without a job is for programs with their own
-  // code, which expect a fixed world.
+  // The room is elastic if `--nnodes` is a range, or if `--nnodes` is not set and options or a job
+  // file define the job. All other rooms have a fixed world, which programs with their own code
+  // expect.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes =
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);

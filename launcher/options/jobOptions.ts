@@ -129,7 +129,7 @@ function optionFor({ name, schema, option }: OptionField): Option {
 export function addJobOptions(command: Command): Command {
   for (const one of JOB_OPTIONS) {
     command.addOption(optionFor(one));
-    // Options of language models follow those of other models.
+    // In the help, the options of language models come after the options of other models.
     if (one.field === 'hidden') addGptOptions(command);
   }
   return command.option(
@@ -155,7 +155,10 @@ export function describesJob(options: JobOptions & LengthOptions): boolean {
   return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
 }
 
-/** Returns the arguments that define the same job in another process. */
+/**
+ * Returns command-line arguments that pass the options of the job to another process. A job file is
+ * not included.
+ */
 export function jobArguments(options: JobOptions): string[] {
   return [...JOB_OPTION_NAMES, 'data' as const].flatMap((name) => {
     const value = options[name];
@@ -296,9 +299,8 @@ function withSlash(url: string): string {
  */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
-  if (job === 'images' || job === 'table') {
-    return checkFiles(data, 'pictures', 'a file, or a folder that has one folder of pictures per class');
-  }
+  if (job === 'images') return checkFiles(data, 'pictures', NEEDED[job]!);
+  if (job === 'table') return checkFiles(data, 'CSV file', NEEDED[job]!);
   const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
 }

@@ -141,7 +141,7 @@ function oneRank(options: PlacementOptions, env: Environment): Machines {
   }
   if (options.nodeRank !== undefined) {
     throw new UsageError(
-      `--node-rank ${options.nodeRank} has no meaning without --nnodes, because RANK is ${rank}. Pass --nnodes, or remove --node-rank.`,
+      `RANK is set (${rank}), so this process is one rank and has no node rank. Remove --node-rank ${options.nodeRank}, or pass --nnodes.`,
     );
   }
   return { worldSize, elastic: null, nodeRank: rank, tabs, needsMaster: rank > 0 };

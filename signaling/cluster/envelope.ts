@@ -48,7 +48,7 @@ export const Envelope = v.variant('type', [
     ]),
   }),
   v.strictObject({ type: v.literal('dispatch'), from, connection, message: memberMessage }),
-  /** The connection is closed. If `reason` is `null`, it was lost without a message. */
+  /** The connection is closed. If `reason` is `null`, the connection was lost without a message. */
   v.strictObject({
     type: v.literal('disconnect'),
     from,

@@ -178,8 +178,8 @@ export class PeerProcess implements RoomOwner {
   }
 
   /**
-   * Sends a letter after this turn of the event loop, so that a message to many members is sent
-   * only once.
+   * Sends a letter after this turn of the event loop. Successive letters with the same message are
+   * merged, so a message to many members is sent only once.
    */
   post(letter: Letter): void {
     if (this.#isOver) return;
@@ -214,8 +214,8 @@ export class PeerProcess implements RoomOwner {
   }
 
   /**
-   * Ends all relaying. Local members search for their rooms again, and guests may return.
-   * Idempotent.
+   * Ends all relaying. Local members search for their rooms again. In rooms of this process, guests
+   * count as disconnected members, which may return. Idempotent.
    */
   end(): void {
     if (this.#isOver) return;

@@ -195,7 +195,8 @@ export class RedisLink {
   #lose(): void {
     if (this.#isLost) return;
     this.#isLost = true;
-    // Not called synchronously, as the caller may be the code that closes the link.
+    // `onlost` is called later, because the code that closes a link must not receive this call
+    // while it is closing the link.
     queueMicrotask(this.#onlost);
   }
 }

@@ -273,8 +273,8 @@ export class SharedRooms implements RoomDirectory {
     metrics.processMessage('received');
     const envelope = parseEnvelope(text);
     if (envelope === null) return log.warn({ length: text.length }, 'invalid envelope from another process');
-    // A response from Redis that arrived earlier is handled first: it may have made this process
-    // the owner of a room.
+    // Waits until all responses from Redis that arrived earlier are handled, because one of them
+    // may have made this process the owner of a room.
     setImmediate(() => {
       if (link !== this.#link) return;
       if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;

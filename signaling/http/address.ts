@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os';
 
 /**
  * Returns the IPv4 addresses of this machine without the loopback address. (IPv6 addresses change
- * daily, and are hard to type.)
+ * often, and are hard to type.)
  */
 export function localAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);

@@ -28,7 +28,9 @@ interface HttpOptions {
   isTls: boolean;
 }
 
-/** Folder in the built page in which Vite includes a hash of the content in each file name. */
+/**
+ * Folder of the built page. Vite gives each file in this folder a name with a hash of its content.
+ */
 const HASHED = 'assets';
 const IMMUTABLE = 'public,max-age=31536000,immutable';
 
@@ -126,7 +128,7 @@ function unreadable(res: ServerResponse): void {
   else plain(res, 500, 'The server could not read this file.');
 }
 
-/** Answers with a status and a sentence. It replaces headers that describe a file. */
+/** Answers with a status and a sentence. Overwrites headers that were set for a file. */
 function plain(res: ServerResponse, status: number, text: string): void {
   const body = `${text}\n`;
   res.writeHead(status, {

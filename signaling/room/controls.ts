@@ -31,8 +31,8 @@ export function ready(state: RoomState, { member, device, stateOfRun }: Extract<
   const before = state.members.find((m) => m.member === member)?.device;
   const known = change(state, member, { stateOfRun });
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
-  // Nothing has changed, so nothing is broadcast: the roster is a hundred times as long as this
-  // message.
+  // Nothing has changed, so nothing is broadcast: the roster may be a hundred times as long as the
+  // member's message.
   if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun) return noEffects(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });

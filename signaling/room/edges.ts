@@ -39,11 +39,11 @@ export type Pairs = readonly (readonly [string, string])[];
 
 /**
  * Returns an order of `members`, close to their present order, in which no two neighbours have a
- * link that broke twice. If no such order exists, such neighbours connect over a relay. If there is
- * no relay, or such a pair failed over the relay as well, one of these neighbours is left out: the
- * one with the most bad links, or the later of two equal ones.
- * @param separated pairs that are neighbours only if this is unavoidable. Pairs that are listed
- * twice are avoided first.
+ * link that broke twice. If no such order is found, such neighbours connect over a relay. If there
+ * is no relay, or such a pair failed over the relay as well, one of these neighbours is left out:
+ * the one with the most bad links, or the later one if both have equally many.
+ * @param separated pairs that are neighbours only if this is unavoidable. If not all can be
+ * avoided, pairs that are listed twice are avoided first.
  */
 export function orderAround(
   members: readonly RosterEntry[],

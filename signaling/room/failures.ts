@@ -71,8 +71,8 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
 }
 
 /**
- * Stores a report. All reports are judged together: when they are complete, or {@link GATHER_MS}
- * after the first one. Only the first report of each member is used.
+ * Stores a complaint. All complaints are judged together: when no further report is expected, or
+ * {@link GATHER_MS} after the first complaint. Only the first complaint of each member is used.
  */
 function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
   if (state.complaints.has(member)) return noEffects(state);
@@ -146,8 +146,9 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 
 /**
  * Returns the pairs that connect over the relay from now on: pairs whose direct link failed now
- * (`down`) or earlier, without the pairs that failed over the relay as well. Each member is in at
- * most three of these pairs, because a member in two of them uses the relay for all its links.
+ * (`down`) or earlier, without the pairs that failed over the relay as well. A member that is
+ * already in two pairs uses the relay for its links, so no further pair of it is added. One failed
+ * generation adds at most two pairs of a member, so a member is in at most three pairs.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
@@ -155,8 +156,8 @@ function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down:
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
   const known = [...unlinked, ...direct].filter((pair) => !includesPair(unhelped, pair));
   const pairs = new Map(known.map((pair) => [edgeKey(...pair), pair]));
-  // A pair is dropped when both of its members have left. As long as one of them is present, the
-  // pair tells something about the network of this member.
+  // A pair is dropped when both of its members have left. As long as one of the two is present, the
+  // pair says something about the network of that member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 

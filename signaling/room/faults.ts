@@ -1,7 +1,7 @@
 /**
- * Evaluates the ranks' reports about each other. A report shows only one side, so it is compared
- * with three things: other reports about the same rank, the links of the reporter, and the number
- * of generations. The rule is in docs/adr/0016.
+ * Evaluates the ranks' reports about each other. A report shows only one side. So a rank is judged
+ * by all reports about it, by whether the reporters linked to other ranks, and by the number of
+ * generations with such reports. The rules are in docs/adr/0016.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, neighbours, type Breaks, type Pairs } from './edges.ts';
@@ -19,8 +19,8 @@ const CUT_OFF_GENERATIONS = 2;
  */
 export const MIN_ACCUSERS = 2;
 /**
- * If this number of members report failed links to a member, it is suspended, even if it links to
- * others.
+ * If this number of members report failed links to the same member, that member is suspended, even
+ * if it links to others.
  */
 const UNSTABLE_ACCUSERS = 4;
 /**
@@ -108,9 +108,9 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // If every rank has either complained or been named as late, the late ranks are silent. Ranks
-  // that complained without a name (`failed`) probably waited for the late ranks, too. So their
-  // complaints count as reports about the late ranks, but not as credible ones.
+  // If every rank has either complained or been named as late (and none both), the ranks that
+  // complained without naming a rank (`failed`) probably waited for the late ranks, too. So their
+  // complaints count as reports about the late ranks, but these reports are not credible.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;
@@ -131,9 +131,9 @@ function trainingFindings(state: RoomState): Findings {
 
 /**
  * If only one rank noticed that the generation failed, returns the fault `alone` of this rank.
- * Other ranks may have complained without naming a peer, because they only received the end of the
- * generation. Such complaints confirm the report of the first rank only if it names as late exactly
- * the ranks that did not complain.
+ * Other ranks may have complained without naming a peer, because they were only informed that the
+ * generation ended. Their complaints confirm the first rank's report only if this report names as
+ * late exactly the ranks that did not complain.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;

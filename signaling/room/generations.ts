@@ -110,8 +110,9 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
  * Begins another generation after members joined, left or became unreachable. It includes all ready
  * members, with the ranks of the previous generation first. The run is paused instead if there are
  * too few members, if none of them has the state, or if the host paused the run. Members in `later`
- * are included only if they are needed. The same is true for members on probation, unless
- * `isGrowth`: then the old generation continues to train while they are tried.
+ * are included only if there are too few others. The same is true for newcomers on probation, but
+ * not with `isGrowth`: then the old generation trains while the newcomers link, so that a failure
+ * costs little.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -150,15 +151,16 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // The members with the state have trained before, without these newcomers. So the newcomers are
-  // suspended.
+  // The members with the state have trained before, without these newcomers. So the newcomers
+  // probably cause the failures, and are suspended.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
 }
 
 /**
- * Returns the members to suspend. These are the `proposed` ones, unless all members with the run's
- * state are among them. Then the members without the state are suspended instead.
+ * Returns the members to suspend. These are the `proposed` members. But if `proposed` contains all
+ * members with the run's state, the members without the state are suspended instead, if there are
+ * any.
  */
 export function keepingState(
   state: RoomState,

@@ -170,8 +170,8 @@ function afterLeave(state: RoomState, next: RoomState, member: string, reason: L
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
-    // A member that lost the network may return, so the run is paused. If the last tab was closed,
-    // the run has ended.
+    // A member that lost the network may return, so the run is paused. If the last member has
+    // closed its tab, the run ends.
     const rest = isOpen && reason !== 'left' ? reform(next) : endEmptyRoom(next);
     const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
     return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };

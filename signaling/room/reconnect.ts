@@ -176,8 +176,9 @@ function applyReconnectState(
   member: string,
   { run, isRunOn: isOn, generation, active }: ReconnectState,
 ): RoomState {
-  // A room that is not restoring has had no generation above its latest one and `numbersFrom`. A
-  // reported number above both is reduced to the higher of them.
+  // If the room is not restoring, a member cannot have seen a generation above the room's latest
+  // generation and `numbersFrom`. A higher number is wrong, and is reduced to the larger of these
+  // two.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;
@@ -268,8 +269,8 @@ function missedMessages(
       missed.push(prepareOf(state));
       if (phase !== 'LINKING') missed.push({ type: 'sync', generation });
     }
-    // `go` is not sent while another generation is due, because this one may not have begun on all
-    // of its members.
+    // `go` is not sent while another generation is due, because the restored generation may not
+    // have begun on all of its members.
     if (phase === 'RUNNING' && !(isRestoring && highestReported > generation)) missed.push({ type: 'go', generation });
   }
   return missed.map((message) => ({ type: 'send', to: [member], message }));

@@ -1,4 +1,4 @@
-/** Spectators: members that watch a room and never take part in its runs. */
+/** Spectators: tabs that watch a room and never take part in its runs. */
 import {
   everyone,
   isSpectator,
@@ -40,8 +40,8 @@ function admit(state: RoomState, member: string): Step {
 }
 
 /**
- * Removes a spectator that left or lost its connection at once: nothing depends on a spectator, and
- * it may join again.
+ * Removes a spectator that has left or whose connection is lost. A spectator is not kept as away,
+ * because no run depends on it and it may join again.
  */
 export function removeSpectator(state: RoomState, member: string): Step {
   const hidden = new Map(state.hidden);

@@ -39,15 +39,16 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly ring: readonly RosterEntry[];
   /** Neighbours that connect over a relay, as in the `prepare` message. */
   readonly relayed: readonly [string, string][];
-  /** Reports of ring members in this phase. Equal texts mean equal states. */
+  /** Texts that ring members reported in this phase, by member. Equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
-  /** Reports of ring members that this generation cannot continue. */
+  /** Complaints of ring members, by member: why this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
   /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;
   /**
-   * Ranks of the run's latest generation that reached RUNNING. A state of any other member is older
-   * and would undo their steps. Empty if no generation has reached RUNNING.
+   * Members with the run's latest state: the ranks of the latest generation that began to train
+   * (reached RUNNING). The states of other members are older and would undo steps. Empty if no
+   * generation has reached RUNNING.
    */
   readonly membersWithState: ReadonlySet<string>;
   /**
@@ -55,15 +56,15 @@ export interface RoomState extends Readonly<RoomSettings> {
    * ends soon.
    */
   readonly isAbandoned: boolean;
-  /** Consecutive generations with the same members that did not reach RUNNING. */
+  /** Number of consecutive further attempts after failures without a known cause; see `retry`. */
   readonly retries: number;
-  /** Highest step at which a generation of this run began; 0 before the first one. */
+  /** Highest step at which a generation of this run began; 0 before the first generation. */
   readonly beganAt: number;
   /** Whether newcomers wait because a generation has just begun. */
   readonly isCooling: boolean;
   /** Faults that members reported about each other in the last minutes. */
   readonly faults: Faults;
-  /** Suspensions by browser id, or by member id without one. */
+  /** Suspensions by browser id, or by member id if the browser is unknown. */
   readonly suspensions: ReadonlyMap<string, Suspension>;
   /**
    * Pairs that could not link directly in this run: they connect over the relay. Empty in a room
@@ -194,7 +195,10 @@ export interface RoomOptions extends RoomOpening {
   hasRelay?: boolean;
 }
 
-/** Maximum number of remembered removed members. The tokens of earlier ones have expired. */
+/**
+ * Maximum number of removed members that a room remembers. When there are more, the room forgets
+ * the oldest, whose tokens have probably expired.
+ */
 export const MAX_REMOVED = 1024;
 
 /** Returns `removed` with one more member at its end. */

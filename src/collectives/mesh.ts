@@ -244,11 +244,14 @@ export class Mesh {
         return this.#receiveMessage(frame, header, from);
       case FrameKind.HELLO:
       case FrameKind.HELLO_ACK:
-        throw new ProtocolError(`Rank ${from} sent a second HELLO on an open link.`, {
-          rank: this.rank,
-          worldSize: this.worldSize,
-          generation: this.generation,
-        });
+        throw new ProtocolError(
+          `Rank ${from} sent ${header.kind === FrameKind.HELLO ? 'HELLO' : 'HELLO-ACK'} on a link that is already open.`,
+          {
+            rank: this.rank,
+            worldSize: this.worldSize,
+            generation: this.generation,
+          },
+        );
       default:
         header.kind satisfies never;
     }

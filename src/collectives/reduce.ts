@@ -102,7 +102,9 @@ export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Redu
     throw new UsageError(`Bitwise reductions need an integer dtype, not ${name}.`);
   }
   if ((op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM) && isInteger) {
-    throw new UsageError(`AVG and PREMUL_SUM would round ${name} values. Use SUM and divide the result yourself.`);
+    throw new UsageError(
+      `AVG and PREMUL_SUM would round ${name} values. Use SUM: for AVG divide the result, for PREMUL_SUM multiply before the call.`,
+    );
   }
   const combine = additionOf(op);
   if (code === DtypeCode.INT64 || code === DtypeCode.UINT64) return known(bigintKernels[combine]) as Reducer;

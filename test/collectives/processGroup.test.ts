@@ -394,7 +394,8 @@ describe('a process group', () => {
         ),
       /do not belong/,
     ],
-    ['a second HELLO', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent a second HELLO/],
+    ['a second HELLO', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent HELLO on a link/],
+    ['a second HELLO-ACK', () => createFrame(emptyHeader(FrameKind.HELLO_ACK, 1), 0), /sent HELLO-ACK on a link/],
   ])('fails with ProtocolError after %s', async (_name, frame, message) => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);

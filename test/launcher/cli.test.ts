@@ -231,7 +231,9 @@ describe('the job of a command line', () => {
     const remote = await resolveJob({ job: 'table', data: 'https://a.example/x.csv' });
     expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, served: null });
     await expect(resolveJob({ job: 'table' })).rejects.toThrow(/Pass --data with a CSV file/);
-    await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
+    await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(
+      /cannot be read\. Pass a CSV file/,
+    );
   });
 
   test('has, for mnist, the URL of the folder that the launcher serves, or the URL that --data gives', async () => {

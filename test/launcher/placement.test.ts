@@ -93,7 +93,7 @@ describe('the error about a contradiction names both values', () => {
     [{}, 'RANK=1 WORLD_SIZE=2', /world has 2 ranks, and this process has only 1 of them\. .*with --master-addr/],
     [{}, 'RANK=1', /RANK is 1, but WORLD_SIZE is not set/],
     [{ tabs: 4 }, 'RANK=0 WORLD_SIZE=4', /RANK 0 .*for a single tab, but 4 tabs are requested/],
-    [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /--node-rank 1 has no meaning without --nnodes, because RANK is 0/],
+    [{ nodeRank: 1 }, 'RANK=0 WORLD_SIZE=2', /RANK is set \(0\), so .* Remove --node-rank 1, or pass --nnodes/],
     [
       { nnodes: 2, nodeRank: 1, ...MASTER },
       'NODE_RANK=0',

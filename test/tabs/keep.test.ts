@@ -100,7 +100,9 @@ test('a model that two tabs saved in any format gives another room its first wei
 
   const back = await begin(checkpoint, '', 3);
   const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
-  await back.page.getByText(`The run continues digits/mlp after step ${saved}`).waitFor();
+  await back.page
+    .getByText(`The run continues the job “digits/mlp” from ${checkpoint.name}, after step ${saved}`)
+    .waitFor();
   await button(back, 'Open the room').click();
   await back.event('checkpoint', ({ step }) => step === saved);
   const here = await back.event(

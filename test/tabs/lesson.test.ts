@@ -73,7 +73,7 @@ test('three tabs add up typed numbers step by step: on the ring, with a server, 
   expect(await button(others[0]!, 'Next step').count()).toBe(0);
 
   await others[1]!.page.close();
-  await ann.page.getByText(/\(cid\) left\. The ring was closed without it, and 2 rows of numbers remain/).waitFor();
+  await ann.page.getByText(/\(cid\) left\. The ring now links its neighbours, and 2 rows of numbers remain/).waitFor();
   const left = own.filter((_, rank) => rank !== 2);
   await button(ann, 'All steps').click();
   for (const tab of [ann, others[0]!]) {

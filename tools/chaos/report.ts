@@ -210,7 +210,7 @@ function countSamples(
       done = Math.max(done, offset + samples);
     }
     if (epoch < begun || epoch < due) skipped += Math.max(0, size - done);
-    // The windows contain more samples than the epoch has, so some samples were repeated.
+    // If the windows reach beyond the end of the epoch, the samples beyond it count as repeated.
     repeated += Math.max(0, done - size);
   }
   return { skipped, repeated };

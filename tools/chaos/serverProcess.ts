@@ -65,7 +65,8 @@ export class ServerProcess {
 
 interface Serving {
   /**
-   * The URL that the server printed: that of the page, with the room's code if it opened a room.
+   * The URL of the page, as the server printed it. It contains the room's code if the server opened
+   * a room.
    */
   address: string;
   problem: () => string | null;

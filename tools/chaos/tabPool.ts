@@ -76,8 +76,9 @@ export class TabPool {
   }
 
   /**
-   * Returns the tab on this seat. If it has failed, returns the next tab that has not failed. But
-   * for the seat of the copy, returns only the copy, or `null` if there is no copy.
+   * Returns the tab on this seat. If that tab has failed, returns the next tab that has not failed,
+   * or `null` if all have. On the last seat, which is for the copy, returns the copy even if it has
+   * failed, or `null` if there is no copy.
    */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;

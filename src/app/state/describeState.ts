@@ -17,7 +17,7 @@ import type { View } from './view.ts';
 
 interface StateText {
   word: string;
-  /** The word followed by its reason: `connecting to rank 3`. */
+  /** The word, followed by details: `connecting to rank 3`. */
   text: string;
   /**
    * `good`: nothing is wrong. `busy`: the state ends by itself. `wait`: the tab waits for somebody

@@ -13,7 +13,9 @@ export interface Move {
   readonly kind: 'send' | 'receive';
   /** The other rank. */
   readonly peer: number;
-  /** The step and the sender identify a transfer. Both ends use the same step. */
+  /**
+   * Number of the transfer, the same at both ends. Sender and step together identify a transfer.
+   */
   readonly step: number;
   /** Elements of the sender's or receiver's own tensor, `end` exclusive. */
   readonly start: number;

@@ -57,7 +57,7 @@ function connectingOf({ member, linking }: MembershipState): RankStatus['connect
 
 function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstances): string {
   if (isServerAway) return 'training; the signaling server is away (it is only needed to join and leave)';
-  return linking === null ? 'training' : 'training; others are joining';
+  return linking === null ? 'training' : 'training; the next ring is being connected';
 }
 
 function whileWaiting(

@@ -61,9 +61,10 @@ export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float6
 export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [number, number, number] {
   const [, a = 0, b = 0, c = 0] = shape;
   const found = `${name} has shape (${shape.join(', ')})`;
-  if (rowLength === 0 || rowLength > MAX_INPUTS) {
+  if (rowLength === 0) throw new DataError(`${found}, so its samples have no numbers. Check how the file was saved.`);
+  if (rowLength > MAX_INPUTS) {
     throw new DataError(
-      `${found}, so a sample has ${rowLength} numbers, but only 1 to ${MAX_INPUTS} are supported. Use smaller samples.`,
+      `${found}, so a sample has ${rowLength} numbers, but at most ${MAX_INPUTS} are supported. Use smaller samples.`,
     );
   }
   if (shape.length === 2) return [1, 1, a];

@@ -53,8 +53,9 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
   const comparison = electState(states);
   const { sources } = comparison;
   if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
-  // The digest does not include verdicts, because an evaluation that some ranks repeated in another
-  // generation can differ in the last bit. So all ranks use the verdicts of one source.
+  // Verdicts (the results of evaluations) are not part of the digest: if some ranks repeat an
+  // evaluation in another generation, its result can differ in the last bit. So all ranks copy the
+  // verdicts of one rank that has the elected state.
   progress.verdicts = states[sources[0]!]!.verdicts;
   return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
 }

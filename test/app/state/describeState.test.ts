@@ -24,7 +24,7 @@ describe('the state in words', () => {
       { rank: 3, isRelayed: false },
       { rank: 1, isRelayed: true },
     ];
-    expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe('training; others are joining');
+    expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe('training; the next ring is being connected');
     expect(textAfter(GENERATION, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
     expect(textAfter(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
   });

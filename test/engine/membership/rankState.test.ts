@@ -37,7 +37,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
     [...RUNNING, prepare(2, 'Ada', 'Bo', 'Cy')],
     {},
     'RUNNING',
-    'training; others are joining',
+    'training; the next ring is being connected',
   ],
   [
     'a rank whose neighbour has left',

@@ -285,6 +285,7 @@ describe('arrays in npz files', () => {
       npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
       'x.npy has 10 samples, but set.npz: y.npy has 9 labels',
     ],
+    ['samples without numbers', npz({ 'x.npy': npyFile([10, 0], []), 'y.npy': npyFile([10], upTo(10)) }), 'no numbers'],
     ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
     [
       'a label that is not an integer',

@@ -35,7 +35,7 @@ export const join = {
     hint: 'Or drop a file here: a checkpoint (.peergrad) or weights (.safetensors, a zip of TensorFlow.js, or .weights.h5 of Keras).',
     beginsWith: (file: string) => `The run begins with the weights of ${file}. Choose the model that they belong to.`,
     resumes: (file: string, name: string, step: number) =>
-      `The run continues ${name} after step ${step}, from ${file}.`,
+      `The run continues the job “${name}” from ${file}, after step ${step}.`,
     without: 'Start without this file',
   },
   checks: {

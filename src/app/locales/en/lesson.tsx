@@ -233,7 +233,7 @@ export const lesson = {
 
   change: {
     left: (who: readonly string[], remain: number) =>
-      `${list(who)} left. The ring was closed without ${who.length === 1 ? 'it' : 'them'}, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
+      `${list(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
     joined: (who: readonly string[]) => `${list(who)} joined.`,
     rank: (rank: number, name: string) => (name === '' ? `Rank ${rank}` : `Rank ${rank} (${name})`),
     restarted: 'The round starts again.',

@@ -132,7 +132,7 @@ export const run = {
   sentOnAverage: 'a rank sent, on average',
   eachSent: 'each rank sent',
   nothing: 'nothing',
-  theory: (bytes: string, more: string) => `theory ${bytes}, ${more}`,
+  theory: (bytes: string, more: string) => `${more} compared with an ideal ring (${bytes})`,
   ringWouldSend: (bytes: string) => `a ring would send ${bytes}`,
   finalState: 'final state',
   apart: (ranks: readonly number[]) => `rank ${list(ranks)} divergent`,

@@ -37,7 +37,7 @@ export const state = {
   syncingFiles: ': files are distributed from tab to tab',
   training: 'training',
   trainingServerAway: '; the signaling server is away, so nobody can join or leave',
-  trainingOthersJoin: '; others are joining',
+  trainingOthersJoin: '; the next ring is being connected',
   paused: 'paused',
   pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
   pausedByHost: ' by the host',

@@ -35,7 +35,7 @@ export const join: Messages['join'] = {
     choose: '选择文件',
     hint: '也可以把文件拖到这里：检查点（.peergrad）或权重（.safetensors、TensorFlow.js 的 zip、Keras 的 .weights.h5）。',
     beginsWith: (file) => `训练以 ${file} 中的权重开始。请选择这些权重所属的模型。`,
-    resumes: (file, name, step) => `从 ${file} 继续训练 ${name}，接在第 ${step} 步之后。`,
+    resumes: (file, name, step) => `从 ${file} 继续任务“${name}”，接在第 ${step} 步之后。`,
     without: '不用这个文件开始',
   },
   checks: {

@@ -205,7 +205,8 @@ export const lesson: Messages['lesson'] = {
   },
 
   change: {
-    left: (who, remain) => `${listed(who)} 离开了。环重新合拢，还剩 ${remain} 行数。`,
+    left: (who, remain) =>
+      `${listed(who)} 离开了。环现在把${who.length === 1 ? '它' : '它们'}的邻居相连，还剩 ${remain} 行数。`,
     joined: (who) => `${listed(who)} 加入了。`,
     rank: (rank, name) => (name === '' ? `Rank ${rank}` : `Rank ${rank}（${name}）`),
     restarted: '这一轮重新开始。',

@@ -108,7 +108,7 @@ export const run: Messages['run'] = {
   sentOnAverage: '平均每个 rank 发送',
   eachSent: '每个 rank 发送',
   nothing: '没有',
-  theory: (bytes, more) => `理论值 ${bytes}，${more}`,
+  theory: (bytes, more) => `与理想的环（${bytes}）相比 ${more}`,
   ringWouldSend: (bytes) => `用环则为 ${bytes}`,
   finalState: '最终状态',
   apart: (odd) => `${ranksOf(odd)} 不一致`,

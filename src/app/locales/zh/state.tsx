@@ -33,7 +33,7 @@ export const state: Messages['state'] = {
   syncingFiles: '：正在标签页之间分发文件',
   training: '训练中',
   trainingServerAway: '；信令服务器不在，暂时无法加入或离开',
-  trainingOthersJoin: '；有人正在加入',
+  trainingOthersJoin: '；正在连接下一个环',
   paused: '已暂停',
   pausedFor: (more) => `：还差 ${more} 个标签页`,
   pausedByHost: '：主持人暂停了训练',

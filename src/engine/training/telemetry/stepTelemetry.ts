@@ -94,8 +94,8 @@ export class StepTelemetry {
   ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
-    // To compare clocks, ranks send when an earlier collective began and ended. Before the first
-    // exchange in a world, that collective is an additional barrier.
+    // To compare clocks, each rank sends the times at which an earlier collective began and ended:
+    // the previous exchange or, before the first exchange in a world, an additional barrier.
     this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const reports = await exchangeTelemetry(
