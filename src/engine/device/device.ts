@@ -10,6 +10,7 @@ import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import { watchGpu } from './gpuErrors.ts';
+import { makeMapsPrompt } from './promptMaps.ts';
 
 /** Some drivers never answer `requestAdapter`. A working driver answers in well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
@@ -91,6 +92,7 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
+  await makeMapsPrompt(gpu, clock);
   // The import of the backend has registered a factory of its own. That factory raises fewer limits
   // and hides errors.
   tf.removeBackend('webgpu');
