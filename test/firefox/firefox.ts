@@ -57,6 +57,12 @@ export class FirefoxTab extends EventLog {
     await this.page.locator(`::-p-aria([name="${name}"][role="button"])`).click();
   }
 
+  /** Types `text` into the field whose label is `name`. */
+  async type(name: string, text: string): Promise<void> {
+    await this.page.locator(`::-p-aria([name="${name}"][role="textbox"])`).click();
+    await this.page.keyboard.type(text);
+  }
+
   /** Resolves once the page shows `text`. */
   async shows(text: string): Promise<void> {
     await this.page.waitForFunction((wanted: string) => document.body.innerText.includes(wanted), {}, text);

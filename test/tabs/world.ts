@@ -5,7 +5,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
@@ -48,11 +48,11 @@ export class World {
     this.#browser = browser;
   }
 
-  static async start(options: ServerOptions = {}): Promise<World> {
+  static async start(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
     const io = { out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal };
     await ensureBuilt(io);
     const served = { dist: DIST, ...options };
-    return new World(await startSignaling(served), served, await launchBrowser());
+    return new World(await startSignaling(served), served, await launchBrowser(launch));
   }
 
   /**
@@ -124,8 +124,8 @@ export class World {
  * Starts a world for all tests of a file. Tabs are closed after each test, and the world after the
  * final test.
  */
-export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
-  const world = await World.start(options);
+export async function worldOfFile(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
+  const world = await World.start(options, launch);
   afterEach(() => world.reset());
   afterAll(() => world.stop());
   return world;
