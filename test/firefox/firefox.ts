@@ -20,9 +20,9 @@ const programs = (process.env['PATH'] ?? '')
   .split(path.delimiter)
   .flatMap((folder) => NAMES.map((name) => path.join(folder, name)));
 
-/** The path of an installed Firefox; `null` if there is none. */
+/** The path of an installed Firefox; `null` if Firefox is not installed. */
 const firefox = programs.find(isProgram) ?? null;
-/** The path of lavapipe's driver manifest, whose name contains the processor's architecture. */
+/** File name of lavapipe's driver manifest, which contains the processor's architecture. */
 const lavapipe = fileNames(DRIVERS).find((name) => /^lvp_icd\b.*\.json$/.test(name)) ?? null;
 
 /** Like `describe`, but skips the tests if Firefox or lavapipe is not installed. */

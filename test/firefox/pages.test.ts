@@ -63,6 +63,15 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     await fox.shows('This is how tabs train');
   });
 
+  test('shows a run although the browser reports a language that does not exist', async () => {
+    const fox = await firefox.open('about:blank');
+    await fox.page.evaluateOnNewDocument(
+      `Object.defineProperty(navigator, 'language', { value: 'C', configurable: true })`,
+    );
+    await fox.page.goto(`${world.server.url}/#simulated?ranks=4`);
+    await fox.shows('Simulated: these 4 ranks do not exist.');
+  });
+
   test('learns what is missing', async () => {
     const fox = await firefox.open('about:blank');
     await fox.page.evaluateOnNewDocument('WebAssembly.validate = () => false');

@@ -1,7 +1,7 @@
 /**
- * Makes `GPUBuffer.mapAsync` prompt in browsers that resolve it on a timer. Firefox checks every 100
- * ms, and whenever commands are submitted, whether the GPU has finished (Mozilla bug 1870699).
- * Without this module, every read of a bucket takes 100 ms there, and all ranks wait for it.
+ * Makes `GPUBuffer.mapAsync` prompt in browsers that resolve it on a timer. Firefox checks every
+ * 100 ms, and at every submission, whether the GPU has finished (Mozilla bug 1870699). Without this
+ * module, a read of gradients takes up to 100 ms there, and all ranks wait for it.
  */
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
