@@ -4,6 +4,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** Real browsers. */
 const IN_TABS = [
   'test/tabs/**/*.test.ts',
+  'test/firefox/**/*.test.ts',
   'test/conformance/tabs.test.ts',
   'test/examples/**/*.test.ts',
   'test/package/**/*.test.ts',

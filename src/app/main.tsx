@@ -14,6 +14,7 @@ import {
   simulate,
 } from './state/store.ts';
 import { applyTheme, lookAs } from './browser/theme.ts';
+import { ensureValidLanguage } from './browser/validLanguage.ts';
 import { keepAwake } from './browser/wakeLock.ts';
 import { isLanguage, language, startLanguage } from './locales/index.ts';
 import './styles/base.css';
@@ -31,6 +32,7 @@ import './styles/lesson.css';
 import './styles/lessonBars.css';
 
 export async function start(): Promise<void> {
+  ensureValidLanguage();
   // The page waits for its texts here, so that the first frame is already in the chosen language.
   await startLanguage(route.peek().query.get('lang'));
   effect(() => {

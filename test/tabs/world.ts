@@ -5,75 +5,23 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
-import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
 import { parseJob } from '../../src/spec/job.ts';
+import { EventLog } from './eventLog.ts';
 
-/** Milliseconds to wait for an event, long enough for slow machines. The error names the event. */
-const EVENT_TIMEOUT_MS = 60_000;
-
-/** Most characters of each event that an error shows. */
-const STORY_LENGTH = 300;
-
-export class Tab {
+export class Tab extends EventLog {
   readonly page: Page;
-  readonly events: EngineEvent[] = [];
   /** Messages of the browser about violations of the page's Content-Security-Policy. */
   readonly violations: string[] = [];
-  readonly #listeners = new Set<() => void>();
 
   constructor(page: Page) {
+    super();
     this.page = page;
     page.on('console', (message) => {
       if (message.text().includes('Content Security Policy')) this.violations.push(message.text());
-    });
-  }
-
-  /**
-   * The latest events, and the latest changes of the tab's state: a list of all events would be too
-   * long.
-   */
-  #story(): string {
-    const way = this.events.filter(({ type }) => ['state', 'generation', 'failed', 'admitted'].includes(type));
-    const last = [...new Set([...way.slice(-6), ...this.events.slice(-3)])];
-    return last.map((event) => JSON.stringify(event).slice(0, STORY_LENGTH)).join(', ');
-  }
-
-  receive(event: EngineEvent): void {
-    this.events.push(event);
-    for (const listener of this.#listeners) listener();
-  }
-
-  /**
-   * Resolves with the first event of `type` for which `matches` returns true. The event may have
-   * happened before the call.
-   */
-  event<Type extends EngineEvent['type']>(
-    type: Type,
-    matches: (event: EventOf<Type>) => boolean = () => true,
-  ): Promise<EventOf<Type>> {
-    return new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = this.events.find(
-          (event): event is EventOf<Type> => event.type === type && matches(event as EventOf<Type>),
-        );
-        if (!found) return;
-        clearTimeout(timer);
-        this.#listeners.delete(look);
-        resolve(found);
-      };
-      const timer = setTimeout(() => {
-        this.#listeners.delete(look);
-        reject(
-          new Error(
-            `No matching "${type}" event arrived within ${EVENT_TIMEOUT_MS / 1000} s. The latest events: ${this.#story()}`,
-          ),
-        );
-      }, EVENT_TIMEOUT_MS);
-      this.#listeners.add(look);
-      look();
     });
   }
 }
@@ -100,11 +48,11 @@ export class World {
     this.#browser = browser;
   }
 
-  static async start(options: ServerOptions = {}): Promise<World> {
+  static async start(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
     const io = { out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal };
     await ensureBuilt(io);
     const served = { dist: DIST, ...options };
-    return new World(await startSignaling(served), served, await launchBrowser());
+    return new World(await startSignaling(served), served, await launchBrowser(launch));
   }
 
   /**
@@ -176,8 +124,8 @@ export class World {
  * Starts a world for all tests of a file. Tabs are closed after each test, and the world after the
  * final test.
  */
-export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
-  const world = await World.start(options);
+export async function worldOfFile(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
+  const world = await World.start(options, launch);
   afterEach(() => world.reset());
   afterAll(() => world.stop());
   return world;

@@ -1,4 +1,5 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
+import { fallbackBackend } from '../../util/fallbackBackend.ts';
 import { messages } from '../locales/index.ts';
 
 export type Verdict =
@@ -27,18 +28,19 @@ export function checkSecure(): Verdict {
 
 export async function checkGpu(): Promise<Verdict> {
   const labels = messages.value.join.checks;
-  const { slower } = labels;
+  /** What this tab computes with instead, and how fast that is. */
+  const instead = (): string => labels.fallback[fallbackBackend()];
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
     const { text, newer, needsHttps } = labels.noWebGpu;
-    return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${slower}` : needsHttps };
+    return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${instead()}` : needsHttps };
   }
   try {
     const adapter = await within(ADAPTER_DEADLINE_MS, navigator.gpu.requestAdapter());
     if (adapter === undefined) {
-      return { kind: 'meh', text: labels.gpuSilent.text, fix: `${slower} ${labels.gpuSilent.fix}` };
+      return { kind: 'meh', text: labels.gpuSilent.text, fix: `${instead()} ${labels.gpuSilent.fix}` };
     }
     if (adapter === null) {
-      return { kind: 'meh', text: labels.gpuNone, fix: slower };
+      return { kind: 'meh', text: labels.gpuNone, fix: instead() };
     }
     if (adapter.info.isFallbackAdapter) {
       return {
@@ -49,7 +51,7 @@ export async function checkGpu(): Promise<Verdict> {
     }
     return { kind: 'good', text: labels.gpu(adapterName(adapter.info)) };
   } catch {
-    return { kind: 'meh', text: labels.gpuBroken, fix: slower };
+    return { kind: 'meh', text: labels.gpuBroken, fix: instead() };
   }
 }
 

@@ -8,13 +8,20 @@ import type { Device } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';
-import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
+import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import { watchGpu } from './gpuErrors.ts';
+import { makeMapsPrompt } from './promptMaps.ts';
 
 /** Some drivers never answer `requestAdapter`. A working driver answers in well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
 /** Higher than the priorities of WebGL (2) and the CPU (1) in TensorFlow.js. */
 const WEBGPU_PRIORITY = 3;
+
+/** What the notes add about a CPU that computes slower than it could. */
+const WITHOUT_SIMD =
+  'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
+const WITHOUT_WASM =
+  'WebGL finds no GPU, and WebAssembly is missing or disabled in this browser. Enable it, or use another browser.';
 
 export interface OpenedDevice {
   device: Device;
@@ -53,27 +60,20 @@ export async function openDevice(clock: Clock): Promise<OpenedDevice> {
     const note = `Training on WebGL, which is slower than WebGPU. The reason: ${reason}`;
     return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
   }
+  const onCpu = backendOfCpu();
   const { openWasm } = await import('./wasm.ts');
-  if (await openWasm()) {
+  if (onCpu !== 'javascript' && (await openWasm())) {
     const note = `Training on the CPU, which is slower than a GPU. The reason: ${reason}`;
-    return { device: { backend: 'wasm', adapter: 'CPU (WebAssembly)' }, note, check: () => {} };
+    if (onCpu === 'simd') return { device: { backend: 'wasm', adapter: 'CPU (WebAssembly)' }, note, check: () => {} };
+    return {
+      device: { backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' },
+      note: `${note} ${WITHOUT_SIMD}`,
+      check: () => {},
+    };
   }
   await tf.setBackend('cpu');
-  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason}`;
+  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason} ${WITHOUT_WASM}`;
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
-}
-
-/** Returns whether WebGL runs on a GPU. WebGL in software is slower than WebAssembly. */
-function hasGpuForWebGL(): boolean {
-  // In a worker without OffscreenCanvas, TensorFlow.js cannot use WebGL.
-  if (typeof OffscreenCanvas === 'undefined') return false;
-  const gl = new OffscreenCanvas(1, 1).getContext('webgl2');
-  if (gl === null) return false;
-  // Some browsers do not offer the extension. There, RENDERER may be the GPU's name, as in Firefox.
-  const unmasked = gl.getExtension('WEBGL_debug_renderer_info')?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER;
-  const renderer = String(gl.getParameter(unmasked));
-  gl.getExtension('WEBGL_lose_context')?.loseContext();
-  return !SOFTWARE_RENDERER.test(renderer);
 }
 
 async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
@@ -87,10 +87,14 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
     navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }),
     () => new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`),
   );
-  if (!adapter) throw new DeviceError('the browser offers no GPU adapter. Open chrome://gpu to see why.');
+  if (!adapter)
+    throw new DeviceError(
+      'the browser offers no GPU adapter. Open chrome://gpu, or about:support in Firefox, to see why.',
+    );
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
+  await makeMapsPrompt(gpu, clock);
   // The import of the backend has registered a factory of its own. That factory raises fewer limits
   // and hides errors.
   tf.removeBackend('webgpu');

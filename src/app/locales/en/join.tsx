@@ -50,11 +50,18 @@ export const join = {
     },
     gpu: (name: string) => `GPU: ${name}`,
     unnamed: 'unnamed',
-    slower: 'This tab computes with WebGL or WebAssembly. Training is slower, but the results are the same.',
+    fallback: {
+      webgl: 'This tab computes with WebGL. Training is slower, but the results are the same.',
+      simd: 'WebGL finds no GPU either, so this tab computes with WebAssembly. Training is slower, but the results are the same.',
+      wasm: 'WebGL finds no GPU either, and WebAssembly lacks SIMD instructions. Training is much slower, but the results are the same. Use a newer browser, or just watch.',
+      javascript:
+        'WebGL finds no GPU either, and WebAssembly is missing or disabled. This tab computes in JavaScript, which is very slow. Enable WebAssembly, use another browser, or just watch.',
+    },
     noWebGpu: {
       text: 'no WebGPU',
       needsHttps: 'WebGPU needs https (see above).',
-      newer: 'This browser has no WebGPU. A newer version of Chrome, Edge or Safari has it.',
+      newer:
+        'This browser has no WebGPU. Newer versions of Chrome, Edge and Safari have it, and Firefox on some systems.',
     },
     gpuSilent: { text: 'the GPU does not answer', fix: 'Restarting the browser often helps.' },
     gpuNone: 'no GPU that WebGPU can use',

@@ -50,11 +50,17 @@ export const join: Messages['join'] = {
     },
     gpu: (name) => `GPU：${name}`,
     unnamed: '未命名',
-    slower: '本标签页用 WebGL 或 WebAssembly 计算。训练较慢，但结果相同。',
+    fallback: {
+      webgl: '本标签页用 WebGL 计算。训练较慢，但结果相同。',
+      simd: 'WebGL 也找不到 GPU，所以本标签页用 WebAssembly 计算。训练较慢，但结果相同。',
+      wasm: 'WebGL 也找不到 GPU，而且 WebAssembly 不支持 SIMD 指令。训练会慢很多，但结果相同。请换用较新的浏览器，或者只观看。',
+      javascript:
+        'WebGL 也找不到 GPU，而且 WebAssembly 不存在或已被关闭。本标签页只能用 JavaScript 计算，非常慢。请启用 WebAssembly、换一个浏览器，或者只观看。',
+    },
     noWebGpu: {
       text: '没有 WebGPU',
       needsHttps: 'WebGPU 需要 https，见上。',
-      newer: '这个浏览器没有 WebGPU；较新的 Chrome、Edge 或 Safari 才有。',
+      newer: '这个浏览器没有 WebGPU；较新的 Chrome、Edge 和 Safari 才有，Firefox 只在部分系统上有。',
     },
     gpuSilent: { text: 'GPU 没有回应', fix: '重启浏览器常常有用。' },
     gpuNone: '没有 WebGPU 能用的 GPU',

@@ -1,0 +1,47 @@
+/** The note about a device that is slower than it could be, in browsers that lack something. */
+import * as tf from '@tensorflow/tfjs';
+import { afterAll, afterEach, expect, test, vi } from 'vitest';
+import { openDevice } from '../../../src/engine/device/device.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+// The paths that Vite creates for a browser do not work in Node.
+const files = vi.hoisted(() => {
+  const path = 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm';
+  return { plain: { default: `${path}.wasm` }, simd: { default: `${path}-simd.wasm` } };
+});
+vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url', () => files.plain);
+vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url', () => files.simd);
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
+afterAll(() => tf.setBackend('cpu'));
+
+const open = () => {
+  vi.stubGlobal('isSecureContext', true);
+  vi.stubGlobal('navigator', {});
+  return openDevice(new ManualClock());
+};
+
+test('a tab without WebGPU and without WebGL on a GPU computes with WebAssembly', async () => {
+  const { device, note } = await open();
+  expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly)' });
+  expect(note).toBe(
+    'Training on the CPU, which is slower than a GPU. The reason: this browser has no WebGPU. Use a current Chrome, Edge or Safari.',
+  );
+});
+
+test('a tab whose WebAssembly lacks SIMD too says so', async () => {
+  vi.spyOn(WebAssembly, 'validate').mockReturnValue(false);
+  const { device, note } = await open();
+  expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' });
+  expect(note).toMatch(/no WebGPU.*WebAssembly also lacks SIMD instructions in this browser/);
+});
+
+test('a tab without WebAssembly computes in JavaScript and says what is missing', async () => {
+  vi.stubGlobal('WebAssembly', undefined);
+  const { device, note } = await open();
+  expect(device).toEqual({ backend: 'cpu', adapter: 'CPU' });
+  expect(note).toMatch(/no WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/);
+});

@@ -1,0 +1,66 @@
+/**
+ * Firefox and Chromium in one run. Firefox computes WebGPU with wgpu on lavapipe, Chromium with
+ * Dawn on SwiftShader.
+ */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { OwnPage } from '../tabs/ownPage.ts';
+import { worldOfFile } from '../tabs/world.ts';
+import { describeInFirefox, Firefox } from './firefox.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
+
+describeInFirefox('a Firefox tab with WebGPU', async () => {
+  const world = await worldOfFile();
+  let firefox: Firefox;
+  beforeAll(async () => {
+    firefox = await Firefox.start();
+  });
+  afterAll(() => firefox.close());
+
+  test('trains 60 steps with a Chromium tab, and their states are equal bit for bit', async () => {
+    const room = world.createRoom({ maxSteps: 60, batchSize: 8, hashEvery: 20 }, 2);
+    const [fox, chromium] = await Promise.all([
+      firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
+      world.join(room, 'chromium'),
+    ]);
+    const results = await Promise.all([fox, chromium].map(async (tab) => (await tab.event('finished')).result));
+    const [{ stateHash, losses }] = results as [(typeof results)[number]];
+    expect(new Set(stateHash).size).toBe(1);
+    expect(losses.at(-1)).toBeLessThan(losses[0]! * 0.8);
+    for (const result of results) {
+      const same = { stateHash, losses, worldSize: 2, steps: 60, backend: 'webgpu', transport: 'webrtc' };
+      expect(result).toMatchObject(same);
+    }
+  });
+
+  test('leaves a run when it is reloaded, returns, and has the state of the others again', async () => {
+    const room = world.createRoom({ epochs: 10, batchSize: 8, hashEvery: 5 }, 2, { min: 1, max: 2 });
+    const [fox, chromium] = await Promise.all([
+      firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
+      world.join(room, 'chromium'),
+    ]);
+    await chromium.event('hashes', ({ hashes, agree }) => hashes.length === 2 && agree);
+    await fox.page.reload();
+    const { generation } = await chromium.event('generation', ({ worldSize }) => worldSize === 1);
+    await chromium.event('generation', (next) => next.worldSize === 2 && next.generation > generation);
+    const alone = chromium.events.filter(({ type }) => type === 'step').length;
+    for (const tab of [chromium, fox]) {
+      await tab.event('hashes', ({ step, hashes, agree }) => step > alone && hashes.length === 2 && agree);
+    }
+    await fox.page.close();
+  });
+
+  // Fails if Firefox no longer needs the help (Mozilla bug 1870699). `promptMaps.ts` can then go.
+  test('maps buffers on a timer until empty command lists are submitted; Chromium needs none', async () => {
+    const maps = await OwnPage.start('test/firefox/maps.html', 'measureMaps');
+    const fox = await firefox.open(maps.url);
+    await fox.page.waitForFunction('"measureMaps" in globalThis');
+    const inFirefox = await fox.page.evaluate(() => measureMaps());
+    const chromium = await maps.openTab(await maps.openContext());
+    const inChromium = await chromium.evaluate(() => measureMaps());
+    await maps.stop();
+    console.log('Milliseconds per map in Firefox:', inFirefox, 'in Chromium:', inChromium);
+    expect(inFirefox.isHelped).toBe(true);
+    expect(inChromium.isHelped).toBe(false);
+  });
+});
