@@ -52,8 +52,9 @@ export interface Encoding {
   /** An array of the target's length that receives the residual of values this rank encodes. */
   residual: Float32Array | null;
   /**
-   * The parts of the tensor whose final sums are encoded, by one rank each. Frames with final sums
-   * end where a part ends. So every rank encodes them in the same segments, with the same bits.
+   * The parts of the tensor. One rank encodes the final sum of each part. No frame with final sums
+   * has elements of two parts. So a rank that encodes decoded sums again has the same segments and
+   * produces the same bytes.
    */
   chunks: Displacements;
 }
@@ -109,8 +110,7 @@ const fp16: Codec = {
 };
 
 /**
- * Holds the decoded values of one segment, because separate loops for converting and adding are
- * faster.
+ * Holds the decoded values of one segment. It is faster to convert and to add in separate loops.
  */
 const scratch = new Float32Array(fp16.maxSegment);
 
