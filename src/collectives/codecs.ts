@@ -74,7 +74,7 @@ const LARGEST_HALF_EXPONENT = 14;
  * Sends half the bytes: values become IEEE binary16, with 11 bits of mantissa. All values of a
  * segment are scaled by one power of two, whose exponent is sent first, as an int16. So the
  * segment's largest value neither overflows nor becomes subnormal, at any magnitude. Values that
- * are more than 2^29 times smaller become subnormal halves.
+ * are more than 2^29 times smaller than the largest value become subnormal halves.
  *
  * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values of 65520 or
  * more become infinite. The same applies to a segment whose largest value would be rounded to

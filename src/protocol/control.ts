@@ -191,7 +191,9 @@ export const REFUSALS = [
    * again.
    */
   'not-member',
-  /** The room already has the largest allowed number of members. */
+  /**
+   * The room already has the largest allowed number of members or, for a spectator, of spectators.
+   */
   'room-full',
   /** The room is training with a fixed world: newcomers are refused until the run has ended. */
   'room-running',

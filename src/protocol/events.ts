@@ -44,7 +44,7 @@ export interface EdgeReport {
   bytesReceived: number;
   /**
    * Mean time in milliseconds between the sending and the receipt of a chunk in the all-gather
-   * phase; `null` until the clocks of the two ranks are compared.
+   * phase; `null` if the two ranks have not timed such a chunk since the previous exchange.
    */
   transitMs: number | null;
 }
