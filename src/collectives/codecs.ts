@@ -52,8 +52,9 @@ export interface Encoding {
   /** An array of the target's length that receives the residual of values this rank encodes. */
   residual: Float32Array | null;
   /**
-   * The parts of the tensor whose final sums are encoded, by one rank each. Frames with final sums
-   * end where a part ends. So every rank encodes them in the same segments, with the same bits.
+   * The parts of the tensor. One rank encodes the final sum of each part. No frame with final sums
+   * has elements of two parts. So a rank that encodes decoded sums again has the same segments and
+   * produces the same bytes.
    */
   chunks: Displacements;
 }
@@ -73,7 +74,7 @@ const LARGEST_HALF_EXPONENT = 14;
  * Sends half the bytes: values become IEEE binary16, with 11 bits of mantissa. All values of a
  * segment are scaled by one power of two, whose exponent is sent first, as an int16. So the
  * segment's largest value neither overflows nor becomes subnormal, at any magnitude. Values that
- * are more than 2^29 times smaller become subnormal halves.
+ * are more than 2^29 times smaller than the largest value become subnormal halves.
  *
  * A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values of 65520 or
  * more become infinite. The same applies to a segment whose largest value would be rounded to
@@ -109,8 +110,7 @@ const fp16: Codec = {
 };
 
 /**
- * Holds the decoded values of one segment, because separate loops for converting and adding are
- * faster.
+ * Holds the decoded values of one segment. It is faster to convert and to add in separate loops.
  */
 const scratch = new Float32Array(fp16.maxSegment);
 

@@ -3,13 +3,15 @@
  * to them, watches their deadlines, checks that all ranks called the same collective, and fails all
  * collectives together.
  *
- * A rank launches ops in the order of the calls, which is the same on all ranks. It sends READY
- * (`sendWindow.ts`) when it launches an op; in a reduce, when the sender's turn comes. So flow
- * control cannot deadlock. Before READY, a sender sends a limited number of bytes. So a fast rank
- * cannot fill the memory of a slow one. A collective ends on a rank only once all ranks are known
- * to have called the same collective (`diagnostics/agreement.ts`). A failed collective fails its
- * group on every rank, as in NCCL, because ranks may disagree about what comes next. Before a rank
- * fails the group because of a deadline or a mismatch, it asks all others what they have called
+ * A rank launches ops in the order of the calls, which is the same on all ranks. When a rank
+ * launches an op, it sends READY (`sendWindow.ts`) to each rank that has more than the eager bytes
+ * for it; in a reduce, it sends READY to such a rank when the turn of that rank comes. Because all
+ * ranks launch in the same order, flow control cannot deadlock. Before READY, a sender sends only a
+ * limited number of bytes, so a fast rank cannot fill the memory of a slow rank. A collective ends
+ * on a rank only once all ranks are known to have called the same collective
+ * (`diagnostics/agreement.ts`). A failed collective fails its group on every rank, as in NCCL,
+ * because ranks may disagree about what comes next. Before a rank fails the group because of a
+ * deadline or a mismatch, it asks all others what they have called
  * (`diagnostics/hangDiagnostics.ts`), so that the error names the missing ranks.
  */
 import * as v from 'valibot';
@@ -31,9 +33,9 @@ import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
 import { Work } from './work.ts';
 
 /**
- * While this many ops are launched, further ops wait in a queue on this rank; ops with reserved
- * numbers do not wait. This number and EAGER_BYTES limit the bytes that a rank sends before the
- * receiver has called the ops.
+ * While this many launched ops have not ended, further ops wait in a queue on this rank. Ops with
+ * reserved numbers do not wait. This number and EAGER_BYTES limit the bytes that a rank sends
+ * before the receiver has called the ops.
  */
 const MAX_OPS_IN_FLIGHT = 64;
 /**
@@ -337,10 +339,10 @@ export class Executor {
 
   #onAbort(abort: AbortMessage, from: number): void {
     const { message, op, seq, missing } = abort;
-    // If the context of an error names this rank, this rank accuses the missing ranks to the
-    // server. The claim of another rank alone must not cause an accusation. So the context names
-    // the rank in the message. If the message names this rank or none, the context names the
-    // sender.
+    // A rank accuses the missing ranks to the server if the context of its error names the rank
+    // itself. The claim of another rank alone must not cause an accusation. Therefore `rank` is
+    // never this rank: it is the rank in the message, or the sender if the message names this rank
+    // or none.
     const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
     const AbortError = abortErrorClass(abort);
     // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are

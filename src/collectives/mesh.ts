@@ -137,7 +137,9 @@ export class Mesh {
     return group;
   }
 
-  /** Starts to receive frames. Called once the first group is registered. Idempotent. */
+  /**
+   * Starts to receive frames. Each group of this rank calls it; only the first call has an effect.
+   */
   listen(): void {
     if (this.#isListening) return;
     this.#isListening = true;

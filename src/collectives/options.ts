@@ -65,7 +65,8 @@ export interface AllReduceOptions extends ReduceOptions {
 export interface RootedOptions {
   /**
    * With `direct`, the root exchanges tensors directly with each rank, like a parameter server. By
-   * default the algorithm with the shortest estimated time is chosen.
+   * default, small worlds use a chain along the ring, and in larger worlds the cost model chooses
+   * the chain or a tree.
    */
   algorithm?: 'direct';
 }

@@ -46,11 +46,14 @@ interface PlanOpOptions {
   /** Sends a frame to a rank. Resolves when that rank accepts more; rejects if the op must stop. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
   /**
-   * Called if `emit` rejects, or if the send after it fails. Errors in `start` and `receive` are
-   * thrown instead.
+   * Called if `emit` rejects, or if an error occurs after `emit` has resolved. Errors in `start`
+   * and `receive` are thrown instead.
    */
   onfailure: (error: unknown) => void;
-  /** Called for each receive once earlier receives into the same elements are done. */
+  /**
+   * Called for each receive as soon as all earlier receives into the same elements are done; in
+   * `start` if there are none.
+   */
   onturn: (peer: number) => void;
   /** Called once, when everything is sent and received. */
   ondone: () => void;
@@ -72,7 +75,10 @@ export class PlanOp {
   #busyLanes = 0;
   #isStarted = false;
   #isDone = false;
-  /** The segment just combined. If the next frame has the same elements, the buffer is reused. */
+  /**
+   * The segment that was just combined or copied. If the next frame to send has the same elements,
+   * this buffer is reused.
+   */
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -115,7 +121,8 @@ export class PlanOp {
   }
 
   /**
-   * Returns the time at which the send or receive of `step` ended; `null` if there is no such time.
+   * Returns the time at which the send or receive of `step` ended; `null` if it has not ended, or
+   * if there is no such send or receive.
    */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
@@ -245,7 +252,7 @@ export class PlanOp {
     }
   }
 
-  /** Returns the end of the segment of a send that begins at `start`. */
+  /** Returns where the segment that begins at `start` ends. The segment is part of a send. */
   #segmentEnd({ how, end }: Move, start: number): number {
     const { segmentElements, encoding } = this.#options;
     const last = Math.min(start + segmentElements, end);
@@ -304,13 +311,19 @@ export class PlanOp {
     return this.#codec?.bytesOf(elements) ?? elements * this.#options.dtype.bytes;
   }
 
-  /** Returns the elements in a frame; not an integer if the frame is not of this op. */
+  /**
+   * Returns the number of elements in a frame. The result is NaN or a fraction if no frame of this
+   * op has the frame's size.
+   */
   #elementsOf({ byteLength }: ArrayBuffer): number {
     const bytes = byteLength - FRAME_HEADER_BYTES;
     return this.#codec?.elementsOf(bytes) ?? bytes / this.#options.dtype.bytes;
   }
 
-  /** Returns a part of the target of an op with a codec, which is float32 and in place. */
+  /**
+   * Returns elements `start` .. `end`-1 of the target. Only for an op with a codec: its target is a
+   * Float32Array, and is also its source.
+   */
   #floats(start: number, end: number): Float32Array {
     return view(this.#options.target as Float32Array, start, end);
   }

@@ -3,12 +3,12 @@
  * tags, and a rank can receive from any rank.
  *
  * A send is synchronous, as in gloo and MPI_Ssend: it ends once the receiver has posted its receive
- * and all data is sent. So a message that no rank receives is an error. The first EAGER_BYTES of a
- * message are sent ahead, before the receive is posted; the rest waits for the receiver's READY.
- * While MAX_AHEAD messages to a rank are in flight, only the header of a further message is sent
- * ahead. The header is enough for the receiver to find the message's receive. So a receiver can
- * receive any number of messages in any order. Messages of one sender and tag are received in the
- * order of the sends.
+ * and all data is sent. So a send fails at its deadline if the receiver posts no receive. The first
+ * EAGER_BYTES of a message are sent ahead, before the receive is posted; the rest waits for the
+ * receiver's READY. While MAX_AHEAD messages to a rank are in flight, only the header of a further
+ * message is sent ahead. The header is enough for the receiver to find the message's receive. So a
+ * receiver can receive any number of messages in any order. Messages of one sender and tag are
+ * received in the order of the sends.
  */
 import {
   Algorithm,

@@ -336,9 +336,9 @@ export class ProcessGroup {
    * @param options `timeoutMs` is the deadline of the creation and of the group's ops; by default
    * the deadline of this group. `algorithm` is the default algorithm of the group's all-reduces;
    * `auto` by default, because the world's algorithm may not fit the group's size.
-   * @throws (rejects) UsageError if `ranks` is empty, or contains an unknown rank or the same rank
-   * twice, or if the generation already has 65 536 groups. MismatchError if two ranks passed
-   * different members.
+   * @throws (rejects) UsageError if this group is not the world, if `ranks` is empty or contains an
+   * unknown rank or the same rank twice, or if the generation already has 65 536 groups.
+   * MismatchError if two ranks passed different members.
    */
   async newGroup(
     ranks: readonly number[],

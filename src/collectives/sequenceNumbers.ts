@@ -4,7 +4,7 @@
  */
 export class SequenceNumbers {
   #next = 0;
-  /** Numbers of ops that will be issued once their sizes are known. */
+  /** Numbers of ops that will be issued as soon as their sizes are known. */
   readonly #reserved = new Set<number>();
   /** The reserved number of the op that is being issued. */
   #current: number | null = null;

@@ -30,7 +30,9 @@ export const CheckpointMeta = v.strictObject({
   position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two evaluations on held-out samples. */
   evaluateEvery: count,
-  /** Milliseconds spent in steps so far. The job's time limit applies to this sum. */
+  /**
+   * Training time in milliseconds when the latest step began. The job's time limit applies to it.
+   */
   trainedMs: v.pipe(finite, v.minValue(0)),
   /**
    * The results of the latest two evaluations in a run with early stopping. `best` is the lowest

@@ -148,9 +148,9 @@ export const ClientMessage = v.variant('type', [
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * This member's links to `peers` broke or could not be opened. The list contains all ranks with
-   * such a link. Both ranks of the link report it. If only links between other ranks broke, this
-   * member sends `failed` instead.
+   * This member's links to `peers` broke or could not be opened. `peers` lists all ranks at the
+   * other ends of such links. Both ranks of a link report it. If only links between other ranks
+   * broke, this member sends `failed` instead.
    */
   v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /**
@@ -191,7 +191,9 @@ export const REFUSALS = [
    * again.
    */
   'not-member',
-  /** The room already has the largest allowed number of members. */
+  /**
+   * The room already has the largest allowed number of members or, for a spectator, of spectators.
+   */
   'room-full',
   /** The room is training with a fixed world: newcomers are refused until the run has ended. */
   'room-running',

@@ -43,8 +43,8 @@ export interface EdgeReport {
   bytesSent: number;
   bytesReceived: number;
   /**
-   * Mean duration from sending a chunk to its receipt in the all-gather phase, in milliseconds;
-   * `null` until the clocks of the two ranks are compared.
+   * Mean time in milliseconds between the sending and the receipt of a chunk in the all-gather
+   * phase; `null` if the two ranks have not timed such a chunk since the previous exchange.
    */
   transitMs: number | null;
 }
@@ -58,8 +58,8 @@ export interface RankTelemetry {
   /** Whether the rank's page is hidden. Browsers slow down hidden pages. */
   isHidden: boolean;
   /**
-   * Milliseconds of a step in which the rank waits for its left neighbour and has no other work:
-   * the median over the steps since the previous exchange.
+   * How long the rank waits for its left neighbour in a step without doing other work, in
+   * milliseconds: the median over the steps since the previous exchange.
    */
   waitMs: number;
   /** The link to the right neighbour; `null` in a world of one rank. */

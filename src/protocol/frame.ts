@@ -33,8 +33,8 @@ export const FrameKind = {
    */
   READY: 4,
   /**
-   * The sender has issued this op but has no data for the receiver; the frame only announces the
-   * op.
+   * The sender, and the ranks behind it that `step` covers, have issued the op; see
+   * `collectives/diagnostics/agreement.ts`. The frame has no payload.
    */
   CALL: 5,
   /** Information for all ranks; each rank forwards it. Payload: JSON. */

@@ -21,7 +21,7 @@ const LEAST_NUMBERS = 4;
  * for.
  */
 const SLOW_SECONDS = { min: 2, max: 8 } as const;
-/** The largest number of pages in a lesson's text. */
+/** The largest page of a lesson's text that an order can show. Pages are counted from 0. */
 const MAX_PAGES = 32;
 
 /** Returns how many numbers each of `n` ranks has. */
@@ -103,8 +103,9 @@ const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.max
 const Named = v.strictObject({ rank, name: v.string() });
 
 /**
- * The bytes on the busiest link in a whole round. Each step counts with the larger of the bytes
- * that the rank of the link sent and received.
+ * Bytes in a whole round on the line of the rank with the busiest line. A rank's line to the
+ * network transfers in both directions at once, so each step counts the larger of its sent and
+ * received bytes.
  */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 

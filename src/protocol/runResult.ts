@@ -146,10 +146,7 @@ export const RunResultSchema = v.object({
    * The result of a range test. A range test evaluates no held-out samples and restores the model.
    */
   rateTest: v.optional(RateTest),
-  /**
-   * How often ranks have joined or left, and the run has continued in another generation, since
-   * this rank entered the run.
-   */
+  /** How often the run has continued in another generation since this rank entered the run. */
   restarts: count,
   ms: finite,
 });

@@ -33,10 +33,14 @@ export type HopEvent = v.InferOutput<typeof HopEvent>;
 /** How long the parts of one optimizer step took, in milliseconds. */
 export const StepTimes = v.object({
   total: finite,
-  /** Forward and backward pass on the GPU, until the first bucket's gradients can be read. */
+  /**
+   * From the start of the pass until the first bucket's gradients are read. Without buckets: until
+   * all gradients are read.
+   */
   compute: finite,
   /**
-   * Reading gradients back, summed over buckets. The wait for the backward pass is not included.
+   * From the end of `compute` until the last bucket's gradients are read. The GPU may still compute
+   * these gradients in this time.
    */
   readback: finite,
   /** From the start of the first all-reduce to the end of the last all-reduce. */

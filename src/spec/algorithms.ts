@@ -1,6 +1,6 @@
 /** The algorithms of an all-reduce, and which of them a world can run. */
 
-/** With `auto`, the cost model chooses one of the others for each call. */
+/** With `auto`, the cost model chooses one of the other algorithms for each call. */
 export const ALGORITHM_NAMES = ['auto', 'ring', 'two-level', 'halving-doubling', 'doubling'] as const;
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
 

@@ -223,8 +223,8 @@ export const Layer = v.variant(
 export type Layer = v.InferOutput<typeof Layer>;
 
 /**
- * Returns whether the type is float32. Keras 3 writes types as objects, other versions write a
- * name.
+ * Returns whether the type is float32, or `null`, which stands for the default. Keras 3 writes
+ * types as objects, other versions write a name.
  */
 function isFloat32(dtype: unknown): boolean {
   if (typeof dtype !== 'object' || dtype === null) return dtype === 'float32' || dtype === null;

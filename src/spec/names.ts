@@ -60,9 +60,9 @@ export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
- * Activities of a rank in a step. Computation: `compute` (until gradients can be read), `readback`
- * (copying gradients from the device), `update` (of parameters). Communication, which may overlap
- * with computation: `send` (a chunk), `wait` (for the left neighbour's chunk), `reduce` (add that
- * chunk). If the algorithm is not a ring, all communication is `exchange`.
+ * Activities of a rank in a step. Computation: `compute` (until the first gradients are read from
+ * the device), `readback` (until all gradients are read), `update` (of parameters). Communication,
+ * which may overlap with computation: `send` (a chunk), `wait` (for the left neighbour's chunk),
+ * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`.
  */
 export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;

@@ -20,8 +20,8 @@ export interface MonitoredBarrierOptions {
  */
 const GRACE_MS = 1000;
 /**
- * Maximum number of barriers that a rank can wait in at the same time. Rank 0 ignores the arrival
- * of a rank that is more barriers ahead.
+ * Maximum number of barriers that a rank can wait in at the same time. Rank 0 ignores an arrival at
+ * a barrier that is this far, or further, ahead of its own next barrier.
  */
 const MAX_UNDER_WAY = 64;
 

@@ -1,6 +1,6 @@
 /**
- * Collectives of JavaScript values. Each consists of two collectives of bytes: first the sizes, so
- * that receivers can allocate, then the data.
+ * Collectives of JavaScript values. Each consists of two collectives: the first sends the sizes, so
+ * that receivers can allocate memory, and the second sends the bytes.
  */
 import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
@@ -87,9 +87,9 @@ export class ObjectCollectives {
   }
 
   /**
-   * Issues the second collective of an object, for the bytes, once the first has received the
-   * sizes. The number of the second is reserved at once. If this rank cannot issue the second
-   * collective, it aborts the group, because other ranks would wait.
+   * Issues the second collective as soon as the first has received the sizes. The sequence number
+   * of the second is reserved at once. If either collective fails on this rank, the rank aborts the
+   * group, because other ranks would wait.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();

@@ -54,7 +54,10 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.DIRECT]: directBroadcast,
 };
 
-/** An all-reduce's algorithm and plan, and the parts of the tensor that one rank each sums. */
+/**
+ * The algorithm and the plan of an all-reduce. `chunks` are the parts of the tensor; one rank sums
+ * each part.
+ */
 export interface AllReduceChoice extends Choice {
   readonly chunks: Displacements;
 }

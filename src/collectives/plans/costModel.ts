@@ -30,8 +30,8 @@ export interface Costs {
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;
   /**
-   * Additional time per byte for each tab, because more tabs on a core cause more switches between
-   * them.
+   * Additional time per byte for each tab, because a core that has more tabs switches between tabs
+   * more often.
    */
   readonly crowdMsPerByte: number;
 }

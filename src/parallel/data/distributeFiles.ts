@@ -34,8 +34,8 @@ export interface FileSlices {
 interface DistributeFilesOptions {
   clock: Clock;
   /**
-   * Called at the start and then twice a second, on all ranks, with the number of bytes that each
-   * rank has.
+   * Called on all ranks at the start of each round, and then twice a second, with the number of
+   * bytes that each rank has.
    */
   onprogress: (heldBytes: readonly number[]) => void;
 }
@@ -65,11 +65,11 @@ const MAX_TRIES = 3;
 const WATCHED = Infinity;
 
 /**
- * Distributes slices to all ranks of a group: all slices that at least one rank has. Every rank
- * must call this function.
+ * Gives all ranks of a group all slices. Sends nothing if there is a slice that no rank has. Every
+ * rank must call this function.
  *
- * @returns the slices that no rank has; the result is equal on all ranks. It is empty if every rank
- *   has all slices now.
+ * @returns the slices that no rank has, or all slices if no rank knows the digests. The result is
+ *   equal on all ranks. It is empty if every rank has all slices now.
  * @throws (rejects) PeergradError if a slice arrives damaged again and again; TimeoutError if there
  *   is no progress; errors of collectives. After an error, received slices remain in `slices`.
  */
@@ -104,7 +104,7 @@ function isWhole({ has }: SliceReport): boolean {
   return has.every((isHeld) => isHeld === 1);
 }
 
-/** @returns whether all ranks have all slices afterwards. */
+/** @returns whether every rank has received all slices of its plan. */
 async function execute(
   group: ProcessGroup,
   slices: FileSlices,

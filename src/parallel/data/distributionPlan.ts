@@ -76,7 +76,7 @@ export function planDistribution(rank: number, reports: readonly SliceReport[]):
 
 type Times = ReadonlyMap<number, number>;
 
-/** Returns, for each slice, how often each rank has sent it damaged. */
+/** Returns, for each slice, how often each other rank has sent it damaged to the reporting rank. */
 function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   const bySlice = new Map<number, Map<number, number>>();
   for (const { slice, from, times } of damaged) {

@@ -86,8 +86,8 @@ export class ShardCursor {
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
     // A step takes at least one part, and as many parts as fit into each rank's batch. A part can
-    // be without samples, but a step cannot: while its parts have no samples, the next part fits,
-    // and the last part of an epoch has a sample of each rank.
+    // have no samples, but a step has at least one: after parts without samples the next part fits,
+    // too, and the last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;

@@ -155,8 +155,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the residuals of codec and hook to zero. Call it when another rank has sent its averaged
-   * gradient, because that average already includes these residuals.
+   * Sets the residuals of codec and hook to zero. Call it when this rank applies an averaged
+   * gradient that another rank sent, because that average already includes this rank's residuals.
    */
   resetErrorFeedback(): void {
     this.#reducer.resetErrorFeedback();
@@ -263,7 +263,7 @@ export class DistributedDataParallel {
    * {@link step}. When this loop ends, the rank takes part in the communication of the other ranks
    * with zeros (and with gradients that {@link noSync} kept) until their loops have ended too. Then
    * all ranks receive the parameters and buffers of the rank that finished last. If several ranks
-   * finished last, the highest of them sends. Every rank must call it, even without data. Inside
+   * finished last, the highest of them is used. Every rank must call it, even without data. Inside
    * `join`, `backward` needs one more all-gather, of three numbers.
    *
    * As in PyTorch, the optimizer state is not exchanged. Before they train again, ranks that ended

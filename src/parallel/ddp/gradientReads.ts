@@ -11,7 +11,7 @@ import type { GradientListener } from './tape.ts';
 export interface BucketReads {
   /** One promise for each bucket. It resolves when the bucket is read. */
   buckets: Promise<void>[];
-  /** Time when the first bucket was read, in milliseconds of the clock. */
+  /** Resolves when the first bucket is read, with the time in milliseconds of the clock. */
   firstAt: Promise<number>;
   /** The loss; it is read after the last bucket. */
   loss: Promise<number>;
@@ -20,7 +20,7 @@ export interface BucketReads {
 export class GradientReads {
   readonly #reader = new TensorReader();
   readonly #clock: Clock;
-  /** Buckets of the current pass that are being copied while the rest is recorded. */
+  /** Buckets whose copy has begun while the rest of the current pass is still being recorded. */
   #early = new Map<number, Reading>();
 
   constructor(clock: Clock) {

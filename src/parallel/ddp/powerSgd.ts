@@ -87,10 +87,10 @@ interface SharedState {
  * instead of rows * cols. A bucket needs two all-reduces. The first sums all Ps and the
  * uncompressed tensors (vectors, and tensors that would not shrink enough). The second sums all Qs.
  *
- * A tensor of more than two dimensions is divided into rows and columns between the dimensions
- * where P and Q are smallest: kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as
- * [kh * kw * in, out]. (torch's view(shape[0], -1) would give such a kernel only kh rows, and save
- * almost nothing.)
+ * A tensor becomes a matrix: its first dimensions are the rows, the other dimensions are the
+ * columns, and the tensor is cut where P and Q are smallest. A kernel [in, out] stays as it is, and
+ * a kernel [kh, kw, in, out] mostly becomes [kh * kw * in, out]. (torch's view(shape[0], -1) would
+ * give such a kernel only kh rows, and save almost nothing.)
  *
  * With error feedback, each rank keeps the residual of its own gradient, M - P P^T M. Summed over
  * all ranks, the residuals are the sum of the gradients minus the output, as with torch's residual

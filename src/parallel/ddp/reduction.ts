@@ -57,7 +57,10 @@ export interface Reduction {
  * two fields that are counted from that start are missing.
  */
 export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
-  /** Time when the first bucket was read, in milliseconds of the clock. */
+  /**
+   * Time at which the gradients of the first bucket were read from the GPU, in milliseconds of the
+   * clock. `compute` is counted until then.
+   */
   computedAt: number;
 };
 

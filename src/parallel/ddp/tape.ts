@@ -80,9 +80,10 @@ export function differentiateTape(
 
 /**
  * Returns the order in which back-propagation finishes the gradients of `variables`.
- * Back-propagation walks the tape backwards. So a gradient is final when back-propagation reaches
- * the first op on the tape that leads from the variable to `loss`. If one op finishes several
- * variables, the later variables come first. Call it inside the gradient scope.
+ * Back-propagation walks the tape backwards. So the gradient of a variable is final when
+ * back-propagation has passed the first op on the tape that has the variable as an input and that
+ * `loss` depends on. If one op finishes several variables, the later variables come first. Call it
+ * inside the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
   const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
@@ -130,7 +131,10 @@ interface Use {
   input: string;
 }
 
-/** Returns, for each variable, the ops that lead from it to `loss`, starting with the last op. */
+/**
+ * Returns, for each variable, the ops on the tape that have the variable as an input and that
+ * `loss` depends on. The last op on the tape comes first.
+ */
 function usesOf(variables: readonly tf.Variable[], loss: tf.Scalar): Use[][] {
   const tape = tf.engine().state.activeTape ?? [];
   const leadsToLoss = new Set([loss.id]);

@@ -34,8 +34,8 @@ export interface Progress {
    */
   evaluateEvery: number;
   /**
-   * Training time up to the latest step, in milliseconds of rank 0's clock; 0 in runs without a
-   * time limit.
+   * Training time when the latest step began, in milliseconds of rank 0's clock; 0 in runs without
+   * a time limit.
    */
   trainedMs: number;
   /**

@@ -14,7 +14,10 @@ export interface StepWindow extends CursorPosition {
   assignedIn: number;
 }
 
-/** A gradient that a rank computed for a step that was not applied. */
+/**
+ * What a rank has computed of an interrupted step: one gradient, summed over some samples of the
+ * window.
+ */
 export interface RetainedGradient {
   window: StepWindow;
   /** Positions in the window, 0 .. size-1, of the samples that are in the gradient. */
@@ -48,8 +51,8 @@ interface SampleAssignment {
  *
  * Among the windows with retained gradients, the window that was assigned last is used, because
  * most ranks have worked on it. Without retained gradients, `fresh` is used. A gradient is a sum
- * and cannot be divided. If several ranks retain the same sample, the lowest of them keeps its
- * gradient and the others drop theirs.
+ * and cannot be divided. If the gradients of several ranks contain the same sample, the lowest of
+ * these ranks keeps its gradient and the other ranks drop theirs.
  *
  * @param retainedGradients retained gradients of the next step, by rank.
  * @param batchSize largest number of samples in a micro-batch.

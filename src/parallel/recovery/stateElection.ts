@@ -8,7 +8,10 @@ import { PeergradError, type ErrorContext } from '../../util/errors.ts';
 import { dissenters, majority } from '../../util/majority.ts';
 
 export interface PeerState {
-  /** Whether the rank never shared a state with others and never loaded one. */
+  /**
+   * Whether the rank has no state to vote for: it never shared a state with others and never loaded
+   * one, or its state is wrong (`StateTransfer.distrust`).
+   */
   isFresh: boolean;
   /** See {@link Progress}. */
   step: number;

@@ -11,8 +11,9 @@ import type { StepReport } from './strategy.ts';
 
 /**
  * Number of steps before the timed steps. The first step of a generation may take longer, because
- * shaders are compiled and links have not reached their full speed. After this step alone, a codec
- * with rounding can be chosen, but not fp32.
+ * shaders are compiled and links have not reached their full speed. If this step alone shows
+ * clearly that a codec with rounding is better, that codec is chosen at once. fp32 is chosen only
+ * after timed steps.
  */
 const FIRST = 1;
 /**

@@ -105,7 +105,7 @@ export class Ddp implements Strategy {
     return this.#transport.bucketBytes;
   }
 
-  /** Whether this rank never shared a state with others and never loaded one. */
+  /** See `PeerState`. */
   get isFresh(): boolean {
     return this.#isFresh;
   }

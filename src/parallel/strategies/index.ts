@@ -13,19 +13,22 @@ import type { StrategyOptions } from './strategy.ts';
 export { Ddp, type AttachedRank, type DdpState, type ElasticStrategy } from './ddp.ts';
 export type { StepReport } from './strategy.ts';
 
-/** `data-parallel` is a parameter server whose ranks are in one page. */
+/**
+ * The strategy of a plan, and its options. `data-parallel` is the parameter server with all ranks
+ * in one page.
+ */
 export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
 
 /** Number of steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
 /**
- * Number of steps between two exchanges. The paper's 500 suit runs of 100 000 steps; a lesson's run
- * has a few hundred steps. For measurements see docs/STRATEGIES.md.
+ * Number of steps between two exchanges. The paper's 500 suit runs of 100 000 steps; runs here have
+ * a few hundred steps. For measurements see docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
 /**
- * Steps after which all ranks of the asynchronous server synchronize: often enough to evaluate and
- * compare ranks.
+ * Number of steps between two synchronizations of all ranks, for `async-parameter-server`. It is
+ * small, because ranks can be compared and the model evaluated only when ranks are synchronized.
  */
 const ASYNC_STEPS = 10;
 

@@ -54,10 +54,10 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   }
 
   /**
-   * Averages `values`, one per parameter, over all ranks. Ranks are weighted by their samples since
-   * the last exchange, because a rank without samples has learned nothing. This is federated
-   * averaging (McMahan et al., "Communication-Efficient Learning of Deep Networks from
-   * Decentralized Data", AISTATS 2017).
+   * Averages `values`, which has one value for each element of the parameters, over all ranks.
+   * Ranks are weighted by their samples since the last exchange, because a rank without samples has
+   * learned nothing. This is federated averaging (McMahan et al., "Communication-Efficient Learning
+   * of Deep Networks from Decentralized Data", AISTATS 2017).
    */
   protected async average(values: Float32Array): Promise<void> {
     const { codec } = this.options;
