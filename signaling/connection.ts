@@ -287,7 +287,8 @@ export class Connection implements Peer {
       return this.refuse('rate-limited', 'Your network opens rooms too fast. Wait a minute, then retry.');
     }
     const misfit = misfitOfAlgorithm(job.algorithm, startAt ?? 1);
-    if (misfit !== null) return this.refuse('mismatch', `The room cannot be opened: ${misfit}. Choose the ring or auto.`);
+    if (misfit !== null)
+      return this.refuse('mismatch', `The room cannot be opened: ${misfit}. Choose the ring or auto.`);
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
     if (!this.#enter(code, hub, { type: 'join', name, browser, rank, isSpectator, holdsKey: true })) hub.forget(code);

@@ -6,6 +6,7 @@
 import * as v from 'valibot';
 import { parseJson } from '../util/json.ts';
 import {
+  AlgorithmEvent,
   CodecEvent,
   ConfusionEvent,
   GenerationEvent,
@@ -53,6 +54,7 @@ export const SpectatorEvent = v.variant('type', [
     ...TraceEvent.entries,
     hops: v.pipe(v.array(v.omit(HopEvent, ['reduceMs'])), v.maxLength(MAX_HOPS)),
   }),
+  AlgorithmEvent,
   CodecEvent,
   RanksEvent,
   HashesEvent,

@@ -32,7 +32,9 @@ const STEPS_AT_ONCE = 16;
 const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 /** Events of which only the latest of each type matters. */
-type Newest = EventOf<'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
+type Newest = EventOf<
+  'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
+>;
 /**
  * The types of {@link Newest} events, with the most important type first. An update contains as
  * many of these events as fit.
