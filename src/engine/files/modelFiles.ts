@@ -59,7 +59,7 @@ export interface OpenRun {
 export type Origin =
   { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
 
-/** The number of bytes at the start of a file that show which kind of file it is. */
+/** The number of bytes at the start of a file. They show which kind of file it is. */
 const HEAD_BYTES = 32;
 
 /**
