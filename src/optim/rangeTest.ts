@@ -73,8 +73,8 @@ export function findRate(losses: readonly number[], steps: number): RateTest {
   const found = { rates, losses: smoothed };
   const idle = Math.ceil(IDLE * steps);
   const tried = smoothed.slice(idle);
-  // The smoothed loss lags behind the losses. When the smoothed loss reaches its minimum, the losses
-  // are already rising.
+  // The smoothed loss lags behind the losses. When the smoothed loss reaches its minimum, the
+  // losses are already rising.
   const falling = losses.slice(0, idle + tried.indexOf(Math.min(...tried)) + 1);
   const reaches = FITTED_DECADES.map((decades) => Math.max(1, Math.round((decades * DECADE * steps) / 2)));
   if (tried.length === 0 || falling.length <= 2 * reaches[0]!) return { ...found, suggested: null, reason: 'short' };

@@ -51,8 +51,9 @@ export interface FitOptions {
   validation?: Samples;
   /**
    * Whether every tab has samples of its own. If so, every tab must have at least one sample, and
-   * samples of all tabs must have the same shape. A step then uses the same fraction of every tab's samples. By default
-   * all tabs have the same samples, and each tab computes its part of a step.
+   * samples of all tabs must have the same shape. A step then uses the same fraction of every
+   * tab's samples. By default all tabs have the same samples, and each tab computes its part of a
+   * step.
    */
   shard?: boolean;
 }
