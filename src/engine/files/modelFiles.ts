@@ -1,6 +1,6 @@
 /**
- * Exports a run's model or training state as a file. Reads such a file, from which a room's first
- * run then starts.
+ * Exports a run's model or training state as a file. Reads such files: a room's first run can start
+ * from one.
  */
 import type { KeptModel } from '../../jobs/index.ts';
 import {

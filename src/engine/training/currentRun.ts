@@ -105,7 +105,7 @@ export class CurrentRun {
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
-  /** Sets the spectators of the room's runs, by member id. */
+  /** Sets the member ids of the room's spectators. */
   set audience(members: readonly string[]) {
     this.#spectatorFeed.audience = members;
   }
