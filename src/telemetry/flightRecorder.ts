@@ -29,7 +29,7 @@ export class FlightRecorder {
     this.#generation = generation;
   }
 
-  /** Adds a record of an op that is scheduled at time `now`. The caller updates the record later. */
+  /** Adds a record of an op scheduled at time `now`. The caller later updates the record. */
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,
