@@ -13,7 +13,7 @@ import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /**
- * The number of GPU losses in one run from which a tab recovers. After one more loss the tab gives
+ * How often in one run a tab opens its GPU again after losing it. After one more loss the tab gives
  * up.
  */
 const MAX_RECOVERIES = 3;

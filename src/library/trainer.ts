@@ -168,8 +168,8 @@ export class Trainer {
 }
 
 /**
- * Returns the room to join, as options of `initProcessGroup`; `null` to train alone, if neither a
- * room nor several tabs are given.
+ * Returns the room to join, as options of `initProcessGroup`. Returns `null` if neither a room nor
+ * several tabs are given: then this tab trains alone.
  *
  * @param hash the fragment of the page's address. A room code must be in capitals, as Trainer
  *   writes it, because a fragment such as `#header` may be an anchor.

@@ -66,7 +66,7 @@ export interface Optimizer {
    * @param ranges the elements to update, by default all. Other parameters and their averages do
    *   not change, like parameters without a gradient in PyTorch. (PyTorch counts the steps of each
    *   parameter; here all parameters share one count.)
-   * @throws UsageError if an array does not have the optimizer's size, or a range is out of bounds;
+   * @throws UsageError if an array does not have the optimizer's size, or if a range is invalid;
    *   nothing is changed then.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
@@ -109,7 +109,8 @@ export function checkLearningRate(value: number): void {
 /**
  * Returns the ranges that an `apply` updates: `ranges`, or all `size` elements.
  *
- * @throws UsageError unless both arrays have `size` elements and the ranges are within them.
+ * @throws UsageError unless both arrays have `size` elements, and 0 <= start <= end <= `size` for
+ *   each range.
  */
 export function checkApply(
   size: number,
@@ -126,7 +127,7 @@ export function checkApply(
   const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
   if (beyond) {
     throw new UsageError(
-      `The range ${beyond.start} .. ${beyond.end} is not within the ${size} elements. Pass ranges from 0 to ${size}.`,
+      `The range ${beyond.start} .. ${beyond.end} is invalid. Pass ranges with 0 <= start <= end <= ${size}.`,
     );
   }
   return ranges;

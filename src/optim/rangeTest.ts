@@ -23,12 +23,12 @@ const DECADE = 1 / 8;
 const SETTLING = DECADE;
 /** Share of the steps at the start whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
-/** Lengths of the fitted line in decades; the first with a clear fall is used. */
+/** Lengths of fitted lines in decades. They are tried in this order until a line falls clearly. */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
- * minimum share of the loss. With 4, 97 of 100 tests whose losses are pure noise find no clear
- * fall. With 5, tests would also miss real falls of noisy losses.
+ * minimum share of the loss. With 4, no clear fall is found in 97 of 100 tests whose losses are
+ * pure noise. With 5, some real falls of noisy losses would be missed.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;
@@ -60,8 +60,8 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 /**
  * Finds the rate at which the loss falls steepest before its minimum: the middle of the decade
  * whose least-squares line falls most, or of a longer range if noise hides the fall. A line
- * separates a fall from noise better than differences between neighbours do. The range
- * ends at the minimum or before it, so the found rate is at least half a decade below the rates at
+ * separates a fall from noise better than differences between consecutive losses do. The range ends
+ * at the minimum or before it, so the found rate is about half a decade or more below the rates at
  * which the loss explodes.
  *
  * @param losses losses of the test's steps, all finite.
@@ -73,7 +73,8 @@ export function findRate(losses: readonly number[], steps: number): RateTest {
   const found = { rates, losses: smoothed };
   const idle = Math.ceil(IDLE * steps);
   const tried = smoothed.slice(idle);
-  // The smoothed loss lags behind the loss: at its minimum the loss itself already rises.
+  // The smoothed loss lags behind the losses. When the smoothed loss reaches its minimum, the
+  // losses are already rising.
   const falling = losses.slice(0, idle + tried.indexOf(Math.min(...tried)) + 1);
   const reaches = FITTED_DECADES.map((decades) => Math.max(1, Math.round((decades * DECADE * steps) / 2)));
   if (tried.length === 0 || falling.length <= 2 * reaches[0]!) return { ...found, suggested: null, reason: 'short' };

@@ -61,7 +61,7 @@ export class Sgd implements Optimizer {
     for (const { start, end } of updated) {
       for (let i = start; i < end; i++) {
         const p = params[i]!;
-        // Not `+ 0 * p`: that would turn an infinite parameter into NaN.
+        // `0 * p` is not added, because it is NaN if the parameter is infinite.
         const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
         params[i] = p - rate * g;
       }

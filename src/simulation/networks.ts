@@ -15,8 +15,8 @@ export function oneMachine(n: number, costs: Costs): Network {
 }
 
 /**
- * Creates the network of ranks on separate machines, behind a switch without limits. A rank is
- * limited only by its own link.
+ * Creates a network in which each rank has a machine of its own. The machines are connected by a
+ * switch that is never the bottleneck. Each rank has an uplink and a downlink to the switch.
  */
 export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
   const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));

@@ -22,7 +22,7 @@ interface ClockOffset {
 
 /**
  * Number of latest comparisons that are used. Older ones are dropped, because the clocks of two
- * machines drift by about 10 us a second.
+ * machines drift apart by about 10 us per second.
  */
 const REMEMBERED = 8;
 

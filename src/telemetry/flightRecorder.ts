@@ -29,7 +29,7 @@ export class FlightRecorder {
     this.#generation = generation;
   }
 
-  /** Adds a record of an op that is scheduled `now`; the caller updates the returned record. */
+  /** Adds a record of an op scheduled at time `now`. The caller later updates the record. */
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,

@@ -63,8 +63,8 @@ export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
 }
 
 /**
- * Returns when the last collective was done and when the last gradient was read, in milliseconds
- * since the step began.
+ * Returns two times in milliseconds since the step began: `doneAt`, when the last collective was
+ * done, and `readAt`, when the last gradient had been read back from the GPU.
  */
 function milestones({ total, update, exposed }: StepTimes): { doneAt: number; readAt: number } {
   const doneAt = Math.max(0, total - update);
@@ -168,7 +168,7 @@ const MOST_TICKS = 2 ** 22 - 1;
 const KINDS = 8;
 const NOTHING = -1;
 
-/** Packs the newest `count` lanes, simplified, into `count` times {@link LANE_NUMBERS}. */
+/** Packs the latest `count` lanes, simplified, into {@link LANE_NUMBERS} numbers each. */
 export function packLanes(lanes: readonly StepLane[], count: number): number[] {
   const newest = lanes.slice(-count);
   return Array.from({ length: count }, (_, i) => {

@@ -24,8 +24,8 @@ const PortMessage = v.variant('type', [
 type PortMessage = v.InferOutput<typeof PortMessage>;
 
 /**
- * Number of bytes between two `taken` messages. One message per frame would double the port's
- * traffic.
+ * Number of bytes between two `taken` messages. With one `taken` message per frame, the port would
+ * carry twice as many messages.
  */
 const TAKEN_STEP_BYTES = 256 * 1024;
 

@@ -19,7 +19,7 @@ export class SharedLink {
   readonly #link: Link;
   /** Open views by generation. */
   readonly #views = new Map<number, GenerationView>();
-  /** Frames of generations that come after those of all views. */
+  /** Frames of generations for which no view exists yet. */
   #early: { generation: number; frame: ArrayBuffer }[] = [];
   /** The latest generation of all views so far. */
   #latestGeneration = -1;

@@ -95,7 +95,7 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
 async function acquireLock(name: string): Promise<() => void> {
   if (!globalThis.isSecureContext) {
     throw new PeerGoneError(
-      'Tabs cannot be connected on an insecure page, because it cannot detect that another tab is gone. Use https.',
+      'Tabs cannot be linked directly on an insecure page, because it cannot detect that another tab is gone. Use https.',
     );
   }
   const held = deferred<() => void>();

@@ -87,8 +87,8 @@ function membersOf(count: number): LessonState['members'] {
 }
 
 /**
- * Returns the states after each of the next steps. Every message takes {@link HOP_MS}, and longer
- * on a slow link.
+ * Returns the state after each of the next steps: `count` steps, or fewer if the round ends before.
+ * A message takes {@link HOP_MS}, plus the delay of the slow link if it is sent over that link.
  */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;

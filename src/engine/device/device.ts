@@ -95,8 +95,8 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
   await makeMapsPrompt(gpu, clock);
-  // The import of the backend has registered a factory of its own. That factory raises fewer limits
-  // and hides errors.
+  // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
+  // factory raises fewer limits and hides errors, so it is replaced.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');

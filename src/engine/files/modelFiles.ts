@@ -1,6 +1,6 @@
 /**
- * Exports a run's model or training state as a file. Reads such a file, from which a room's first
- * run then starts.
+ * Exports a run's model or training state as a file. Reads such files: a room's first run can start
+ * from one.
  */
 import type { KeptModel } from '../../jobs/index.ts';
 import {
@@ -59,7 +59,7 @@ export interface OpenRun {
 export type Origin =
   { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
 
-/** The number of bytes at the start of a file that show which kind of file it is. */
+/** The number of bytes at the start of a file. They show which kind of file it is. */
 const HEAD_BYTES = 32;
 
 /**

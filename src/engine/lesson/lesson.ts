@@ -4,8 +4,8 @@
  * other users can only change their own numbers, and their ranks send these changes to the leader.
  * In every step of a round, numbers are sent from rank to rank as real messages. Then the ranks
  * exchange reports: their numbers, bytes and times. So each page shows the numbers that the ranks
- * really have. A user may think between two orders for as long as they like: waiting for an order
- * has no deadline. Without an order, it ends only when the generation ends.
+ * really have. Ranks wait for the next order without a deadline, because a user may think for as
+ * long as they like. The wait also ends when the generation ends.
  */
 import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';

@@ -58,14 +58,14 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * Returns, for each rank and each of its numbers, the ranks whose numbers were added up in that
- * number after `steps` steps. These ranks are in the order of addition.
+ * Each number is a sum of numbers of some ranks. Returns these ranks, in the order of addition, for
+ * each rank and each of its numbers after `steps` steps.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
-    // No rank sends, in a step, what it receives in that step. So the moves of a step can be
-    // applied one after the other.
+    // In one step, no rank sends a number that it receives in the same step. So the moves of a step
+    // can be applied one after the other.
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       for (let i = start; i < end; i++) {
         const sent = parts[from]![i]!;

@@ -48,8 +48,8 @@ interface GenerationOf {
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
 /**
- * The message that this rank has begun to synchronize. It is sent again after a lost connection,
- * unless there is a later report.
+ * Tells the server that this rank has begun to synchronize. It is sent again after a lost
+ * connection, unless there is a later report.
  */
 type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 

@@ -3,7 +3,7 @@ import { PROTOCOL_VERSION, type ClientMessage } from '../../protocol/control.ts'
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 
-/** In a room that was opened on a page, any number of ranks may join and leave. */
+/** In a room that was opened on a page, ranks may join and leave at any time. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export function openingOf(

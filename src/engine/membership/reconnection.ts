@@ -50,7 +50,7 @@ export class Reconnection {
   /** Calls `connect` after a wait. */
   schedule(connect: () => void): void {
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#attempts++);
-    // The random part prevents that the members of all rooms connect at the same moment.
+    // Without the random part, the members of all rooms would connect at the same moment.
     this.#cancel = this.#clock.after(wait * (1 + this.#random()), connect);
   }
 

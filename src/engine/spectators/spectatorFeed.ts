@@ -3,7 +3,7 @@
  * the length of an update is limited. If an update has no room for all steps, some steps are left
  * out. Other events that do not fit are sent in a later update. Most updates contain only what is
  * new. After spectators join, after a new generation begins, and every {@link WHOLE_MS}, an update
- * contains everything.
+ * also repeats what was sent before.
  */
 import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
@@ -18,8 +18,8 @@ const UPDATE_MS = 1_000;
 /** Milliseconds after which everything is sent again, because spectators may have missed a part. */
 const WHOLE_MS = 15_000;
 /**
- * The number of steps that are kept of the whole run. A small chart then has a point every few
- * pixels.
+ * The largest number of steps that are kept of the whole run. A small chart then has a point every
+ * few pixels.
  */
 const MAX_STEPS = 128;
 const MAX_EVALUATIONS = 48;
@@ -82,7 +82,7 @@ export class SpectatorFeed {
     this.#options = options;
   }
 
-  /** Sets the spectators, by member id. */
+  /** Sets the member ids of the spectators. */
   set audience(members: readonly string[]) {
     if (members.some((member) => !this.#spectators.has(member))) this.#wholeAt = null;
     this.#spectators = new Set(members);

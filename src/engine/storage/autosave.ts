@@ -132,8 +132,8 @@ export class Autosave {
     if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    // Checkpoints of the origin's room and job with more steps are kept, because they may belong to
-    // another run that continued from the same origin.
+    // Checkpoints of the origin's room and job are kept if they have more than `step` steps,
+    // because they may belong to another run that continued from the same origin.
     if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 

@@ -60,8 +60,8 @@ export class Checkpoints {
     await this.#removeOld((checkpoints) => {
       const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
       const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
-      // The returned checkpoints are removed. `others` is sorted by time, latest first, without the
-      // new checkpoint. So a wrong clock cannot cause the removal of the new one.
+      // `others` is sorted by time, latest first. It does not contain the new checkpoint, so the
+      // new checkpoint is not removed, even if the clock is wrong.
       return others.slice(CHECKPOINTS_KEPT - 1);
     });
   }

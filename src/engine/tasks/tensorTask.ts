@@ -50,9 +50,10 @@ export interface FitOptions {
    */
   validation?: Samples;
   /**
-   * Whether the samples belong to this tab only. Then every tab has at least one sample, and all
-   * samples have the same shapes. A step uses the same fraction of every tab's samples. By default
-   * all tabs have the same samples, and each tab computes its part of a step.
+   * Whether every tab has samples of its own. If so, every tab must have at least one sample, and
+   * samples of all tabs must have the same shape. A step then uses the same fraction of every
+   * tab's samples. By default all tabs have the same samples, and each tab computes its part of a
+   * step.
    */
   shard?: boolean;
 }
@@ -138,9 +139,9 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
 }
 
 /**
- * Returns the loss of that name.
+ * Returns the built-in loss with the name `loss`. If `loss` is a function, returns it unchanged.
  *
- * @throws UsageError if there is no such loss.
+ * @throws UsageError if there is no loss with this name.
  */
 function lossNamed(loss: LossName | Loss): Loss {
   if (typeof loss === 'function') return loss;

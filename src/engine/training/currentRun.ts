@@ -105,7 +105,7 @@ export class CurrentRun {
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
-  /** Sets the spectators of the room's runs, by member id. */
+  /** Sets the member ids of the room's spectators. */
   set audience(members: readonly string[]) {
     this.#spectatorFeed.audience = members;
   }
@@ -195,8 +195,8 @@ export class CurrentRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { run, job, worldSize, signal } = generation;
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
-    // Later runs start with a new model. A run that only looks for a learning rate keeps the origin
-    // for the next run.
+    // After this run, the origin is not used again: later runs start with a new model. A range test
+    // only looks for a learning rate, so the run after it still starts from the origin.
     if (job.schedule !== 'range-test') this.origin = null;
     return part.enter(generation);
   }

@@ -18,8 +18,8 @@ import type { Task } from '../tasks/task.ts';
  */
 export const INTERMEDIATE_SAMPLES = 500;
 /**
- * About how many evaluations within epochs a run has at most. In addition, there is an evaluation
- * of all held-out samples at the end of every epoch.
+ * A run has at most about this number of evaluations within epochs. In addition, all held-out
+ * samples are evaluated at the end of every epoch.
  */
 const EVALUATIONS_PER_RUN = 8;
 
@@ -53,8 +53,8 @@ export function dutiesAfter(
 /**
  * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
  * steps of `globalBatch` samples. Between two evaluations, ranks train on at least as many samples
- * as an evaluation uses, or on a whole epoch. A sample takes about a third of its training time to
- * evaluate, so a run usually spends less time in evaluation than in training.
+ * as an evaluation uses, or on a whole epoch. The evaluation of a sample takes about a third of the
+ * time of a training pass over it. So evaluation usually takes less time than training.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },

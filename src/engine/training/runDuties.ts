@@ -76,7 +76,7 @@ export class RunDuties {
   /**
    * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties of the
    * latest step, possibly again, in three cases: the run is over; duties remain on a rank that has
-   * applied the step; or a rank with a state has applied all steps but this one.
+   * applied the step; or a rank with a state has applied all steps except the latest.
    */
   enter(ranks: readonly EnteredRank[]): void {
     const { run } = this.#options;

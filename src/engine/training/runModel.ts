@@ -213,22 +213,25 @@ export class RunModel {
   }
 
   /**
-   * The progress of the state; `null` if it has taken no step and does not resume from another
-   * state.
+   * The progress of this rank's state; `null` if this rank has applied no step and does not resume
+   * from a saved state.
    */
   get #reached(): Pick<Progress, 'step' | 'appliedIn'> | null {
     const reached = this.#built?.loop.reached ?? this.#from?.progress;
     return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
 
-  /** Drops the model and any state to resume from, because they belong to other data. */
+  /** Drops the model and the state to resume from, because they do not fit what ranks agreed on. */
   #drop(): void {
     if (this.#built) free(this.#built);
     [this.#building, this.#built, this.#from] = [null, null, null];
     this.#hasState = this.#options.weights !== null;
   }
 
-  /** Builds the model. Later calls return the same promise, unless building has failed. */
+  /**
+   * Builds the model. Later calls return the same promise, until building fails or the model is
+   * dropped.
+   */
   #build(): Promise<Built> {
     if (this.#building) return this.#building;
     const building: Promise<Built> = this.#create().then(

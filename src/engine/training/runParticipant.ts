@@ -45,9 +45,9 @@ export class RunParticipant {
   }
 
   /**
-   * Loads the data, builds the model and compiles its shaders, without communication. Files that
-   * ranks distribute are received later, in `enter`. Ranks with data of their own also agree on it
-   * in `enter`.
+   * Loads the data, builds the model and compiles its shaders, without communication. In two cases
+   * the model is built later. If ranks distribute the files, this rank receives them in `enter`. If
+   * each rank has data of its own, ranks first agree on the facts about their data in `enter`.
    *
    * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
    *   DeviceError if the GPU fails.

@@ -43,14 +43,27 @@ export class StateComparison {
     this.hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: divergent.length === 0 });
     if (divergent.length > 0) {
-      const differs = `After step ${step + 1} the state of rank ${divergent.join(', ')} differs from the other ranks' state`;
-      const reason = 'Either that machine computes wrong results, or it runs another version of the page.';
+      const { differ, reason } = explain(divergent);
+      const what = `After step ${step + 1} ${differ} from the other ranks' state`;
       const context = { rank: group.rank, worldSize: group.worldSize, step, divergent };
-      if (isElastic(plan)) throw new DivergenceError(`${differs} and must be replaced. ${reason}`, context);
-      throw new MismatchError(`${differs}, so the run has stopped. ${reason}`, context);
+      if (isElastic(plan)) throw new DivergenceError(`${what} and must be replaced. ${reason}`, context);
+      throw new MismatchError(`${what}, so the run has stopped. ${reason}`, context);
     }
     this.statistics = statistics;
     await emit({ type: 'ranks', step, ranks: statistics });
     await emit({ type: 'telemetry', step, ranks });
   }
+}
+
+function explain(divergent: readonly number[]): { differ: string; reason: string } {
+  if (divergent.length === 1) {
+    return {
+      differ: `the state of rank ${divergent[0]} differs`,
+      reason: 'Either that machine computes wrong results, or it runs another version of the page.',
+    };
+  }
+  return {
+    differ: `the states of ranks ${divergent.slice(0, -1).join(', ')} and ${divergent.at(-1)} differ`,
+    reason: 'Either these machines compute wrong results, or they run another version of the page.',
+  };
 }

@@ -2,8 +2,8 @@
  * The training loop of one run. First the run is prepared and compiled on this rank alone. Then it
  * enters a world: all ranks agree on data and state. Then it takes step after step with the chosen
  * strategy. A world is the process group of a generation. If a world ends early, an elastic
- * strategy continues in the next world. Applied steps are kept, and each sample of an epoch is used
- * exactly once. Results are emitted as events.
+ * strategy continues in the next world. Applied steps are kept. If all ranks have the same samples,
+ * each sample of an epoch is used exactly once. Results are emitted as events.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
@@ -260,7 +260,7 @@ export class TrainingLoop {
   #elastic(done: string): ElasticStrategy {
     if (this.#strategy.elastic) return this.#strategy.elastic;
     throw new UsageError(
-      `A run with the strategy ${this.#options.plan.strategy} cannot be ${done}, because each rank has state of its own. Choose the strategy ddp.`,
+      `A run with the strategy ${this.#options.plan.strategy} cannot be ${done}, because not every rank has the whole state. Choose the strategy ddp.`,
     );
   }
 

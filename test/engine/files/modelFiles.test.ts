@@ -122,7 +122,7 @@ describe('a model', () => {
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
     await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
-      /cannot be started from a file, because each rank has state of its own\. Choose the strategy ddp/,
+      /cannot be started from a file, because not every rank has the whole state\. Choose the strategy ddp/,
     );
   });
 

@@ -205,6 +205,21 @@ describe('TrainingLoop', () => {
     await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the other ranks');
   });
 
+  test('names all divergent ranks', async () => {
+    const training = train(
+      4,
+      { batchSize: 4, maxSteps: 6, hashEvery: 2 },
+      {
+        tamper: (run, { rank }) => {
+          if (rank === 1 || rank === 2) run.stateHash = () => String(rank).padStart(16, '0');
+        },
+      },
+    );
+    await expect(training).rejects.toThrow(
+      /^After step 2 the states of ranks 1 and 2 differ from the other ranks' state .*these machines compute/,
+    );
+  });
+
   test('rejects a rank with other data, and names that rank', async () => {
     let reads = 0;
     // Each rank reads the training data once for its hash. The third rank's data differs in one

@@ -66,8 +66,8 @@ export class RunSamples {
   }
 
   /**
-   * Elects one state together with the ranks of a group. If ranks retain gradients of the next
-   * step, the samples of that step are reassigned. Every rank must call it.
+   * Elects one state together with the ranks of a group. Then assigns the samples of the next step,
+   * so that gradients that ranks retain of this step are used. Every rank must call it.
    *
    * @param isDue whether this rank still has to do the duties after its latest step.
    */

@@ -62,7 +62,10 @@ export class RunStats {
     this.skipBytes();
   }
 
-  /** Returns statistics of the steps since the previous call. */
+  /**
+   * Returns this rank's statistics. Times are medians of the steps since the previous call. Bytes
+   * sent and received are totals of the run.
+   */
   statistics(): Omit<RankStatistics, 'rank'> {
     const recent = this.#times.slice(this.#reportedTimes);
     this.#reportedTimes = this.#times.length;

@@ -28,7 +28,8 @@ export class SlowLink {
   /**
    * Receives the run's events in order.
    *
-   * @returns the slow link, but only once in each generation; otherwise `null`.
+   * @returns the link, when it has been slow in {@link LASTING} consecutive exchanges; otherwise
+   *   `null`. While the link stays slow, it is not returned again.
    */
   observe(event: EngineEvent): { generation: number; peer: string } | null {
     if (event.type === 'generation') {
