@@ -64,8 +64,7 @@ export class RunWatch {
    *
    * @throws (rejects) PeergradError if a tab failed before it finished or, if tabs may be lost, if
    *   all tabs failed. The error names the tab whose failure ended the run.
-   * @throws (rejects) TimeoutError if a limit of time is exceeded. The error names the state of each
-   *   tab.
+   * @throws (rejects) TimeoutError if a time limit is exceeded. The error names each tab's state.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
