@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const DIST = path.join(ROOT, 'dist');
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
 
-/** Builds {@link DIST} if it is out of date. @throws PeergradError if the build fails. */
+/** Builds {@link DIST} if it is out of date. @throws (rejects) PeergradError if the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
   // The npm package contains the built pages without their sources.
   if (!existsSync(path.join(ROOT, 'index.html'))) return;

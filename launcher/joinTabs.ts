@@ -186,7 +186,10 @@ class BrowserPool {
     return { over: visit.over, close };
   }
 
-  /** Chooses the data files on the page, as a user does. Never rejects. */
+  /**
+   * Chooses the data files on the page, as a user does. Resolves with `false` if this failed. Never
+   * rejects.
+   */
   async #uploadData(page: Page, tab: string): Promise<boolean> {
     const { data } = this.#options;
     if (data === null) {

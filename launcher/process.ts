@@ -16,8 +16,8 @@ const SIGNAL_EXITS = [
 const CLOSE_MS = 5_000;
 
 /**
- * A second signal within this time, in milliseconds, is the same Ctrl-C: the terminal sends it to
- * all processes, and tsx forwards the one that it receives.
+ * A second signal within this time, in milliseconds, is the same Ctrl-C. The terminal sends the
+ * signal to all processes, and tsx also forwards its own copy to this process.
  */
 const SAME_SIGNAL_MS = 500;
 

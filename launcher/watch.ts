@@ -62,9 +62,9 @@ export class RunWatch {
    * Resolves with the results in the order of the tabs. If tabs may be lost, the results of lost
    * tabs are left out.
    *
-   * @throws (rejects) PeergradError if a tab failed before it finished. If tabs may be lost, only
-   *   if all of them failed. The error names the tab whose failure ended the run.
-   * @throws (rejects) TimeoutError with the state of each tab.
+   * @throws (rejects) PeergradError if a tab failed before it finished or, if tabs may be lost, if
+   *   all tabs failed. The error names the tab whose failure ended the run.
+   * @throws (rejects) TimeoutError if a time limit is exceeded. The error names each tab's state.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;

@@ -23,8 +23,8 @@ export interface Limits {
   /** Average number of messages per second that a connection may send. */
   messagesPerSecond: number;
   /**
-   * Messages that a connection may send at once: ICE candidates arrive in bursts, for two
-   * neighbours and for retries.
+   * Messages that a connection may send at once. ICE candidates arrive in bursts when a tab
+   * connects to its two neighbours, and again when it retries.
    */
   messageBurst: number;
   /**

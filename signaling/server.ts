@@ -119,8 +119,8 @@ const BACKLOG = 2048;
 
 /**
  * Starts a signaling server.
- * @throws (rejects) PeergradError if it cannot listen, SignalingError if Redis does not answer,
- * UsageError for invalid options.
+ * @throws (rejects) PeergradError if it cannot listen, SignalingError if the connection to Redis
+ * fails, UsageError for invalid options.
  */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;

@@ -295,7 +295,7 @@ function withSlash(url: string): string {
 /**
  * Checks that `data` contains files for `job`, or for any job if none is given.
  *
- * @throws UsageError if it does not.
+ * @throws (rejects) UsageError if it does not.
  */
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
@@ -305,7 +305,7 @@ export async function checkData(data: string, job?: string): Promise<string> {
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
 }
 
-/** @throws UsageError if there are no files of this kind. */
+/** @throws (rejects) UsageError if there are no files of this kind. */
 async function checkFiles(data: string, what: string, expected: string): Promise<string> {
   const names = await listDataFiles(data).catch(() => {
     throw new UsageError(`The data ${data} cannot be read. Pass ${expected}.`);
@@ -317,7 +317,7 @@ async function checkFiles(data: string, what: string, expected: string): Promise
 /**
  * Checks the files in a folder of IDX files.
  *
- * @throws UsageError unless `folder` contains at least one pair of images and labels.
+ * @throws (rejects) UsageError unless `folder` contains at least one pair of images and labels.
  */
 export async function checkDataFolder(folder: string): Promise<string> {
   const expected =

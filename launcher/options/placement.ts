@@ -29,8 +29,8 @@ export interface Placement {
   firstRank: number;
   tabs: number;
   /**
-   * Address of rank 0's process. Port 0 means any free port, because no other process needs to know
-   * it.
+   * Address of rank 0's process. Port 0 means any free port; it is the default if this process has
+   * all ranks, because no other process then needs the port.
    */
   master: { host: string; port: number };
 }

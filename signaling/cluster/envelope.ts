@@ -24,8 +24,8 @@ const from = address;
 const who = { ...newcomer, holdsKey: v.boolean() };
 
 /**
- * `create`, `heartbeat` and similar messages are missing here: the process that has the WebSocket
- * handles them itself.
+ * A message that the process with the WebSocket sends to the owner of the room. Messages of the
+ * types listed here are not sent, because the process with the WebSocket handles them itself.
  */
 const memberMessage = v.pipe(
   ClientMessage,

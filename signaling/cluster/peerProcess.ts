@@ -91,7 +91,10 @@ export class PeerProcess implements RoomOwner {
     return false;
   }
 
-  /** Returns `entered` when the request was sent. The other process answers through `peer`. */
+  /**
+   * Requests the other process to admit `peer`; that process answers through `peer`. Returns `gone`
+   * if relaying has ended, otherwise `entered`.
+   */
   enter(room: string, peer: Peer, entry: Entry): EntryOutcome {
     if (this.#isOver) return 'gone';
     const connection = this.#options.count();

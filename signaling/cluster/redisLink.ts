@@ -42,19 +42,25 @@ const SECRET_KEY = 'peergrad:secret';
 const keyOf = (code: string): string => `peergrad:room:${code}`;
 const channelOf = (address: string): string => `peergrad:process:${address}`;
 
-/** Imported here, so that a single server never loads the Redis client. */
+/** @throws (rejects) UsageError for an invalid URL. */
 async function createClient(url: string) {
+  // Imported here, so that a single server never loads the Redis client.
   const redis = await import('redis');
-  return redis.createClient({
-    // With RESP 3, a single connection can serve both commands and channels. Redis supports RESP 3
-    // since version 6.
-    url,
-    RESP: 3,
-    maintNotifications: 'disabled',
-    // A lost connection is not reopened, and its unsent commands are dropped.
-    disableOfflineQueue: true,
-    socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
-  });
+  try {
+    return redis.createClient({
+      url,
+      // With RESP 3, a single connection can serve both commands and channels. Redis supports RESP
+      // 3 since version 6.
+      RESP: 3,
+      maintNotifications: 'disabled',
+      // A lost connection is not reopened, and its unsent commands are dropped.
+      disableOfflineQueue: true,
+      socket: { reconnectStrategy: false, connectTimeout: CONNECT_TIMEOUT_MS },
+    });
+  } catch (error) {
+    // The error does not quote the URL, because the URL may contain a password.
+    throw new UsageError('REDIS_URL is not a Redis URL such as redis://host:6379.', {}, { cause: error });
+  }
 }
 type Client = Awaited<ReturnType<typeof createClient>>;
 
@@ -84,20 +90,14 @@ export class RedisLink {
    * @param count number of connections that this process has opened so far; each connection has its
    * own address.
    * @param onlost called once when an open connection is lost or {@link close} is called.
-   * @throws (rejects) UsageError for an invalid URL, SignalingError if no Redis answers there.
+   * @throws (rejects) UsageError for an invalid URL, SignalingError if the connection fails.
    */
   static async connect(
     { url, clock, processId, count }: { url: string; clock: Clock; processId: string; count: number },
     onmessage: (link: RedisLink, text: string) => void,
     onlost: (link: RedisLink) => void,
   ): Promise<RedisLink> {
-    let client: Client;
-    try {
-      client = await createClient(url);
-    } catch (error) {
-      // The error does not quote the URL, because the URL may contain a password.
-      throw new UsageError('REDIS_URL is not a Redis URL such as redis://host:6379.', {}, { cause: error });
-    }
+    const client = await createClient(url);
     let isUp = false;
     const link: RedisLink = new RedisLink(client, processId, count, () => {
       if (isUp) onlost(link);
@@ -113,7 +113,7 @@ export class RedisLink {
       link.close();
       const { hostname, port } = new URL(url);
       throw new SignalingError(
-        `Redis at ${hostname}:${port || 6379} does not answer. Check that it runs, and check its password and REDIS_URL.`,
+        `The connection to Redis at ${hostname}:${port || 6379} failed. Check that Redis runs, and check its password and REDIS_URL.`,
         {},
         { cause: error },
       );

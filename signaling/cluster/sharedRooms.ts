@@ -1,9 +1,9 @@
 /**
  * Rooms that several processes serve. Each room has one owner: the process that opened or restored
  * it. The owner has a lease on the room in Redis and the room's state in memory. The other
- * processes relay their members' messages to the owner. If an owner dies, its leases expire and its
- * members reconnect to any process with their state. The process that the first of them reaches
- * becomes the owner.
+ * processes relay their members' messages to the owner. If an owner dies, its leases expire. The
+ * members of a room then reconnect to any process, and each sends its own state. The first process
+ * that a member of the room reaches becomes the owner.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -72,7 +72,7 @@ export class SharedRooms implements RoomDirectory {
     this.#options = options;
   }
 
-  /** @throws (rejects) UsageError for an invalid URL, SignalingError if no Redis answers there. */
+  /** @throws (rejects) UsageError for an invalid URL, SignalingError if the connection fails. */
   static async start(options: SharedRoomsOptions): Promise<SharedRooms> {
     const shared = new SharedRooms(options);
     await shared.#connect();

@@ -25,7 +25,7 @@ const MAX_DEPTH = 3;
 /**
  * Returns the names of the served files of `root`, which is a folder or a file. The names are
  * sorted and contain slashes.
- * @throws if `root` cannot be read.
+ * @throws (rejects) if `root` cannot be read.
  */
 export async function listDataFiles(root: string): Promise<string[]> {
   if ((await stat(root)).isFile()) return [path.basename(root)];

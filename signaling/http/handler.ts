@@ -28,9 +28,7 @@ interface HttpOptions {
   isTls: boolean;
 }
 
-/**
- * Folder of the built page. Vite gives each file in this folder a name with a hash of its content.
- */
+/** Folder within the built page. Vite adds a hash of the content to the names of its files. */
 const HASHED = 'assets';
 const IMMUTABLE = 'public,max-age=31536000,immutable';
 

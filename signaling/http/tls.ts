@@ -27,7 +27,8 @@ const RENEW_DAYS = 7;
 
 /**
  * Reads a certificate and its key.
- * @throws UsageError if a file is missing or the two files are not a certificate and its key.
+ * @throws (rejects) UsageError if a file is missing or the two files are not a certificate and its
+ * key.
  */
 export async function readCertificate(certFile: string, keyFile: string): Promise<Certificate> {
   const [cert, key] = await Promise.all([readPem(certFile, '--cert'), readPem(keyFile, '--key')]);

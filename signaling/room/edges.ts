@@ -23,7 +23,10 @@ export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, str
 
 /** Number of breaks of a link after which its ends should not be neighbours. */
 export const BREAKS_TO_SEPARATE = 2;
-/** Number of breaks of a link after which one of its ends is suspended. */
+/**
+ * Number of breaks of a link after which a relay does not help either. If the two ends cannot be
+ * separated, one of them is suspended.
+ */
 const BREAKS_TO_SUSPEND = 3;
 
 export interface Order {
@@ -39,9 +42,9 @@ export type Pairs = readonly (readonly [string, string])[];
 
 /**
  * Returns an order of `members`, close to their present order, in which no two neighbours have a
- * link that broke twice. If no such order is found, such neighbours connect over a relay. If there
- * is no relay, or such a pair failed over the relay as well, one of these neighbours is left out:
- * the one with the most bad links, or the later one if both have equally many.
+ * link that broke twice. If no such order is found, neighbours with such a link connect over a
+ * relay. If there is no relay, or the pair failed over the relay as well, one of the two is left
+ * out: the one with more bad links, or the later one if both have equally many.
  * @param separated pairs that are neighbours only if this is unavoidable. If not all can be
  * avoided, pairs that are listed twice are avoided first.
  */

@@ -108,7 +108,7 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // If every rank has either complained or been named as late (and none both), the ranks that
+  // If each rank has either complained or been named as late, and no rank both, the ranks that
   // complained without naming a rank (`failed`) probably waited for the late ranks, too. So their
   // complaints count as reports about the late ranks, but these reports are not credible.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {

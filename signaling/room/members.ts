@@ -47,9 +47,9 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isRestoring) {
     return admit(state, member, newcomer);
   }
-  // The rank belongs to a member that is away. Probably its browser was restarted, and joins before
-  // the server notices that the old tab is gone. The newcomer receives the rank. In a full room the
-  // old member is removed, otherwise it stays without a rank.
+  // The rank belongs to a member that is away. Probably the user has restarted the browser, and the
+  // new tab joins before the old tab is considered gone. The newcomer receives the rank. If the
+  // room is full, the old member is removed; if not, it stays in the room without a rank.
   const isFull = state.members.length >= state.capacity;
   const members = state.members.flatMap((m) => (m !== holder ? [m] : isFull ? [] : [{ ...m, rank: null }]));
   const admitted = admit({ ...state, members }, member, newcomer);
@@ -96,8 +96,8 @@ function contradictionWith(state: RoomState, request: Newcomer): string | null {
     return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  // During a run the next world size is unknown. A requested rank may be at most the number of
-  // present members; with a higher rank the next run could never start.
+  // If nothing determines the next world size during a run, a requested rank may be at most the
+  // number of members; with a higher rank the next run could never start.
   const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
   if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}. Request one from 0 to ${ranks - 1}.`;
   const holder = members.find((m) => m.rank === rank);

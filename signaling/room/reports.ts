@@ -24,7 +24,7 @@ export function onSynced(
   { member, generation, step, stateHash }: Extract<RoomEvent, { type: 'synced' }>,
 ): Step {
   const next = report(state, member, generation, 'SYNCING', `step ${step}, state ${stateHash}`);
-  // The phase changes when all ranks have reported, and all have reported this step.
+  // The phase changes only when the reports of all ranks are equal, so all ranks have this step.
   const begins = state.phase === 'SYNCING' && next.state.phase === 'RUNNING';
   return begins && step > state.beganAt ? { ...next, state: withProgress(next.state, step) } : next;
 }

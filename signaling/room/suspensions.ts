@@ -1,8 +1,8 @@
 /**
  * Suspensions of ranks that blocked other ranks. A suspended member stays in the room. It is left
- * out of generations for a time, and then tried again. Each suspension is twice as long as the
- * previous one, unless too few other members are left to train. A suspension applies to all tabs of
- * a browser, so reopening a tab does not help.
+ * out of generations for a time, and then tried again. If it is suspended again soon, the time
+ * doubles, up to an hour, unless too few other members are left to train. A suspension applies to
+ * all tabs of a browser, so reopening a tab does not help.
  */
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
@@ -23,14 +23,14 @@ import {
 /** Duration of a first suspension in milliseconds. */
 export const SUSPENDED_MS = 30_000;
 /**
- * Duration of the first suspension of a late rank in milliseconds. It is longer because each new
- * attempt with a late rank costs the other ranks a long wait.
+ * Duration of the first suspension of a late or stuck rank in milliseconds. It is longer because
+ * each new attempt with such a rank costs the other ranks a long wait.
  */
 const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
 /**
- * Duration of the probation after a suspension in milliseconds. A suspension that begins in this
- * time is twice as long as the previous one.
+ * Duration of the probation after a suspension in milliseconds. The duration of a suspension that
+ * begins in this time is doubled once for each earlier suspension, up to {@link MAX_SUSPENDED_MS}.
  */
 export const PROBATION_MS = 600_000;
 
@@ -64,7 +64,8 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   const others = readyMembers(state).filter(({ member }) => !reasons.has(member));
-  // If too few others are left, the run waits for these members, so their suspension is short.
+  // If too few others are left, the run waits for these members. So their suspension is only as
+  // long as a first one.
   const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
     const before = suspensions.get(key);

@@ -30,7 +30,7 @@ export const COOLING_MS = 3_000;
 
 /**
  * Duration of one ageing interval of faults in milliseconds. Faults are remembered for four to five
- * intervals. This is longer than a generation that fails by the deadline of a collective.
+ * intervals. This is longer than the time until a collective misses its deadline.
  */
 const AGE_FAULTS_MS = 60_000;
 

@@ -38,8 +38,8 @@ export interface FileSource {
   /**
    * Reads the first file of `candidates` that exists. Returns `null` if none of them exists.
    *
-   * @throws DataError if a file exists but cannot be read. If the signal was aborted, throws its
-   *   reason.
+   * @throws (rejects) DataError if a file exists but cannot be read. If the signal was aborted,
+   *   throws its reason.
    */
   find(candidates: readonly string[]): Promise<FoundFile | null>;
 }
@@ -86,7 +86,8 @@ export function pickedSource(files: readonly File[]): FileSource {
  * answer unknown addresses with their start page.
  *
  * @param folder URL with or without a trailing slash, absolute or relative to `baseUrl`.
- * @throws DataError if the URL is invalid or not http(s), or the server cannot be reached.
+ * @throws (rejects) DataError if the URL is invalid or not http(s), or the server cannot be
+ *   reached.
  */
 export async function folderSource(folder: string, baseUrl: string, signal?: AbortSignal): Promise<FileSource> {
   const url = folderUrl(folder, baseUrl);
@@ -116,8 +117,8 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. The URL is
  *   absolute or relative to `baseUrl`.
  * @param isWanted receives the name of each file in the folder, and returns whether to fetch it.
- * @throws DataError as {@link folderSource}, and if the folder has no `index.json` or a listed file
- *   is missing.
+ * @throws (rejects) DataError as {@link folderSource}, and if the folder has no `index.json` or a
+ *   listed file is missing.
  */
 export async function fetchFiles(
   address: string,

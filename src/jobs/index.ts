@@ -43,8 +43,9 @@ type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & Tabl
 /**
  * Loads the samples of a job. They are generated on demand, fetched, or read from the picked files.
  *
- * @throws DataError if files are missing, cannot be fetched or have another format. UsageError if
- *   the job does not support its kind of data. If `signal` was aborted, throws its reason.
+ * @throws (rejects) DataError if files are missing, cannot be fetched or have another format.
+ *   UsageError if the job does not support its kind of data. If `signal` was aborted, throws its
+ *   reason.
  */
 export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;

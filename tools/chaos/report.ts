@@ -65,7 +65,10 @@ export interface ChaosReport {
 interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
   /** Milliseconds since the first step. */
   atMs: number;
-  /** `null` if training did not continue, or if the tab did not return or was never away. */
+  /**
+   * `recoveryMs` is `null` if training did not continue. `returnMs` is `null` if the tab did not
+   * return or was never away.
+   */
   recoveryMs: number | null;
   returnMs: number | null;
   pauseMs: number;
@@ -278,8 +281,8 @@ function firstArrivals(steps: readonly Step[]): number[] {
 }
 
 /**
- * Returns the longest time without a step that overlaps the fault: between two steps, or between a
- * step and the end of the fault.
+ * Returns the longest of the times without a step that overlap the fault. Such a time is between
+ * two steps, or between a step and the end of the fault.
  */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;

@@ -50,8 +50,8 @@ const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
 
 /**
  * Plans the faults of `minutes` in rounds. Each round has every kind of fault, in an order of its
- * own. At most one tab is missing or extra at a time: after a lost tab another one joins, and a
- * copy is closed again. If the time does not suffice for both, neither is planned.
+ * own. At most one tab is missing or extra at a time: after a lost tab, a new tab joins; after a
+ * duplicate, the copy is closed. Two such faults are planned only if the time suffices for both.
  */
 export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: number; tabs: number }): PlannedFault[] {
   const rng = createRng(seed);

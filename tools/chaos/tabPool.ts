@@ -54,7 +54,7 @@ export class TabPool {
   /**
    * Opens a tab on each seat. Resolves when all tabs train.
    *
-   * @throws (rejects) PeergradError if a tab does not train in time.
+   * @throws (rejects) PeergradError if a tab fails or does not train in time.
    */
   async start(): Promise<void> {
     const seats = Array.from({ length: this.#options.tabs }, (_, seat) => seat);
@@ -76,9 +76,9 @@ export class TabPool {
   }
 
   /**
-   * Returns the tab on this seat. If that tab has failed, returns the next tab that has not failed,
-   * or `null` if all have. On the last seat, which is for the copy, returns the copy even if it has
-   * failed, or `null` if there is no copy.
+   * Returns the tab on this seat. If the seat is free or its tab has failed, returns the next tab
+   * that has not failed, or `null` if all have. On the last seat, which is for the copy, returns
+   * the copy even if it has failed, or `null` if there is no copy.
    */
   at(seat: number): LiveTab | null {
     const { tabs } = this.#options;

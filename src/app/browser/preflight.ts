@@ -16,8 +16,8 @@ export type Verdict =
  */
 const ADAPTER_DEADLINE_MS = 5000;
 /**
- * The first local ICE candidate arrives within milliseconds. A browser without one after three
- * seconds will not report any.
+ * The first local ICE candidate arrives within milliseconds. If a browser has not reported a
+ * candidate after three seconds, it will not report any.
  */
 const CANDIDATE_DEADLINE_MS = 3000;
 

@@ -13,7 +13,7 @@ export type Drawing = readonly Stroke[];
 /**
  * What is placed at the centre of the image: the centre of mass of the ink, as in MNIST (LeCun et
  * al., http://yann.lecun.com/exdb/mnist/), or the middle of the box, as in generated digits. A
- * model that was trained with one kind reads a 9 of the other kind as a 4.
+ * model that was trained on images of one kind takes a 9 of the other kind for a 4.
  */
 type Centre = 'mass' | 'box';
 

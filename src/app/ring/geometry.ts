@@ -78,8 +78,8 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
 }
 
 /**
- * A pointer that is closer to the ring than this distance (pixels) is on the ring. It is the width
- * of a finger.
+ * A pointer within this distance of the ring, in pixels, is on the ring. It is the width of a
+ * finger. With large marks, the distance is larger.
  */
 const REACH = 28;
 

@@ -27,7 +27,8 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
  * Changes the job. Fields that still have the default of the previous job get the default of the
  * new job. Fields that somebody set stay, except those that depend on the data: model, target,
  * task, size and colours of pictures, loss, metrics. The kind of data is also replaced. For mnist,
- * it becomes the address `folder`, or files that every tab chooses if `folder` is `null`.
+ * it becomes the address `folder`, or files that every tab chooses if `folder` is `null`. A lesson
+ * always gets the strategy `ddp`.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;

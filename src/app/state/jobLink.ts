@@ -83,6 +83,7 @@ export function fitsLink({ model }: JobSpec): boolean {
 
 /**
  * Returns the settings of the address for `job`. A setting is `null` if the job has its default.
+ * The model is also `null` if it is too long for a link.
  */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };

@@ -55,7 +55,7 @@ function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
   if (a !== 0 || b !== 0 || type === undefined || dimensions < 1 || dimensions > MAX_DIMENSIONS) {
     throw new DataError(
       `${name} is not IDX: it starts with ${hexOf(head.subarray(0, 4), ' ') || 'nothing'} at byte 0, but IDX files start with 00 00, a type ` +
-        `(08, 09, 0b .. 0e) and 1 to ${MAX_DIMENSIONS} dimensions. Download it again.`,
+        `(08, 09, 0b .. 0e) and the number of dimensions (01 .. 0${MAX_DIMENSIONS}). Download it again.`,
     );
   }
   const offset = 4 + 4 * dimensions;

@@ -32,7 +32,8 @@ export class TokenSampler {
   #tokens: number[] = [];
 
   /**
-   * @param tokens number of tokens; matrix rows after them do not correspond to a token.
+   * @param tokens number of tokens in the vocabulary. The matrix may have more rows, which do not
+   * correspond to tokens.
    * @param weights all variables of the network, one after the other; they must not change.
    */
   constructor(size: NetworkSize, tokens: number, weights: Float32Array) {

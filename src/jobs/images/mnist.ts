@@ -34,8 +34,8 @@ function namesOf(split: Split, part: Part): string[] {
  * pair, its first 80 % are for training and its last 20 % for evaluation. For example, the 10 000
  * images of `t10k-*` are split into 8 000 and 2 000.
  *
- * @throws DataError if there is no pair, or a pair is incomplete or invalid. The error names the
- *   file and says what was expected and what to do.
+ * @throws (rejects) DataError if there is no pair, or a pair is incomplete or invalid. The error
+ *   names the file and says what was expected and what to do.
  */
 export async function loadMnist(source: FileSource): Promise<{ train: Dataset; test: Dataset }> {
   const [train, test] = [await loadPair(source, 'train'), await loadPair(source, 't10k')];

@@ -8,8 +8,9 @@ import { UsageError } from '../../util/errors.ts';
 /** The k of `top-3`. */
 export const FIRST_CLASSES = 3;
 /**
- * If the variance of the amounts is at most this share of their squares, the amounts are regarded
- * as equal. Because of rounding errors, the computed variance of equal amounts is not exactly 0.
+ * If the sum of squared deviations of the amounts is at most this share of the sum of their
+ * squares, the amounts are regarded as equal. Because of rounding errors, the computed deviations
+ * of equal amounts are not exactly 0.
  */
 const ROUNDING = 1e-12;
 

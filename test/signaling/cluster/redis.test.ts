@@ -421,7 +421,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 describe('a server that shares its rooms', () => {
   test('does not start without Redis, and does not quote the password of Redis', async () => {
     for (const [redisUrl, sentence] of [
-      ['redis://:hidden@127.0.0.1:1', /^Redis at 127\.0\.0\.1:1 does not answer/],
+      ['redis://:hidden@127.0.0.1:1', /^The connection to Redis at 127\.0\.0\.1:1 failed/],
       ['http://hidden', /^REDIS_URL is not a Redis URL such as/],
     ] as const) {
       const message = await startSignaling({ redisUrl }).then(() => '', messageOf);

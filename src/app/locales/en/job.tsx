@@ -45,7 +45,7 @@ export const job = {
     digits: 'digits (generated here)',
     mnist: 'mnist (handwritten)',
     gpt: 'gpt (language model)',
-    images: 'images (your own, by class)',
+    images: 'images (your own, sorted by class)',
     table: 'table (your own CSV)',
     lesson: 'the lesson: an all-reduce by hand',
   },

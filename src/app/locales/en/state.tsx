@@ -36,7 +36,8 @@ export const state = {
   syncingAbout: ': all ranks must start from the same state',
   syncingFiles: ': files are distributed from tab to tab',
   training: 'training',
-  trainingServerAway: '; the signaling server is away, so nobody can join or leave',
+  trainingServerAway:
+    '; the signaling server is away: no tab can join, and if one leaves, training waits for the server',
   trainingOthersJoin: '; the next ring is being connected',
   paused: 'paused',
   pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,

@@ -42,7 +42,7 @@ export const job: Messages['job'] = {
     digits: 'digits（在此生成的数字）',
     mnist: 'mnist（手写数字）',
     gpt: 'gpt（语言模型）',
-    images: '图像（自己的，按类别）',
+    images: '图像（自己的，按类别整理）',
     table: '表格（自己的 CSV）',
     lesson: '课堂：动手做全归约',
   },

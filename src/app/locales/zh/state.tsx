@@ -32,7 +32,7 @@ export const state: Messages['state'] = {
   syncingAbout: '：所有 rank 必须从同样的状态开始',
   syncingFiles: '：正在标签页之间分发文件',
   training: '训练中',
-  trainingServerAway: '；信令服务器不在，暂时无法加入或离开',
+  trainingServerAway: '；信令服务器不在：新标签页无法加入；若有标签页离开，训练会等待服务器恢复',
   trainingOthersJoin: '；正在连接下一个环',
   paused: '已暂停',
   pausedFor: (more) => `：还差 ${more} 个标签页`,

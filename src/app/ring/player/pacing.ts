@@ -8,7 +8,9 @@ import type { Timeline } from '../frameAt.ts';
 export interface Pacing {
   /** Milliseconds to play the whole round at speed 1. */
   duration: number;
-  /** The slowdown of the longest hops. Shorter hops are shown even slower. */
+  /**
+   * The slowdown of the hops that are long enough to be seen. Shorter hops are shown even slower.
+   */
   slowdown: number;
   /** Whether some hops are shown slower than `slowdown`. */
   stretched: boolean;

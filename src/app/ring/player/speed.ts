@@ -1,11 +1,16 @@
 /** The speed of the player, as a multiplier on a scale of doublings; pure. */
 
-/** The number of doublings that the speed can be below or above the default speed. */
+/**
+ * Speeds are limited to the range from 2 ** -DOUBLINGS to 2 ** DOUBLINGS; 1 is the default speed.
+ */
 export const DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
-/** Returns the speed in an address, or 1 if it is missing or not valid. */
+/**
+ * Returns the speed in the query of an address, limited to the smallest and largest speed. Returns
+ * 1 if the query has no speed, or if its speed is not a positive number.
+ */
 export function speedIn(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
   return speed > 0 ? within(speed) : 1;
