@@ -72,7 +72,7 @@ describe('a rank', () => {
   test('sends no updates without spectators, and sends all stored events to a new spectator', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
-    see(tested(999), hashes(999));
+    see(tested(999), { type: 'algorithm', step: 0, algorithm: 'ring' }, hashes(999));
     clock.advance(60_000);
     expect(digests).toEqual([]);
     teller.audience = ['wu'];
@@ -81,6 +81,7 @@ describe('a rank', () => {
       'generation',
       'model',
       'evaluation',
+      'algorithm',
       'hashes',
     ]);
     const steps = parseSpectatorUpdate(digests[0]!).flatMap((event) => (event.type === 'step' ? [event.step] : []));
