@@ -331,8 +331,8 @@ export class Connection implements Peer {
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // Without a lasting secret, host keys become invalid when the server restarts. Nobody could
-    // then unlock a locked room, so it is restored without its lock.
+    // Without a lasting secret, host keys become invalid when the server restarts. The host of a
+    // locked room could then not enter it with the key, so it is restored without its lock.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);

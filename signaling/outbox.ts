@@ -31,7 +31,8 @@ export class Outbox {
       this.#room = message;
       return this.#schedule();
     }
-    // The order of heartbeat answers does not matter.
+    // The room message that waits is sent before any other message, to keep the order. Only
+    // heartbeat answers may overtake it.
     if (message.type !== 'heartbeat') this.#flush();
     this.#write(message);
   }

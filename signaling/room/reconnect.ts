@@ -78,8 +78,8 @@ export function restore(
 }
 
 /**
- * Handles a member that returns: after a lost connection, to a restarted server, or to a room that
- * had removed it as gone.
+ * Handles a member or spectator that returns: after a lost connection, to a restarted server, or to
+ * a room that had removed it as gone.
  */
 export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
   // The connection has checked that a server signed this list.

@@ -320,7 +320,7 @@ export class ProcessGroup {
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
   }
 
-  /** Starts several sends and receives at once, in any order. Returns one `Work` for each. */
+  /** Starts several sends and receives at once, listed in any order; returns a `Work` for each. */
   batchIsendIrecv(ops: readonly P2POp[]): (Work<number> | Work<void>)[] {
     if (ops.length === 0) throw new UsageError('batchIsendIrecv requires a non-empty list of messages.');
     return ops.map(({ op, tensor, peer, ...options }) =>

@@ -219,7 +219,7 @@ async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
     if (!response.ok) {
       await response.body?.cancel();
       throw new DataError(
-        `${url.href}: the server answered ${response.status}. Check the address and its permissions.`,
+        `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
       );
     }
     return await response.blob();

@@ -99,7 +99,8 @@ export function fromHalf(
   exponent = 0,
 ): Float32Array {
   checkLengths(from.length, into.length);
-  // The factor is a double, so that the product is exact.
+  // The factor is a double, because it may be too large for a float32. A half multiplied by it is
+  // exact.
   const factor = REBIAS * powerOfTwo(exponent);
   const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
   for (let i = 0; i < from.length; i++) {

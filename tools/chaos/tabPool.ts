@@ -19,7 +19,7 @@ interface TabPoolOptions {
   io: Io;
 }
 
-/** Milliseconds for all tabs to load and compile at the same time. */
+/** Milliseconds for all tabs to load, compile and take a first step, all at the same time. */
 const START_MS = 240_000;
 /** Milliseconds for all tabs to finish after the first one. */
 const FINISH_MS = 30_000;

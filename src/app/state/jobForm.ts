@@ -113,9 +113,9 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
 }
 
 /**
- * Changes the strategy. The optimizer becomes the default of the new strategy, unless somebody
- * chose it. Settings of the previous strategy are reset. Workers in one tab use the files of that
- * tab.
+ * Changes the strategy. If the optimizer was the default of the previous strategy, it becomes the
+ * default of the new one. Settings of the previous strategy are reset. With `data-parallel`, data
+ * that involve other tabs are replaced by files of this tab.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;

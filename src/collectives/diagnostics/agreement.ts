@@ -89,9 +89,9 @@ function callsFor(side: Side, other: Side): { to: number; step: number }[] {
 }
 
 /**
- * Agreement in log2(n) steps. A CALL frame with step k goes to the rank 2^k places to the right and
- * tells that rank that the sender and the 2^k-1 ranks to the sender's left have called the op. This
- * is a dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
+ * Agreement in ceil(log2 n) steps. A CALL frame with step k goes to the rank 2^k places to the
+ * right and tells that rank that the sender and the 2^k-1 ranks to the sender's left have called
+ * the op. This is a dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
  * Synchronization" (1988).
  */
 class LogStepAgreement implements Agreement {

@@ -340,7 +340,7 @@ function fieldsOf(
   hasQuotes = record.includes('"'),
 ): { fields: string[]; problem: string | null } {
   if (!hasQuotes) return { fields: record.split(delimiter), problem: null };
-  // Line ends only occur within quotes here, so " " as the newline never splits the record.
+  // Line ends only occur within quotes here, so the newline '\n' never splits the record.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });
   return { fields: data[0] ?? [], problem: errors.find(({ type }) => type === 'Quotes')?.message ?? null };
 }

@@ -92,8 +92,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Wraps a model: checks that every rank has the same shapes, then broadcasts rank 0's parameters
-   * and buffers.
+   * Wraps a model: checks that every rank has the same shapes and options, then broadcasts rank 0's
+   * parameters and buffers.
    *
    * @param model a LayersModel, or a list of float32 variables in forward order. Trainable
    *   variables are parameters; the others are buffers.

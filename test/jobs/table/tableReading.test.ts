@@ -84,7 +84,7 @@ describe('a missing value', () => {
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('has the same meaning in all federated tables, even if one table has only the class "-" and only "?" in a column', async () => {
+  test('is read alike in all federated tables, also in a table whose only class is "-" and that has a column with only "?"', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),

@@ -183,8 +183,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       replace(next);
       return;
     }
-    // Without a newest trace, or if its world size differs, the round on the screen is from ranks
-    // that are gone.
+    // The round on the screen is of an earlier generation if there is no newest round, or if the
+    // newest round has another world size.
     const stale = next === null || on === null || next.n !== on.n;
     // A player that is paused and that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
