@@ -9,7 +9,7 @@ import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
 import { isHost, isDistributing, isUnderWay, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
-import { upperFirst } from '../locales/format.ts';
+import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { SaveModel } from '../modelFiles/SaveModel.tsx';
 import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';

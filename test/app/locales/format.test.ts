@@ -8,7 +8,6 @@ import {
   formatMs,
   formatRate,
   formatShare,
-  list,
 } from '../../../src/app/locales/format.ts';
 
 test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
@@ -36,8 +35,4 @@ test('numbers are formatted with few digits', () => {
   expect([0.31623, 0.001, 0.00099, 3.16e-7, 10].map(formatRate)).toEqual(['0.32', '0.001', '9.9e-4', '3.2e-7', '10']);
   expect(formatLoss(Number.NaN)).toBe('NaN');
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
-});
-
-test('lists are formatted with commas, and with "and" before the last item', () => {
-  expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
 });

@@ -457,7 +457,7 @@ describe('entering a generation', () => {
     const errors = await rejections(members);
     expect(errors.map(({ name }) => name)).toEqual(['PeergradError', 'PeergradError', 'DataError']);
     for (const error of errors) {
-      expect(error.message).toBe('Rank 2 does not have the same data as the other ranks: count again.');
+      expect(error.message).toBe('The data of rank 2 differs from the data of the other ranks: count again.');
       expect(error.context.divergent).toEqual([2]);
     }
     await runGeneration(members.slice(0, 2));

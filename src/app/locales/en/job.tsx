@@ -1,5 +1,6 @@
 /** Texts for jobs, strategies and their settings. */
-import { formatCount, plural, upperFirst } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
+import { upperFirst } from '../../../util/text.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 
 const often = (steps: number | null): string =>

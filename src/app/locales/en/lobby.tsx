@@ -1,7 +1,8 @@
 /** Texts for a room before its run. */
 import type { ComponentChildren } from 'preact';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatCount, list, plural } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
+import { list } from '../../../util/text.ts';
 
 export const lobby = {
   invite: 'Invite',

@@ -1,6 +1,7 @@
 /** The ring, the grid and their player. */
 import type { ComponentChildren } from 'preact';
-import { list, plural } from '../format.ts';
+import { plural } from '../format.ts';
+import { list } from '../../../util/text.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');

@@ -1,7 +1,8 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
+import { formatBytes, formatMs, plural } from '../format.ts';
+import { list, upperFirst } from '../../../util/text.ts';
 
 export const run = {
   /** A note on a simulated run. */
