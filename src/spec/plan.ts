@@ -151,6 +151,19 @@ export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; 
   return misfitOfAlgorithm(algorithm, 1, codec !== 'fp32' && codec !== 'powersgd') === null;
 }
 
+/**
+ * Returns why `n` ranks cannot run the plan's algorithm, as a clause, or `null` if they can or if
+ * the strategy has no all-reduces.
+ */
+export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
+  return hasAllReduces(strategy) ? misfitOfAlgorithm(algorithm, n) : null;
+}
+
+/** Returns whether ranks all-reduce gradients (`ddp`) or parameters. */
+function hasAllReduces(strategy: StrategyName): boolean {
+  return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
+}
+
 const TrainingPlan = v.pipe(
   v.strictObject(schemasOf(PLAN_FIELDS)),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),

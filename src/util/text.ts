@@ -13,7 +13,10 @@ export function upperFirst(text: string): string {
 /** Maximum number of ranks that {@link nameRanks} names. */
 const MAX_NAMED = 8;
 
-/** Returns a phrase such as "rank 2", "ranks 1, 2 and 4" or "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more". */
+/**
+ * Returns a phrase such as "rank 2", "ranks 1, 2 and 4" or, for more than eight ranks, "ranks 0, 1,
+ * 2, 3, 4, 5, 6, 7 and 3 more".
+ */
 export function nameRanks(ranks: readonly number[]): string {
   const others = ranks.length - MAX_NAMED;
   const named = list(others > 0 ? [...ranks.slice(0, MAX_NAMED), `${others} more`] : ranks);

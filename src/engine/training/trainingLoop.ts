@@ -14,9 +14,8 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
-import { type TrainingPlan } from '../../spec/plan.ts';
+import { misfitOfPlan, type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
-import { misfitOfAlgorithm } from '../../spec/algorithms.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Yielder } from '../../util/yielder.ts';
@@ -188,7 +187,7 @@ export class TrainingLoop {
     }
     // The world size may have changed to one that cannot run the plan's algorithm.
     if (plan.algorithm !== 'auto') {
-      group.algorithm = misfitOfAlgorithm(plan.algorithm, group.worldSize) === null ? plan.algorithm : 'ring';
+      group.algorithm = misfitOfPlan(plan, group.worldSize) === null ? plan.algorithm : 'ring';
     }
     await this.#samples.share(group, strategy.elastic?.isFresh ?? true);
     if (strategy.elastic === null) await strategy.attach(group);

@@ -246,6 +246,12 @@ describe('a room', () => {
     expect(play.received('Ada', 'prepare').members).toHaveLength(4);
   });
 
+  test('starts a run whose strategy has no all-reduces, whatever algorithm the job names', () => {
+    const play = new Play({ job: { ...DEFAULT_JOB, strategy: 'parameter-server', algorithm: 'two-level' } }).enter(3);
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.received('Ada', 'prepare').members).toHaveLength(3);
+  });
+
   test('refuses to start the run if a ready member expects a larger world, and names this member', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
