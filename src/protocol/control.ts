@@ -23,15 +23,18 @@ import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, world
 export const PROTOCOL_VERSION = 10;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
-/** The longest control message, in bytes. An SDP offer with many candidates has about 8 KiB. */
-export const MAX_CONTROL_BYTES = 64 * 1024;
-/** The largest number of spectators in a room, enough for two school classes. */
-export const MAX_SPECTATORS = 64;
 /**
- * The longest update for spectators, in characters. With escaped quotes it takes about 32 KiB of a
- * message.
+ * The longest control message, in bytes. The longest is a `reconnect`, which lists all ranks. With
+ * {@link MAX_WORLD_SIZE} ranks, each may have 1 KiB. An SDP offer has about 8 KiB.
  */
-export const MAX_UPDATE_LENGTH = 24 * 1024;
+export const MAX_CONTROL_BYTES = 256 * 1024;
+/** The largest number of spectators in a room, enough for a lecture hall. */
+export const MAX_SPECTATORS = 256;
+/**
+ * The longest update for spectators, in characters: enough for the statistics of all ranks. With
+ * escaped quotes it takes about 128 KiB of a message.
+ */
+export const MAX_UPDATE_LENGTH = 96 * 1024;
 /**
  * Signals for simple-peer. The library's other signals (`renegotiate`, `transceiverRequest`) would
  * change the receiver's connection, so they are rejected.

@@ -37,7 +37,7 @@ describe('parseControl', () => {
     ],
     ['a short token', '{"type":"reconnect","version":10,"room":"K7F3QX","name":"a","token":"x"}', /member|token/],
     ['an unknown field', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank above the limit', '{"type":"join","version":10,"room":"K7F3QX","name":"a","rank":64}', /rank/],
+    ['a rank above the limit', '{"type":"join","version":10,"room":"K7F3QX","name":"a","rank":256}', /rank/],
     ['a rank that is not a number', '{"type":"join","version":10,"room":"K7F3QX","name":"a","rank":null}', /rank/],
     ['a short browser id', '{"type":"join","version":10,"room":"K7F3QX","name":"a","browser":"1"}', /browser/],
     ['a generation that does not fit into a frame', '{"type":"linked","generation":4294967296}', /generation/],
