@@ -17,7 +17,6 @@ import { remembered } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { messages } from '../locales/index.ts';
-import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { route, showRoomInAddress } from './address.ts';
 import { isUnderWay } from './derive.ts';
 import { latestView, publishNow, publishSoon, view } from './publishedView.ts';
@@ -162,6 +161,8 @@ export function lessonOrder(order: LessonOrder): void {
   send({ type: 'lesson', order });
 }
 
+/** The largest number of ranks of a simulated run. */
+const MAX_SIMULATED_RANKS = 64;
 /** Time between two steps of a simulated run, milliseconds. */
 const SIMULATED_STEP_MS = 400;
 
@@ -171,7 +172,7 @@ const SIMULATED_STEP_MS = 400;
  */
 export function simulate(): void {
   const { query } = route.peek();
-  const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
+  const ranks = numberIn(query, 'ranks', [2, 32, MAX_SIMULATED_RANKS]);
   const { beginning, next } = simulatedRun(
     ranks,
     numberIn(query, 'seed', [0, 1, 2 ** 31]),
