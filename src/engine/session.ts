@@ -167,7 +167,7 @@ export class Session {
         this.#dispatch({ type: 'failed', error });
         return scope;
       },
-      onsuspended: (message) => emit({ type: 'note', message }),
+      onsuspended: (message) => emit({ type: 'suspended', message }),
       onended: (outcome, message, run) => {
         if (spectator) spectator.end(outcome, message);
         else this.#onEnded(outcome, message, run);

@@ -106,6 +106,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
+      {view.suspension !== null && (
+        <p class="dim small" lang="en">
+          {view.suspension}
+        </p>
+      )}
       {view.note !== null && <p class="dim small">{view.note}</p>}
       {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">
