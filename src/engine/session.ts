@@ -95,6 +95,8 @@ export class Session {
       case 'visibility':
         this.#isHidden = command.isHidden;
         return;
+      case 'wake':
+        return this.#rendezvous?.wake();
       case 'recording':
         return this.#emitRecording();
       case 'predict':
