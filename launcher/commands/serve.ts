@@ -4,7 +4,7 @@ import { type Nodes } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import {
   fingerprint,
-  isLoopback,
+  localAddresses,
   readCertificate,
   selfSignedCertificate,
   startSignaling,
@@ -15,6 +15,7 @@ import { DIST, ensureBuilt } from '../build.ts';
 import type { Environment } from '../options/placement.ts';
 import { iceOf, type IceFlags } from '../options/iceOptions.ts';
 import { interrupted, type Io } from '../io.ts';
+import { inviteOthers } from '../output/invitation.ts';
 import { checkData, type JobOptions, type LengthOptions, resolveJob, describesJob } from '../options/jobOptions.ts';
 
 export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
@@ -65,10 +66,13 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   try {
     await ensureBuilt(io);
     const hash = room === null ? '' : `#${await server.openRoom({ job: room.job, startAt, nodes })}`;
-    for (const url of server.urls) io.out(`${url}/${hash}`);
+    const links = server.urls.map((url) => `${url}/${hash}`);
+    for (const link of links) io.out(link);
     if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
-    else if (!isLoopback(host)) {
-      io.err('Tabs on other machines will not find a GPU: browsers allow WebGPU over https only. Add --https.');
+    // Behind a proxy, people open the page at the proxy's address.
+    if (!trustProxy) {
+      const invitation = { links, addresses: localAddresses(), isTerminal: io.terminal !== null };
+      for (const line of inviteOthers(invitation)) io.err(line);
     }
     io.err('Serving. Press Ctrl-C to stop.');
     await interrupted(io);

@@ -7,6 +7,7 @@ import {
   followAddress,
   followTitle,
   followVisibility,
+  followWakes,
   isWatching,
   joinByItself,
   reloadWhenRestored,
@@ -45,6 +46,7 @@ export async function start(): Promise<void> {
   followAddress();
   followTitle();
   followVisibility();
+  followWakes();
   reloadWhenRestored();
   serveLauncher();
   keepAwake(isWatching);

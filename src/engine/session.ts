@@ -95,6 +95,8 @@ export class Session {
       case 'visibility':
         this.#isHidden = command.isHidden;
         return;
+      case 'wake':
+        return this.#rendezvous?.wake();
       case 'recording':
         return this.#emitRecording();
       case 'predict':
@@ -167,7 +169,7 @@ export class Session {
         this.#dispatch({ type: 'failed', error });
         return scope;
       },
-      onsuspended: (message) => emit({ type: 'note', message }),
+      onsuspended: (message) => emit({ type: 'suspended', message }),
       onended: (outcome, message, run) => {
         if (spectator) spectator.end(outcome, message);
         else this.#onEnded(outcome, message, run);

@@ -104,6 +104,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     connectPeer,
     transport,
     browserId,
+    today: Date.now,
     random: Math.random,
     openSocket: (url) => new WebSocket(url),
     connectTab: (attempt) => connectTab(askForPort, attempt),

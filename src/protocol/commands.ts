@@ -49,6 +49,8 @@ export type EngineCommand =
   | { type: 'lesson'; order: LessonOrder }
   /** Whether this page is hidden. The engine sends this to the other ranks. */
   | { type: 'visibility'; isHidden: boolean }
+  /** The machine may have slept, or its network may have changed. */
+  | { type: 'wake' }
   /** Requests the flight recording. */
   | { type: 'recording' }
   /**

@@ -110,6 +110,8 @@ export type EngineEvent =
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */
   | { type: 'note'; message: string }
+  /** The run continues without this rank for a while. `message` tells why. */
+  | { type: 'suspended'; message: string }
   /**
    * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of
    * the `share` samples that it evaluates.

@@ -103,10 +103,26 @@ export class World {
    * GPU process.
    */
   async killGpu(): Promise<void> {
+    for (const { type, id } of await this.#processes()) if (type === 'GPU') process.kill(id, 'SIGKILL');
+  }
+
+  /**
+   * Stops all processes of the browser, as if its machine slept. The returned function wakes them
+   * up.
+   */
+  async sleep(): Promise<() => void> {
+    const ids = (await this.#processes()).map(({ id }) => id);
+    for (const id of ids) process.kill(id, 'SIGSTOP');
+    return () => {
+      for (const id of ids) process.kill(id, 'SIGCONT');
+    };
+  }
+
+  async #processes(): Promise<{ type: string; id: number }[]> {
     const cdp = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
-    for (const { type, id } of processInfo) if (type === 'GPU') process.kill(id, 'SIGKILL');
     await cdp.detach();
+    return processInfo;
   }
 
   /** Closes all tabs. The server and the browser remain for the next test. */

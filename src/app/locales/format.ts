@@ -91,6 +91,11 @@ export function formatRate(rate: number): string {
   return short < 0.001 ? short.toExponential() : String(short);
 }
 
+/** How many times something is as large as something else: `2.1`, `9.0`, `13`. */
+export function formatRatio(ratio: number): string {
+  return ratio < 10 ? ratio.toFixed(1) : String(Math.round(ratio));
+}
+
 /** A count with its noun: `1 rank`, `3 ranks`. */
 export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;

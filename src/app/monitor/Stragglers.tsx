@@ -1,6 +1,6 @@
 /** Describes each straggler and each slow link with its causes in a sentence. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
-import { formatMs } from '../locales/format.ts';
+import { formatMs, formatRatio } from '../locales/format.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
@@ -41,16 +41,12 @@ function describeFinding(found: Finding, { members }: Pick<Run, 'members'>): str
   const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {
     const { from, to, transitMs, ratio, route } = found;
-    return labels.slowLink(who(from), who(to), formatMs(transitMs), times(ratio), route === 'relayed');
+    return labels.slowLink(who(from), who(to), formatMs(transitMs), formatRatio(ratio), route === 'relayed');
   }
   const { rank, ratio, computing, isHidden } = found;
   const causes = [
-    computing === null ? labels.slowOtherwise(times(ratio)) : labels.slowComputing(times(computing)),
+    computing === null ? labels.slowOtherwise(formatRatio(ratio)) : labels.slowComputing(formatRatio(computing)),
     ...(isHidden ? [labels.hiddenTab] : []),
   ];
   return labels.slowRank(who(rank), causes);
-}
-
-function times(ratio: number): string {
-  return ratio < 10 ? ratio.toFixed(1) : String(Math.round(ratio));
 }

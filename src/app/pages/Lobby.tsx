@@ -202,9 +202,8 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') {
-    // The reason why this tab does not take part in the run.
-    const note = view.state === 'WAITING' && isOpen(lobby) ? view.note : null;
-    return note === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{note}</p>;
+    const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
+    return suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>;
   }
   const labels = messages.value.lobby;
   const missing = missingToStart(lobby);

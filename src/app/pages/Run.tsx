@@ -16,6 +16,7 @@ import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
 import { InspectionPanel } from '../inspection/InspectionPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
+import { SlowHere } from '../monitor/SlowHere.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
 import { timelineOf } from '../monitor/timeline.ts';
 import { TimelineView } from '../monitor/TimelineView.tsx';
@@ -106,7 +107,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
+      {view.suspension !== null && (
+        <p class="dim small" lang="en">
+          {view.suspension}
+        </p>
+      )}
       {view.note !== null && <p class="dim small">{view.note}</p>}
+      {isUnderWay(view) && <SlowHere view={view} run={run} />}
       {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? labels.ring : labels.ranks}>

@@ -250,6 +250,19 @@ export function followVisibility(): void {
 }
 
 /**
+ * Tells the engine when the machine may have slept or changed its network. No event reports either
+ * in every browser, so the engine also notices late timers.
+ */
+export function followWakes(): void {
+  addEventListener('online', wake);
+  // https://wicg.github.io/page-lifecycle/: the browser had frozen the page.
+  document.addEventListener('resume', wake);
+  effect(() => {
+    if (!pageHidden.value) wake();
+  });
+}
+
+/**
  * Reloads a page that the browser restores after its back button was pressed, because the engine of
  * that page was stopped.
  */
@@ -309,6 +322,10 @@ export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
   globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
   globalThis.peergradCheckpointSaved = (step) => send({ type: 'checkpoint-saved', step });
+}
+
+function wake(): void {
+  send({ type: 'wake' });
 }
 
 function send(command: EngineCommand): void {

@@ -29,6 +29,8 @@ export interface View extends RoomView, OriginView {
   run: Run | null;
   /** A notice about something that does not stop the run. */
   note: string | null;
+  /** The reason why the current run continues without this tab for a while. */
+  suspension: string | null;
   failure: Failure | null;
   /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
@@ -40,6 +42,7 @@ export const initialView: View = {
   model: null,
   run: null,
   note: null,
+  suspension: null,
   failure: null,
   recording: null,
 };
@@ -49,9 +52,10 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'state':
     case 'device':
     case 'hostKey':
-    case 'room':
     case 'warmup':
       return { ...view, ...reduceRoom(view, event) };
+    case 'room':
+      return { ...view, ...reduceRoom(view, event), suspension: event.phase === 'FORMING' ? null : view.suspension };
     case 'admitted':
       return { ...view, ...reduceRoom(view, event), failure: null };
     case 'reading':
@@ -63,8 +67,9 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.schedule === 'range-test'),
-        // A note from before the run is dropped: it may say why this tab did not take part.
+        // A note of an earlier run does not concern this one.
         note: view.run?.number === event.run ? view.note : null,
+        suspension: null,
         run: runAtGeneration(view.run, event),
         failure: null,
         recording: null,
@@ -96,6 +101,8 @@ export function reduce(view: View, event: EngineEvent): View {
       return withFailure(view, event);
     case 'note':
       return { ...view, note: event.message };
+    case 'suspended':
+      return { ...view, suspension: event.message };
     case 'recording':
       return { ...view, recording: event.recording };
     case 'begin':

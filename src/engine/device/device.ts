@@ -9,6 +9,7 @@ import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';
 import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
+import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
 
@@ -107,8 +108,14 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   };
 }
 
-/** Returns the adapter's name to display. Browsers fill in different fields. */
-function nameOf(info: GPUAdapterInfo): string {
+/**
+ * Returns the adapter's name to display. Browsers fill in different fields. The name of an adapter
+ * that computes in software matches {@link SOFTWARE_RENDERER}.
+ */
+export function nameOf(
+  info: Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>,
+): string {
   const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';
-  return name.slice(0, 200);
+  const isNamed = !info.isFallbackAdapter || SOFTWARE_RENDERER.test(name);
+  return (isNamed ? name : `${name} (software)`).slice(0, 200);
 }

@@ -12,14 +12,23 @@ const MAX_WAIT_MS = 4_000;
  * up.
  */
 const AWAY_MS = 60_000;
+/**
+ * The longest time in milliseconds that a wait and the attempt after it may take: 8 s, 10 s until
+ * the connection is open, and 15 s until the server admits the member. If they take longer, the
+ * machine has slept.
+ */
+const ROUND_MS = 35_000;
 
 export class Reconnection {
   readonly #clock: Clock;
   readonly #random: () => number;
-  /** The time when the server was lost; `null` while it is connected. */
-  #lostAt: number | null = null;
+  /** Until when {@link #awayMs} is counted; `null` while the server is connected. */
+  #countedAt: number | null = null;
+  /** Milliseconds for which the server has been lost. */
+  #awayMs = 0;
   #attempts = 0;
-  #cancel: () => void = () => {};
+  /** The attempt that waits for its time; `null` if no attempt waits. */
+  #waiting: { connect: () => void; cancel: () => void } | null = null;
 
   constructor(clock: Clock, random: () => number) {
     this.#clock = clock;
@@ -27,23 +36,29 @@ export class Reconnection {
   }
 
   get isLost(): boolean {
-    return this.#lostAt !== null;
+    return this.#countedAt !== null;
   }
 
   /**
    * Whether the server has been unreachable for so long that a member that does not train gives up.
    */
   get isOverdue(): boolean {
-    return this.#lostAt !== null && this.#clock.now() - this.#lostAt > AWAY_MS;
+    return this.#awayMs > AWAY_MS;
   }
 
+  /** Called when the server is lost, and after each attempt that has failed. */
   lose(): void {
-    this.#lostAt ??= this.#clock.now();
+    const now = this.#clock.now();
+    const roundMs = now - (this.#countedAt ?? now);
+    // A machine that has slept needs some time for its network, so it counts from now.
+    this.#awayMs = roundMs > ROUND_MS ? 0 : this.#awayMs + roundMs;
+    this.#countedAt = now;
   }
 
   /** Called when the server has admitted this member. */
   succeed(): void {
-    this.#lostAt = null;
+    this.#countedAt = null;
+    this.#awayMs = 0;
     this.#attempts = 0;
   }
 
@@ -51,10 +66,25 @@ export class Reconnection {
   schedule(connect: () => void): void {
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#attempts++);
     // Without the random part, the members of all rooms would connect at the same moment.
-    this.#cancel = this.#clock.after(wait * (1 + this.#random()), connect);
+    const cancel = this.#clock.after(wait * (1 + this.#random()), () => this.#connect());
+    this.#waiting = { connect, cancel };
+  }
+
+  /** Begins a new series of attempts, because the network may be back. The first is made now. */
+  restart(): void {
+    this.#awayMs = 0;
+    this.#attempts = 0;
+    this.#connect();
   }
 
   cancel(): void {
-    this.#cancel();
+    this.#waiting?.cancel();
+    this.#waiting = null;
+  }
+
+  #connect(): void {
+    const connect = this.#waiting?.connect;
+    this.cancel();
+    connect?.();
   }
 }

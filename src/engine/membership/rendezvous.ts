@@ -62,7 +62,10 @@ export class Rendezvous {
     this.#server = new ServerConnection({
       ...options,
       onadmitted: (admission) => {
+        const { member } = this.#membership;
         this.#dispatch({ type: 'admitted', member: admission.member });
+        // The other members knew this tab under another id, so its connections are of no use.
+        if (member !== null && member !== admission.member) this.#pool.retain(new Set());
         options.onadmitted(admission);
       },
       onfatal: (error) => this.#fatal(error),
@@ -89,6 +92,11 @@ export class Rendezvous {
    */
   async freed(): Promise<void> {
     if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
+  }
+
+  /** Call this if the machine may have slept or changed its network. */
+  wake(): void {
+    this.#server.wake();
   }
 
   /** Leaves the room. Idempotent. */

@@ -38,6 +38,8 @@ export interface RendezvousOptions {
   /** How tabs of one browser are linked. The default is the job's transport. */
   transport?: TransportName;
   clock: Clock;
+  /** Returns milliseconds since 1970. */
+  today: () => number;
   /** Returns a random number from 0 (inclusive) to 1 (exclusive), like Math.random. */
   random: () => number;
   openSocket: OpenSocket;

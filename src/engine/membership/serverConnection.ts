@@ -31,6 +31,7 @@ interface ServerConnectionOptions extends Pick<
   | 'server'
   | 'hello'
   | 'clock'
+  | 'today'
   | 'random'
   | 'openSocket'
   | 'browserId'
@@ -100,6 +101,16 @@ export class ServerConnection {
   /** Sends a message. Does nothing while the server cannot be reached. */
   send(message: ClientMessage): void {
     this.#client?.send(message);
+  }
+
+  /**
+   * Call this if the machine may have slept or changed its network. A lost connection is opened
+   * again at once. The server has to confirm within a few seconds that an open connection still
+   * works.
+   */
+  wake(): void {
+    this.#client?.check();
+    this.#reconnection.restart();
   }
 
   close(): void {
@@ -200,13 +211,13 @@ export class ServerConnection {
     this.#isConnected = false;
     // A second `create` might open a second room, so it is not repeated.
     if (this.#admission === null && hello.type === 'create') return onfatal(error);
-    this.#reconnection.lose();
     onlost();
     this.#reconnectLater(error);
   }
 
   #reconnectLater(error: Error): void {
     const { isTraining, onfatal } = this.#options;
+    this.#reconnection.lose();
     if (!isTraining() && this.#reconnection.isOverdue) return onfatal(error);
     this.#reconnection.schedule(() => {
       this.#connect().catch((again: unknown) => {

@@ -21,6 +21,17 @@ const CONNECT_TIMEOUT_MS = 10_000;
  * Wi-Fi access points takes less time.
  */
 const MAX_UNANSWERED = 4;
+/**
+ * After this number of unanswered heartbeats the connection is considered dead if there is a reason
+ * to doubt it.
+ */
+const MAX_UNANSWERED_IN_DOUBT = 2;
+const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
+/**
+ * If a heartbeat is late by this number of milliseconds, the machine may have slept. Meanwhile the
+ * server or a router may have dropped the connection.
+ */
+const LATE_MS = 5_000;
 
 interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
@@ -34,20 +45,30 @@ export type SignalingSocket = Pick<WebSocket, 'OPEN' | 'readyState' | 'addEventL
 /** Opens a WebSocket to `url`. */
 export type OpenSocket = (url: URL) => SignalingSocket;
 
+interface Times {
+  clock: Clock;
+  /** Returns milliseconds since 1970. Some clocks stand still while the machine sleeps. */
+  today: () => number;
+}
+
 export class SignalingClient {
   readonly #socket: SignalingSocket;
   readonly #clock: Clock;
+  readonly #today: () => number;
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
   readonly #decoder = new DeltaDecoder();
   #cancelHeartbeat: () => void = () => {};
+  /** Milliseconds between two heartbeats; 0 before the first. */
+  #heartbeatMs = 0;
   /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
   #isOver = false;
 
-  private constructor(socket: SignalingSocket, clock: Clock, { onmessage, onclose }: SignalingHandlers) {
+  private constructor(socket: SignalingSocket, { clock, today }: Times, { onmessage, onclose }: SignalingHandlers) {
     this.#socket = socket;
     this.#clock = clock;
+    this.#today = today;
     this.#onclose = onclose;
     socket.addEventListener('close', () => {
       this.#closed.resolve();
@@ -83,7 +104,7 @@ export class SignalingClient {
    */
   static async connect(
     server: string,
-    { clock, openSocket }: { clock: Clock; openSocket: OpenSocket },
+    { clock, today, openSocket }: Times & { openSocket: OpenSocket },
     handlers: SignalingHandlers,
   ): Promise<SignalingClient> {
     const url = new URL(SIGNALING_PATH, server);
@@ -101,7 +122,7 @@ export class SignalingClient {
       socket.close();
       throw error;
     }
-    return new SignalingClient(socket, clock, handlers);
+    return new SignalingClient(socket, { clock, today }, handlers);
   }
 
   /**
@@ -127,13 +148,27 @@ export class SignalingClient {
    * no answers, although the server has sent them.
    */
   startHeartbeat(intervalMs: number): void {
-    const beat = (): void => {
-      if (this.#unanswered >= MAX_UNANSWERED) return this.#lose('The signaling server no longer answers.');
-      this.#unanswered += 1;
-      this.send({ type: 'heartbeat' });
-      this.#cancelHeartbeat = this.#clock.after(intervalMs, beat);
-    };
-    beat();
+    this.#heartbeatMs = intervalMs;
+    this.#beat();
+  }
+
+  /** Finds out soon whether the server still answers. */
+  check(): void {
+    if (this.#heartbeatMs === 0 || this.#unanswered > DOUBTED) return;
+    this.#unanswered = DOUBTED;
+    this.#beat();
+  }
+
+  #beat(): void {
+    this.#cancelHeartbeat();
+    if (this.#unanswered >= MAX_UNANSWERED) return this.#lose('The signaling server no longer answers.');
+    this.#unanswered += 1;
+    this.send({ type: 'heartbeat' });
+    const due = this.#today() + this.#heartbeatMs;
+    this.#cancelHeartbeat = this.#clock.after(this.#heartbeatMs, () => {
+      if (this.#today() - due > LATE_MS) this.#unanswered = Math.max(this.#unanswered, DOUBTED);
+      this.#beat();
+    });
   }
 
   close(): void {

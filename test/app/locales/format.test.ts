@@ -7,6 +7,7 @@ import {
   formatLoss,
   formatMs,
   formatRate,
+  formatRatio,
   formatShare,
 } from '../../../src/app/locales/format.ts';
 
@@ -33,6 +34,7 @@ test('numbers are formatted with few digits', () => {
   expect([0, 7000, 72_400, 3_729_000].map(formatClock)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
   expect([12.34, 2.312, 0.2134, 0.00042].map(formatLoss)).toEqual(['12.3', '2.31', '0.213', '0.00042']);
   expect([0.31623, 0.001, 0.00099, 3.16e-7, 10].map(formatRate)).toEqual(['0.32', '0.001', '9.9e-4', '3.2e-7', '10']);
+  expect([1.31, 9, 9.94, 12.6].map(formatRatio)).toEqual(['1.3', '9.0', '9.9', '13']);
   expect(formatLoss(Number.NaN)).toBe('NaN');
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
 });

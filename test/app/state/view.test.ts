@@ -247,10 +247,23 @@ describe('the run', () => {
   });
 
   test('removes a note of the lobby when it begins, and keeps a note of the run in a new generation', () => {
-    const note: EngineEvent = { type: 'note', message: 'The other ranks continue without this tab.' };
+    const note: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
     expect(fold(ADMITTED, ROOM, note).note).toBe(note.message);
     expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
     expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toBe(note.message);
+  });
+
+  test('has the reason of a suspension apart from notes, until this tab is a rank again or the run is over', () => {
+    const suspended: EngineEvent = { type: 'suspended', message: 'No other tab reaches this tab.' };
+    const during: EngineEvent = { ...ROOM, phase: 'RUNNING' };
+    const saving: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
+    expect(fold(ADMITTED, during, saving).suspension).toBeNull();
+    expect(fold(ADMITTED, during, suspended, saving, during)).toMatchObject({
+      suspension: suspended.message,
+      note: saving.message,
+    });
+    expect(fold(ADMITTED, during, suspended, world(2, MEMBERS)).suspension).toBeNull();
+    expect(fold(ADMITTED, during, suspended, ROOM).suspension).toBeNull();
   });
 
   test('is removed together with its failure when the user closes it', () => {

@@ -1,7 +1,7 @@
 /** The note about a device that is slower than it could be, in browsers that lack something. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
-import { openDevice } from '../../../src/engine/device/device.ts';
+import { nameOf, openDevice } from '../../../src/engine/device/device.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -44,4 +44,12 @@ test('a tab without WebAssembly computes in JavaScript and says what is missing'
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'cpu', adapter: 'CPU' });
   expect(note).toMatch(/no WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/);
+});
+
+test('the name of an adapter tells if it computes in software, even if the browser does not name it', () => {
+  const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
+  expect(nameOf(unnamed)).toBe('WebGPU');
+  expect(nameOf({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');
+  const named = { ...unnamed, vendor: 'google', architecture: 'swiftshader', isFallbackAdapter: true };
+  expect(nameOf(named)).toBe('google swiftshader');
 });

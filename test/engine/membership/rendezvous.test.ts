@@ -68,10 +68,10 @@ class FakeSocket extends EventTarget {
     this.dispatchEvent(new MessageEvent('message', { data: this.#encoder.encode(message) }));
   }
 
-  admits(): void {
+  admits(heartbeatMs = 600_000): void {
     this.says({
       ...{ type: 'admitted', member: MEMBER, token: 't'.repeat(20), hostKey: null, room: 'K7F3QX' },
-      ...{ iceServers: [], bootId: 'boot', heartbeatMs: 600_000 },
+      ...{ iceServers: [], bootId: 'boot', heartbeatMs },
     });
     this.says({
       ...{ type: 'room', phase: 'FORMING', run: 0, generation: 0, hosts: [MEMBER], members: [], spectators: [] },
@@ -113,9 +113,13 @@ let fatal: string[];
 /** The messages of suspensions. */
 let suspended: string[];
 let rendezvous: Rendezvous;
+/** How long the machine has slept, milliseconds. No timer fires during that time. */
+let sleptMs: number;
+const now = (): number => clock.now() + sleptMs;
 
 beforeEach(() => {
   clock = new ManualClock();
+  sleptMs = 0;
   [sockets, fatal, suspended] = [[], [], []];
 });
 
@@ -128,7 +132,8 @@ function never(): never {
 /** Makes the member connect. Resolves with its first connection when that is open. */
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
-    ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
+    ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never },
+    ...{ clock: { now, after: (ms, fn) => clock.after(ms, fn) }, today: now },
     ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },
@@ -265,6 +270,76 @@ describe('a member that reconnects', () => {
     expect(onadmitted).toHaveBeenCalledTimes(1);
     third.admits();
     expect(onadmitted).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe('a member whose machine wakes up', () => {
+  const HEARTBEAT_MS = 2_000;
+  const HOUR_MS = 3_600_000;
+
+  test.each([
+    ['is told so', 0, () => rendezvous.wake()],
+    ['notices that its timers are late', HEARTBEAT_MS, () => (sleptMs = HOUR_MS)],
+  ])('replaces a connection that no longer works within two heartbeats after it %s', async (_, after, wake) => {
+    const first = await begin();
+    first.admits(HEARTBEAT_MS);
+    wake();
+    clock.advance(after);
+    // Several events may report the same awakening.
+    if (after === 0) wake();
+    expect(first.sent.filter(({ type }) => type === 'heartbeat')).toHaveLength(2);
+    clock.advance(2 * HEARTBEAT_MS - 1);
+    expect(first.readyState).toBe(first.OPEN);
+    clock.advance(1);
+    expect(first.readyState).not.toBe(first.OPEN);
+    const second = await connection(2);
+    expect(second.sent).toEqual([expect.objectContaining({ type: 'reconnect', member: MEMBER })]);
+  });
+
+  test('keeps a connection that still works', async () => {
+    const first = await begin();
+    first.admits(HEARTBEAT_MS);
+    sleptMs = HOUR_MS;
+    for (let i = 0; i < 5; i++) {
+      rendezvous.wake();
+      clock.advance(HEARTBEAT_MS);
+      first.says({ type: 'heartbeat' });
+    }
+    await settle();
+    expect([first.readyState, sockets.length]).toEqual([first.OPEN, 1]);
+  });
+
+  test('tries at once to reconnect, and gives up only after a minute awake', async () => {
+    const first = await begin();
+    first.admits(HEARTBEAT_MS);
+    first.closed();
+    for (let number = 2; clock.now() < 50_000; number++) (await connection(number)).refuses('server-closing');
+    sleptMs = HOUR_MS;
+    const tried = sockets.length;
+    rendezvous.wake();
+    await settle();
+    expect(sockets).toHaveLength(tried + 1);
+    const awakeSince = clock.now();
+    sockets.at(-1)!.closed();
+    while (fatal.length === 0) {
+      clock.advance(1000);
+      await settle();
+      for (const socket of sockets) if (socket.readyState === 0) socket.closed();
+      await settle();
+    }
+    expect(clock.now() - awakeSince).toBeGreaterThan(60_000);
+    expect(clock.now() - awakeSince).toBeLessThan(80_000);
+  });
+
+  test('does not count the time asleep even if no event reports it', async () => {
+    const first = await begin();
+    first.admits();
+    first.closed();
+    sleptMs = HOUR_MS;
+    const second = await connection(2);
+    second.refuses('server-closing');
+    (await connection(3)).admits();
+    expect(fatal).toEqual([]);
   });
 });
 

@@ -55,6 +55,7 @@ class Member {
         throw new Error('Tabs of this world are of different browsers.');
       },
       clock: world.clock,
+      today: () => world.clock.now(),
       random: () => 0.5,
       openSocket: this.port.openSocket,
       browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),

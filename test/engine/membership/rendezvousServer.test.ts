@@ -36,7 +36,7 @@ function host(server: string, clock: ManualClock) {
     fatal: [] as Error[],
   };
   const options: RendezvousOptions = {
-    ...{ server, clock, random: () => 0, browserId: () => Promise.resolve('b'.repeat(16)) },
+    ...{ server, clock, today: () => clock.now(), random: () => 0, browserId: () => Promise.resolve('b'.repeat(16)) },
     openSocket: (url) => new WebSocket(url) as SignalingSocket,
     hello: { type: 'create', version: PROTOCOL_VERSION, name: 'Ada', job: DEFAULT_JOB, startAt: null, nodes: null },
     ...{ connectPeer: never('links'), connectTab: never('links') },

@@ -180,6 +180,43 @@ export const run = {
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
     `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, which is ${times} times as long as on the other links${relayed ? '. The link uses a relay' : ''}.`,
+  /** For the user of a slow rank: why its machine may be slow, and what helps. */
+  slowHere: {
+    label: 'Why this tab is slow',
+    title: (times: string) =>
+      `This tab is slow: its own work in a step takes ${times} times as long as the others’. Found on this machine:`,
+    reasons: {
+      hidden: {
+        why: 'This tab is or was hidden. Browsers slow down hidden tabs.',
+        help: 'Keep it visible, for example in a window of its own.',
+      },
+      software: {
+        why: 'The CPU simulates the GPU.',
+        help: 'Turn on hardware acceleration in the browser’s settings, then restart the browser.',
+      },
+      insecure: {
+        why: 'This page was opened over plain http, where browsers offer no WebGPU.',
+        help: 'Ask the host for the https link.',
+      },
+      browser: {
+        why: 'This browser has no WebGPU.',
+        help: 'Use a current Chrome, Edge or Safari.',
+      },
+      adapter: {
+        why: 'WebGPU finds no GPU that it can use.',
+        help: 'Turn on hardware acceleration in the browser’s settings, and update the graphics driver.',
+      },
+      battery: {
+        why: 'This machine runs on its battery, and may save energy.',
+        help: 'Plug it in.',
+      },
+      saver: {
+        why: 'The browser draws only 30 frames per second, as in a low power mode.',
+        help: 'Turn off low power mode or battery saver, or plug the machine in.',
+      },
+    },
+    unknown: 'None of the usual causes. Other programs may keep it busy: close those that you do not need.',
+  },
   separated: (a: string, b: string) =>
     `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the order of the ring was changed.`,
 

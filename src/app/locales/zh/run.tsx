@@ -149,6 +149,41 @@ export const run: Messages['run'] = {
   hiddenTab: '它的标签页被隐藏',
   slowLink: (from, to, ms, times, relayed) =>
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
+  slowHere: {
+    label: '本标签页为什么慢',
+    title: (times) => `本标签页较慢：它每步自己的工作用时是其他 rank 的 ${times} 倍。在这台机器上发现：`,
+    reasons: {
+      hidden: {
+        why: '本标签页被隐藏，或曾被隐藏。浏览器会让隐藏的标签页变慢。',
+        help: '请让它保持可见，例如放在单独的窗口里。',
+      },
+      software: {
+        why: 'GPU 由 CPU 模拟。',
+        help: '请在浏览器设置里打开硬件加速，然后重启浏览器。',
+      },
+      insecure: {
+        why: '本页是用普通 http 打开的，浏览器因此不提供 WebGPU。',
+        help: '请向主持人要 https 链接。',
+      },
+      browser: {
+        why: '这个浏览器没有 WebGPU。',
+        help: '请使用新版的 Chrome、Edge 或 Safari。',
+      },
+      adapter: {
+        why: '没有 WebGPU 能用的 GPU。',
+        help: '请在浏览器设置里打开硬件加速，并更新显卡驱动。',
+      },
+      battery: {
+        why: '这台机器正在用电池，可能在节能。',
+        help: '请接上电源。',
+      },
+      saver: {
+        why: '浏览器每秒只画 30 帧，像处于低电量模式。',
+        help: '请关闭低电量模式或省电模式，或接上电源。',
+      },
+    },
+    unknown: '没有发现常见的原因。可能有别的程序在占用这台机器：请关闭不需要的程序。',
+  },
   separated: (a, b) => `${a} 与 ${b} 不再相邻。它们之间的连接拖慢了环，因此环的顺序改变了。`,
 
   keep: {

@@ -1,0 +1,60 @@
+/**
+ * Explains on a slow rank's own page why its machine may be slow, and what helps. The other ranks
+ * see only that the rank is slow.
+ */
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { findStragglers } from '../../telemetry/stragglers.ts';
+import { pageHidden } from '../browser/env.ts';
+import { isOnBattery, measureFrames } from '../browser/machine.ts';
+import { formatRatio } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+import { ownRank } from '../state/derive.ts';
+import type { Run } from '../state/run.ts';
+import type { View } from '../state/view.ts';
+import { hasSavedFrames, slowReasons } from './slowReasons.ts';
+
+export function SlowHere({ view, run }: { view: View; run: Run }) {
+  const rank = ownRank(view, run);
+  const { statistics, telemetry } = run;
+  const ratio = useMemo(() => {
+    if (rank === null || statistics === null || telemetry === null) return null;
+    const findings = findStragglers(statistics.ranks, telemetry.ranks);
+    return findings.find((one) => one.kind === 'rank' && one.rank === rank)?.ratio ?? null;
+  }, [statistics, telemetry, rank]);
+  if (ratio === null || rank === null) return null;
+  return <Reasons view={view} ratio={ratio} wasHidden={telemetry?.ranks[rank]?.isHidden ?? false} />;
+}
+
+/** @param wasHidden whether the page was hidden while the latest steps were measured. */
+function Reasons({ view, ratio, wasHidden }: { view: View; ratio: number; wasHidden: boolean }) {
+  const { slowHere } = messages.value.run;
+  const savesFrames = useSignal(false);
+  useEffect(() => measureFrames((frameMs) => (savesFrames.value = hasSavedFrames(frameMs))), [savesFrames]);
+  const reasons = slowReasons({
+    device: view.device,
+    isSecure: isSecureContext,
+    hasWebGpu: 'gpu' in navigator,
+    isHidden: wasHidden || pageHidden.value,
+    isOnBattery: isOnBattery().value,
+    savesFrames: savesFrames.value,
+  });
+  return (
+    <section class="slow-here small" aria-label={slowHere.label}>
+      <p>
+        <span class="wait" aria-hidden="true">
+          ▲
+        </span>{' '}
+        {slowHere.title(formatRatio(ratio))}
+      </p>
+      <ul>
+        {reasons.map((reason) => (
+          <li key={reason}>
+            {slowHere.reasons[reason].why} <strong>{slowHere.reasons[reason].help}</strong>
+          </li>
+        ))}
+        {reasons.length === 0 && <li>{slowHere.unknown}</li>}
+      </ul>
+    </section>
+  );
+}

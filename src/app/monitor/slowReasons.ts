@@ -1,0 +1,66 @@
+/** Finds out why this machine may compute slowly; pure. */
+import type { Device } from '../../protocol/room.ts';
+import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
+
+/** What is known about this tab and its machine. */
+export interface MachineFacts {
+  /** `null` until the device is open. */
+  device: Device | null;
+  /** Whether the page is a secure context. Browsers offer WebGPU in secure contexts only. */
+  isSecure: boolean;
+  /** Whether the browser offers WebGPU to this page. */
+  hasWebGpu: boolean;
+  /** Whether the page is hidden, or was hidden while steps were measured. */
+  isHidden: boolean;
+  /** Whether the machine runs on its battery; `null` if the browser does not report that. */
+  isOnBattery: boolean | null;
+  /** Whether the browser draws fewer frames than it could: see {@link hasSavedFrames}. */
+  savesFrames: boolean;
+}
+
+/**
+ * - `hidden`: the page is hidden.
+ * - `software`: the CPU simulates the GPU.
+ * - `insecure`, `browser`, `adapter`: there is no WebGPU, because the page is not a secure context,
+ *   because the browser lacks it, or because the browser finds no GPU for it.
+ * - `battery`: the machine runs on its battery.
+ * - `saver`: the browser or the system saves energy.
+ */
+export type SlowReason = 'hidden' | 'software' | 'insecure' | 'browser' | 'adapter' | 'battery' | 'saver';
+
+/**
+ * Milliseconds between two frames in low power modes, which draw 30 frames per second instead of 60
+ * or more.
+ */
+const SAVED_FRAME_MS = 1000 / 30;
+/** Timestamps of frames differ by up to this number of milliseconds from the display's period. */
+const JITTER_MS = 2;
+/**
+ * The least share of frames that must have the period of a low power mode. The frames of a machine
+ * that is only busy have various durations.
+ */
+const SAVED_SHARE = 0.8;
+
+/** Returns the reasons that hold. The reason that usually costs most is the first. */
+export function slowReasons(facts: MachineFacts): SlowReason[] {
+  const { device, isHidden, isOnBattery, savesFrames } = facts;
+  const reasons: SlowReason[] = [];
+  if (device !== null && device.backend !== 'webgpu') reasons.push(whyWithoutWebGpu(facts));
+  else if (device !== null && SOFTWARE_RENDERER.test(device.adapter)) reasons.push('software');
+  if (isHidden) reasons.push('hidden');
+  if (isOnBattery === true) reasons.push('battery');
+  // A browser that reports the battery also reports that the machine is plugged in.
+  else if (savesFrames && isOnBattery === null) reasons.push('saver');
+  return reasons;
+}
+
+function whyWithoutWebGpu({ isSecure, hasWebGpu }: MachineFacts): SlowReason {
+  if (!isSecure) return 'insecure';
+  return hasWebGpu ? 'adapter' : 'browser';
+}
+
+/** Returns whether frames come as slowly and as regularly as in a low power mode. */
+export function hasSavedFrames(frameMs: readonly number[]): boolean {
+  const saved = frameMs.filter((ms) => Math.abs(ms - SAVED_FRAME_MS) <= JITTER_MS);
+  return frameMs.length > 0 && saved.length >= SAVED_SHARE * frameMs.length;
+}
