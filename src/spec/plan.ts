@@ -4,6 +4,7 @@ import { UsageError } from '../util/errors.ts';
 import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
 import { defaultValuesOf, field, problemOf, schemasOf, sentenceOf } from './fields.ts';
 import {
+  BALANCE_NAMES,
   OPTIMIZER_NAMES,
   PLANNED_CODECS,
   SCHEDULE_NAMES,
@@ -103,6 +104,14 @@ export const PLAN_FIELDS = {
   algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
     help: 'algorithm of the all-reduce (ddp, local-sgd, diloco); auto: chosen by a cost model',
+  }),
+  /**
+   * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
+   * them by speed; see `WorkBalance`.
+   */
+  balance: field(v.picklist(BALANCE_NAMES), 'speed', {
+    value: 'name',
+    help: 'how samples of a step are divided among ranks (ddp): by measured speed, or equal',
   }),
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {

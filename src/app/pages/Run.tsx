@@ -65,13 +65,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const narrow = pageWidth.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
-  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
+  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
   const monitorNow = useMemo(() => <Monitor run={run} pointed={pointed} />, [statistics, telemetry, lanes, members]);
   const ranksNow = useMemo(
     () => <RankTable view={view} run={run} />,
-    [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
+    [statistics, telemetry, links, members, hashes, shares, rank, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
   // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be

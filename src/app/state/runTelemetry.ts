@@ -14,6 +14,8 @@ export interface LinkView {
   roundTripMs: number | null;
 }
 
+export type SharesView = Omit<EventOf<'shares'>, 'type'>;
+
 export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
@@ -21,6 +23,8 @@ export interface RunTelemetry {
   fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
   /** The algorithm that sends the gradients; `null` before the first step of a generation. */
   algorithm: RunAlgorithm | null;
+  /** The ranks' shares of a step; `null` before speeds are exchanged in a generation. */
+  shares: SharesView | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
   /** The trace of the newest bucket whose ring steps are all known. */
@@ -44,6 +48,7 @@ export const initialTelemetry: RunTelemetry = {
   links: {},
   fileDistribution: null,
   algorithm: null,
+  shares: null,
   choice: null,
   trace: null,
   statistics: null,
@@ -58,7 +63,16 @@ export const initialTelemetry: RunTelemetry = {
 export const LANE_STEPS = 32;
 
 export type TelemetryEvent = EventOf<
-  'link' | 'file-distribution' | 'algorithm' | 'codec' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes'
+  | 'link'
+  | 'file-distribution'
+  | 'algorithm'
+  | 'shares'
+  | 'codec'
+  | 'trace'
+  | 'segments'
+  | 'ranks'
+  | 'telemetry'
+  | 'hashes'
 >;
 
 interface Place {
@@ -80,6 +94,10 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     }
     case 'algorithm':
       return { algorithm: event.algorithm };
+    case 'shares': {
+      const { type: _, ...shares } = event;
+      return { shares };
+    }
     case 'codec': {
       const { choice } = event;
       // PowerSGD does not send the chunks that the trace shows.

@@ -33,7 +33,7 @@ const CURVE_LENGTH = 12 * 1024;
 
 /** Events of which only the latest of each type matters. */
 type Newest = EventOf<
-  'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
+  'finished' | 'lesson' | 'algorithm' | 'shares' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
 >;
 /**
  * The types of {@link Newest} events, with the most important type first. An update contains as
@@ -43,6 +43,7 @@ const NEWEST = [
   'finished',
   'lesson',
   'algorithm',
+  'shares',
   'codec',
   'hashes',
   'ranks',

@@ -30,6 +30,7 @@ import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { learn, warmUp } from './stepPasses.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
+import { WorkBalance } from './data/workBalance.ts';
 
 /**
  * After this many milliseconds of work, the loop yields to timers and messages. A rank that sends
@@ -67,6 +68,7 @@ export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   readonly #strategy: RunStrategy;
   readonly #samples: RunSamples;
+  readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
   readonly #run: RunProgress;
   readonly #rate: LearningRate;
@@ -87,6 +89,7 @@ export class TrainingLoop {
     this.#options = options;
     this.#strategy = strategy;
     this.#samples = new RunSamples(plan, options.task, dataHash);
+    this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
@@ -202,6 +205,7 @@ export class TrainingLoop {
     if (this.steps === 0) await this.#rangeTest?.keep(this.#elastic('tested'));
     this.#duties.enter(arrivals);
     await this.#emitModel();
+    await this.#balance.enter(group, this.steps);
     return { step: this.steps, stateHash: this.stateHash() };
   }
 
@@ -276,7 +280,8 @@ export class TrainingLoop {
     const strategy = this.#strategy;
     const { figures } = this.#reporter;
     const { step } = this.#progress;
-    const assignment = this.#samples.next(this.#progress.position);
+    if (await this.#balance.update(step)) figures.skipBytes();
+    const assignment = this.#samples.next(this.#progress.position, this.#balance.shares);
     const { epoch, offset, size } = assignment.window;
     const samples = strategy.reportsAllRanks ? size : assignment.indices.length;
     if (plan.maxMinutes !== null && strategy.isSynchronized) {
@@ -288,12 +293,14 @@ export class TrainingLoop {
     const startedAt = clock.now();
     let report: StepReport;
     try {
-      report = await learn({ task, plan, strategy }, step, assignment, (loss, lossSamples) => {
+      const learned = await learn({ task, strategy, clock }, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
         this.#samples.clear();
       });
+      this.#balance.took(learned.own);
+      report = learned.report;
       if (this.#run.isOver) await strategy.synchronize();
     } finally {
       figures.countBytes();
@@ -315,6 +322,7 @@ export class TrainingLoop {
         reporter: this.#reporter,
         ...this.#duties.outcome,
         rangeTest: this.#rangeTest,
+        shares: this.#balance.outcome,
       },
       { worldSize: group.worldSize, transport, restarts: this.#worlds - 1, ms },
     );

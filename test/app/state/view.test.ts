@@ -104,6 +104,15 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
+  test('shows the latest shares of its ranks, until another generation begins', () => {
+    const equal = { type: 'shares', step: 0, shares: [4, 4, 4], reason: 'unknown', impossible: [] } as const;
+    const speeds = [400, 400, 100];
+    const first: EngineEvent = { ...equal, shares: [...equal.shares], impossible: [], speeds: [null, null, null] };
+    const second: EngineEvent = { ...first, step: 8, shares: [5, 5, 2], reason: 'speed', speeds };
+    expect(fold(GENERATION, first, second).run?.shares).toMatchObject({ shares: [5, 5, 2], reason: 'speed', speeds });
+    expect(fold(GENERATION, second, { ...GENERATION, generation: 9 }).run?.shares).toBeNull();
+  });
+
   test('begins with the first generation, and a step before it is ignored', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });

@@ -25,11 +25,11 @@ function shardOf(all: number, first: number, samples: number): Task {
   return {
     ...whole,
     ...{ trainSamples: samples, testSamples: samples, isShard: true },
-    withBatch: (indices, use, step) =>
+    withBatch: (indices, use, ...rest) =>
       whole.withBatch(
         indices.map((index) => index + first),
         use,
-        step,
+        ...rest,
       ),
   };
 }

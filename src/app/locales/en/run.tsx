@@ -82,6 +82,16 @@ export const run = {
   // The tables.
   rank: 'rank',
   device: 'device',
+  perSecond: (samples: string) => `${samples}/s`,
+  impossibleSpeed: (reported: string) => `impossible speed: ${reported}`,
+  /** Why ranks have their shares of a step. */
+  shareReasons: {
+    equal: 'Every rank computes an equal share of a step.',
+    unknown: 'Shares are equal until the speeds of the ranks are measured.',
+    similar: 'Shares are equal, because unequal shares would save too little time.',
+    speed: 'Shares follow the measured speeds of the ranks, in samples per second.',
+    overhead: 'Shares are equal, because smaller passes would cost more than unequal shares would save.',
+  },
   sent: 'sent',
   received: 'received',
   link: 'link',

@@ -67,6 +67,15 @@ export const run: Messages['run'] = {
 
   rank: 'rank',
   device: '设备',
+  perSecond: (samples) => `${samples}/秒`,
+  impossibleSpeed: (reported) => `不可能的速度：${reported}`,
+  shareReasons: {
+    equal: '每个 rank 计算一步中相等的份额。',
+    unknown: '在测出各 rank 的速度之前，份额相等。',
+    similar: '份额相等，因为按速度分配省下的时间太少。',
+    speed: '份额按测得的各 rank 速度（每秒样本数）分配。',
+    overhead: '份额相等：更小的批次多花的时间会超过按速度分配省下的时间。',
+  },
   sent: '已发送',
   received: '已接收',
   link: '连接',
