@@ -109,7 +109,8 @@ const ALLOWED: Record<string, string[]> = {
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
-    'src/collectives/plans/costModel.ts',
+    'src/collectives/plans/algorithms.ts',
+    'src/collectives/plans/planSteps.ts',
     'src/collectives/codecs.ts',
     'src/collectives/plans/plans.ts',
     'src/collectives/plans/ringPlan.ts',
