@@ -91,11 +91,14 @@ test('the two directions of a pair are two ways', () => {
   expect(Math.hypot(there.x - back.x, there.y - back.y)).toBeGreaterThan(20);
 });
 
-describe('the text of a step', () => {
-  /** Returns the frame in the middle of a step. */
-  const during = (algorithm: AllReduceName, n: number, step: number) =>
-    frameAt(simulatedTrace(n, algorithm), n, 4 * step + 2);
+/** Returns the frame in the middle of a step. */
+const during = (algorithm: AllReduceName, n: number, step: number) =>
+  frameAt(simulatedTrace(n, algorithm), n, 4 * step + 2);
 
+/** What is picked when a rank is selected in the picture. */
+const picked = (sender: number) => ({ chunk: 0, rank: null, sender });
+
+describe('the text of a step', () => {
   test('names this rank’s chunks and partners', () => {
     expect(narrate(during('two-level', 6, 0), 0)).toEqual({
       title: 'add in groups',
@@ -126,7 +129,6 @@ describe('the text of a step', () => {
   });
 
   test('describes what a picked rank sends, and nothing if it sends nothing', () => {
-    const picked = (sender: number) => ({ chunk: 0, rank: null, sender });
     expect(narratePicked(during('halving-doubling', 8, 1), picked(0), undefined)).toBe(
       'Chunks C to D, on its way: the partial sum of ranks 0 and 4.',
     );
