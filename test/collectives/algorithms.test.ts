@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { AllReduceOptions } from '../../src/collectives/options.ts';
-import { ALL_REDUCES, type AlgorithmName } from '../../src/spec/algorithms.ts';
+import { ALL_REDUCE_NAMES, type AlgorithmName } from '../../src/spec/algorithms.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 /** Sums [rank, 1] over the group, and returns the result and the algorithm that was recorded. */
@@ -12,7 +12,7 @@ async function sumIn(group: ProcessGroup, options: AllReduceOptions = {}) {
   return { sum: [...tensor], algorithm: group.flightRecording.records.at(-1)!.algorithm };
 }
 
-test.each(ALL_REDUCES)('an all-reduce uses the algorithm %s that the call names', async (algorithm) => {
+test.each(ALL_REDUCE_NAMES)('an all-reduce uses the algorithm %s that the call names', async (algorithm) => {
   const ranks = await runWorld(4, (group) => sumIn(group, { algorithm }));
   expect(ranks).toEqual(ranks.map(() => ({ sum: [6, 4], algorithm })));
 });

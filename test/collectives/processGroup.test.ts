@@ -137,12 +137,10 @@ describe('allReduce', () => {
       return work.trace!;
     });
     for (const { hops, startedAt } of traces) {
-      expect(hops.map(({ ringStep }) => ringStep)).toEqual([0, 1, 2, 3]);
-      for (const [i, { sentAt, receivedAt, receivedChunk }] of hops.entries()) {
+      expect(hops.map(({ planStep }) => planStep)).toEqual([0, 1, 2, 3]);
+      for (const { sentAt, receivedAt } of hops) {
         expect(sentAt).toBeGreaterThanOrEqual(startedAt);
         expect(receivedAt).toBeGreaterThanOrEqual(startedAt);
-        // The chunk that is received in one step is sent in the next step.
-        if (i < 3) expect(hops[i + 1]!.sentChunk).toBe(receivedChunk);
       }
     }
   });

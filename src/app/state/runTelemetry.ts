@@ -2,6 +2,7 @@
  * State of what ranks report about one generation of a run: links, ring steps, statistics and
  * hashes.
  */
+import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
 import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
@@ -27,7 +28,7 @@ export interface RunTelemetry {
   shares: SharesView | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
-  /** The trace of the newest bucket whose ring steps are all known. */
+  /** The trace of the newest bucket whose steps are all known. */
   trace: RecordedTrace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** The previous statistics. Rates are computed from the difference. */
@@ -104,9 +105,11 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
       return { choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'trace': {
-      const { step, bucket, bytes, startedAt, hops } = event;
-      const trace = { step, bucket, bytes, startedAt, hops };
-      return isComplete(trace, run.worldSize) ? { trace } : {};
+      const { step, bucket, bytes, algorithm, startedAt, hops } = event;
+      const trace = { step, bucket, bytes, algorithm, startedAt, hops };
+      // Small buckets may use another algorithm than the one that sends most bytes.
+      const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
+      return isMinor || !isComplete(trace, run) ? {} : { trace };
     }
     case 'segments':
       return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
@@ -129,10 +132,9 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
 }
 
 /**
- * Returns whether the trace has every ring step. Other algorithms and very long rounds leave some
- * out.
+ * Returns whether the trace has every step of this rank's plan. Very long rounds leave some out.
  */
-function isComplete(trace: RecordedTrace, worldSize: number): boolean {
-  const steps = 2 * (worldSize - 1);
-  return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
+function isComplete({ algorithm, hops }: RecordedTrace, { rank, worldSize }: Place): boolean {
+  const steps = worldSize < 2 ? 0 : ownStepsOf(algorithm, worldSize, rank).length;
+  return steps > 0 && hops.length === steps && hops.some((hop) => hop.receivedAt !== null);
 }

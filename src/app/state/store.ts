@@ -18,6 +18,7 @@ import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { messages } from '../locales/index.ts';
 import { route, showRoomInAddress } from './address.ts';
+import { simulatedAlgorithm } from './algorithm.ts';
 import { isUnderWay } from './derive.ts';
 import { latestView, publishNow, publishSoon, view } from './publishedView.ts';
 import { numberIn, parseRoute, type Route } from './route.ts';
@@ -173,10 +174,13 @@ const SIMULATED_STEP_MS = 400;
 export function simulate(): void {
   const { query } = route.peek();
   const ranks = numberIn(query, 'ranks', [2, 32, MAX_SIMULATED_RANKS]);
+  const { algorithm, problem } = simulatedAlgorithm(query, ranks);
+  const note = messages.peek().run.simulated(ranks);
   const { beginning, next } = simulatedRun(
     ranks,
     numberIn(query, 'seed', [0, 1, 2 ** 31]),
-    messages.peek().run.simulated(ranks),
+    algorithm,
+    problem === null ? note : messages.peek().run.simulatedRing(note, problem),
   );
   stop();
   const mine = session;

@@ -41,12 +41,12 @@ const confusion = (step: number, classes: number): EngineEvent => ({
   ...{ type: 'confusion', step, classes: Array.from({ length: classes }, () => 'c'.repeat(MAX_CLASS_NAME)) },
   counts: Array.from({ length: classes }, () => Array<number>(classes).fill(99_999)),
 });
-const hop = (ringStep: number): HopEvent => ({
-  ...{ ringStep, sentChunk: 1, receivedChunk: 2, sentAt: 123456.789012, receivedAt: 123457.890123 },
+const hop = (planStep: number): HopEvent => ({
+  ...{ planStep, sentAt: 123456.789012, receivedAt: 123457.890123 },
 });
 const trace = (step: number, n: number): EngineEvent => {
-  const hops = Array.from({ length: 2 * (n - 1) }, (_, ringStep) => hop(ringStep));
-  return { type: 'trace', step, bucket: 0, bytes: 40, startedAt: 1, hops };
+  const hops = Array.from({ length: 2 * (n - 1) }, (_, planStep) => hop(planStep));
+  return { type: 'trace', step, bucket: 0, bytes: 40, algorithm: 'ring', startedAt: 1, hops };
 };
 
 /** A rank that sends updates, and a list of the updates that it has sent. */

@@ -7,9 +7,12 @@ import { list, upperFirst } from '../../../util/text.ts';
 export const run = {
   /** A note on a simulated run. */
   simulated: (ranks: number) =>
-    `Simulated: these ${ranks} ranks do not exist. Times are computed from the ring plan and a simulated network. Loss and accuracy are computed from a formula.`,
+    `Simulated: these ${ranks} ranks do not exist. Times are computed from the plan of the all-reduce and a simulated network. Loss and accuracy are computed from a formula.`,
+  /** The asked algorithm cannot run. */
+  simulatedRing: (note: string, problem: string) => `${note} ${problem} These ranks use the ring.`,
   title: 'Training',
   ring: 'The ring',
+  allReduce: 'The all-reduce',
   ranks: 'The ranks',
   curvesSection: 'Curves',
   holds: 'Chunks of every rank',
@@ -279,7 +282,6 @@ export const run = {
     round: 'All-reduce',
     roundOf: (step: number, bucket: number) => `step ${step}, bucket ${bucket}`,
     from: 'measured by',
-    ringLabel: (n: number) => `The ring of ${n} ranks`,
     timeline: 'The last steps',
     noSteps: 'No steps are recorded.',
     save: 'Save for Perfetto',

@@ -4,9 +4,12 @@ import type { Messages } from '../en/index.ts';
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 export const run: Messages['run'] = {
-  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和模拟的网络算出，损失和准确率由公式算出。`,
+  simulated: (ranks) =>
+    `模拟：这 ${ranks} 个 rank 并不存在。时间由全归约的计划和模拟的网络算出，损失和准确率由公式算出。`,
+  simulatedRing: (note, problem) => `${note}${problem}这些 rank 用环。`,
   title: '训练',
   ring: '环',
+  allReduce: '全归约',
   ranks: '各 rank',
   curvesSection: '曲线',
   holds: '每个 rank 的块',
@@ -239,7 +242,6 @@ export const run: Messages['run'] = {
     round: '全归约',
     roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
     from: '测量者',
-    ringLabel: (n) => `${n} 个 rank 的环`,
     timeline: '最近几步',
     noSteps: '没有记录到训练步。',
     save: '保存为 Perfetto 文件',
