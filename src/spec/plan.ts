@@ -169,7 +169,7 @@ export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strate
 }
 
 /** Returns whether ranks all-reduce gradients (`ddp`) or parameters. */
-function hasAllReduces(strategy: StrategyName): boolean {
+export function hasAllReduces(strategy: StrategyName): boolean {
   return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
 }
 

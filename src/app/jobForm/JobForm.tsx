@@ -4,10 +4,10 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf } from '../../spec/plan.ts';
+import { codecsOf, hasAllReduces } from '../../spec/plan.ts';
 import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { algorithmOptions, algorithmProblem, usesAllReduce } from '../state/algorithm.ts';
+import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { SETTINGS } from '../state/strategies.ts';
@@ -121,7 +121,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
         />
       )}
-      {usesAllReduce(job.strategy) && (
+      {hasAllReduces(job.strategy) && (
         <Select
           label={labels.algorithm}
           value={job.algorithm}

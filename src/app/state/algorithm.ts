@@ -4,8 +4,9 @@
  */
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
 import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from '../../spec/algorithms.ts';
-import { DEFAULT_JOB, type JobSpec, type StrategyName } from '../../spec/job.ts';
+import { DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
+import { fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
 import { rowsOf } from '../../spec/topology.ts';
 import { messages } from '../locales/index.ts';
 
@@ -17,11 +18,6 @@ export const PAGE_JOB = { algorithm: 'ring' } as const satisfies Partial<JobSpec
 
 /** The job of a room that is opened on the page without any settings. */
 export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB };
-
-/** Returns whether ranks exchange gradients or parameters by all-reduces. */
-export function usesAllReduce(strategy: StrategyName): boolean {
-  return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
-}
 
 /** Returns the names of the algorithms for a form, in the order of the job's field. */
 export function algorithmOptions(): Record<AlgorithmName, string> {
@@ -41,8 +37,8 @@ function encodes({ codec }: Pick<JobSpec, 'codec'>): boolean {
 export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'strategy'>, n: number): string | null {
   const { misfits } = messages.value.job;
   const { algorithm, strategy } = job;
-  if (!usesAllReduce(strategy)) return null;
-  if (misfitOfAlgorithm(algorithm, 1, encodes(job)) !== null) return misfits.codec;
+  if (!hasAllReduces(strategy)) return null;
+  if (!fitsAlgorithm(job)) return misfits.codec;
   return misfitOfAlgorithm(algorithm, n) === null ? null : misfits.groups(n);
 }
 
@@ -84,7 +80,7 @@ export function autoSaving(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
   const { auto } = messages.value.lobby;
   const [parameters, elementBytes] = [parametersOf(job), ELEMENT_BYTES[codec]];
-  if (!usesAllReduce(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
+  if (!hasAllReduces(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
   if (parameters === null || elementBytes === undefined) return null;
   const bytes = parameters * elementBytes;
   const chosen = autoAlgorithm(n, bytes, encodes(job));
