@@ -104,8 +104,8 @@ const ALLOWED: Record<string, string[]> = {
 /**
  * Pairs of layers: the first may import only these files of the second. The app uses plans and cost
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
- * the pen of generated digits, and the rates of a range test. The launcher uses the names and events of the
- * examples.
+ * the pen of generated digits, and the rates of a range test. The launcher uses the names and
+ * events of the examples.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [

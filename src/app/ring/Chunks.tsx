@@ -141,8 +141,8 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
           {values}
         </text>
       )}
-      {kind !== 'bar' && <rect {...slots} class="slots" />}
-      {kind === 'slots' ? (
+      {(kind === 'slots' || kind === 'tag') && <rect {...slots} class="slots" />}
+      {kind === 'slots' &&
         Array.from({ length: n }, (_, one) => (
           <rect
             key={one}
@@ -154,10 +154,8 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
             opacity={parts.includes(one) ? 1 : 0}
             style={{ fill: `var(--rank-${one})` }}
           />
-        ))
-      ) : (
-        <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />
-      )}
+        ))}
+      {(kind === 'tag' || kind === 'bar') && <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />}
     </>
   );
 }

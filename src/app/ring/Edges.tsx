@@ -41,8 +41,9 @@ export function Edges({ layout, edges, player, textSize, focus }: Props) {
     case 'doubling':
       return (
         <>
-          {layout.shape === 'two-level' && <GroupRings layout={layout} />}
+          {layout.groups.length > 0 && <GroupRings layout={layout} />}
           <StepEdges layout={layout} player={player} focus={focus} />
+          <GroupNames layout={layout} textSize={textSize} />
         </>
       );
     default:
@@ -119,6 +120,21 @@ function GroupRings({ layout }: { layout: RingLayout }) {
           </g>
         );
       })}
+    </>
+  );
+}
+
+/** The ranks of each group, in its centre, if the marks are too small for numbers. */
+function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
+  const size = groupSizeOf(layout.places.length);
+  if (layout.places[0]!.number !== 'none') return null;
+  return (
+    <>
+      {layout.groups.map(({ x, y }, group) => (
+        <text key={group} x={x} y={y + textSize * 0.35} text-anchor="middle" class="centre-side">
+          {`${group * size}–${(group + 1) * size - 1}`}
+        </text>
+      ))}
     </>
   );
 }

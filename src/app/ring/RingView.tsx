@@ -117,7 +117,8 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
     member.name === null ? 'empty' : '',
     member.pale === true ? 'pale' : '',
   ];
-  const name = member.name ?? '';
+  const full = member.name ?? '';
+  const name = full.length > NAME_LETTERS ? `${full.slice(0, NAME_LETTERS - 1)}…` : full;
   return (
     <g class={classes.join(' ')} style={{ '--own': `var(--rank-${colour})`, '--on-own': `var(--on-rank-${colour})` }}>
       {you && <circle cx={x} cy={y} r={mark * 1.42} class="you" />}
@@ -132,22 +133,28 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
           {rank}
         </text>
       )}
-      {number !== 'beside' && name !== '' && (layout.named || isNameShown(layout, rank, beside.x, textSize)) && (
+      {number !== 'beside' && name !== '' && (layout.named || isNameShown(layout, rank, beside.x, name, textSize)) && (
         <text x={beside.x} y={baseline} text-anchor={anchor} class={you ? 'mark-name strong' : 'mark-name'}>
-          {name.length > NAME_LETTERS ? `${name.slice(0, NAME_LETTERS - 1)}…` : name}
+          {name}
         </text>
       )}
     </g>
   );
 }
 
-/** The least number of letters of a name for which there must be room. */
-const LEAST_LETTERS = 7;
+/** Width of a letter of a name, relative to the text size. */
+const NAME_LETTER = 0.62;
 
 /** Returns whether the name of an enlarged rank fits at `x`, next to its mark. */
-function isNameShown({ near, width, x: centre }: RingLayout, rank: number, x: number, textSize: number): boolean {
-  if (!near.has(rank)) return false;
-  return Math.abs(x - centre) > textSize && width / 2 - Math.abs(x - centre) > LEAST_LETTERS * textSize * 0.6;
+function isNameShown(
+  { near, width, x: centre }: RingLayout,
+  rank: number,
+  x: number,
+  name: string,
+  textSize: number,
+): boolean {
+  const side = Math.abs(x - centre);
+  return near.has(rank) && side > textSize && width / 2 - side > name.length * textSize * NAME_LETTER;
 }
 
 /** Width of a letter of the title, relative to the size of small text. */
