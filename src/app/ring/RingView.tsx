@@ -159,6 +159,8 @@ function isNameShown(
 
 /** Width of a letter of the title, relative to the size of small text. */
 const LETTER = 0.95;
+/** The same for a long title, which has small letters. */
+const SMALL_LETTER = 0.62;
 
 interface CentreProps {
   layout: RingLayout;
@@ -173,19 +175,40 @@ function Centre({ layout, n, centre, textSize }: CentreProps) {
   const free = groups.length === 0 ? layout.radius - 1.5 * mark : layout.radius - groups[0]!.radius;
   // A long title must not overlap the marks on both sides.
   const isLong = n > 1 && centre.title.length * LETTER * textSize > 2 * free;
+  const lines =
+    isLong && centre.title.length * SMALL_LETTER * textSize > 2 * free ? halves(centre.title) : [centre.title];
   // A single rank is in the centre, so the text is below it.
   const y = n === 1 ? layout.y + mark * 1.4 + textSize * 1.6 : layout.y;
+  const below = (lines.length - 1) * textSize * 1.25;
   return (
     <g text-anchor="middle">
       <text x={x} y={y - textSize * 1.5} class="centre-side">
         {centre.top}
       </text>
-      <text x={x} y={y + textSize * 0.45} class={isLong ? 'centre-title long' : 'centre-title'}>
-        {centre.title}
-      </text>
-      <text x={x} y={y + textSize * 2.2} class="centre-side">
+      {lines.map((line, i) => (
+        <text
+          key={i}
+          x={x}
+          y={y + textSize * (0.45 + i * 1.25) - below / 2}
+          class={isLong ? 'centre-title long' : 'centre-title'}
+        >
+          {line}
+        </text>
+      ))}
+      <text x={x} y={y + textSize * 2.2 + below / 2} class="centre-side">
         {centre.bottom}
       </text>
     </g>
   );
+}
+
+/** Returns a title as two lines of similar length. A title without spaces stays one line. */
+function halves(title: string): string[] {
+  const words = title.split(' ');
+  const lengthOf = (count: number): number => words.slice(0, count).join(' ').length;
+  const cuts = words.map((_, i) => i).slice(1);
+  const cut = cuts.sort(
+    (a, b) => Math.abs(lengthOf(a) - title.length / 2) - Math.abs(lengthOf(b) - title.length / 2),
+  )[0];
+  return cut === undefined ? [title] : [words.slice(0, cut).join(' '), words.slice(cut).join(' ')];
 }

@@ -28,8 +28,11 @@ export interface CapsuleOptions {
   letters: number;
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
-  /** Whether the chunk may be small, because it is not near the rank that the picture is about. */
-  isSmall: boolean;
+  /**
+   * How much may be shown: `bar` and `dot` are for chunks that the rank that the picture is about
+   * neither sends nor receives.
+   */
+  most: 'name' | 'bar' | 'dot';
 }
 
 /** With more ranks there are no slots, because there are no more colours. */
@@ -42,21 +45,21 @@ const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */
 export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
-  const { n, letters, isSmall } = options;
+  const { n, letters, most } = options;
   const free = way.length - 1.45 * (way.from.mark + way.to.mark);
   if (n <= MOST_SLOTS) {
     const fitting = letters > 0 ? numbered(options) : slotted(options, free);
     if (fitting.width <= free * 0.8) return fitting;
     if (letters > 0) return capsuleFor(way, { ...options, letters: 0 });
   }
-  if (!isSmall) {
+  if (most === 'name') {
     const fitting = tagged(options);
     if (fitting.width <= free * 0.92) return fitting;
     const width = nameWidth(options) + 2;
     const named: Capsule = { ...plain('name', width, Math.round(options.textSize * 1.3)), letter: width - 4 };
     if (width <= free * 0.95) return named;
   }
-  if (free >= 24 && n <= MOST_BARS) return plain('bar', 20, 8);
+  if (free >= 24 && n <= MOST_BARS && most !== 'dot') return plain('bar', 20, 8);
   const dot = free >= 14 ? 7 : 5;
   return plain('dot', dot, dot);
 }
