@@ -23,6 +23,8 @@ interface Props {
 
 /** With more ranks, only the chunks of the rank that the picture is about have names. */
 const MOST_NAMED = 12;
+/** With fewer pixels for each rank, chunks of other ranks are dots. */
+const LEAST_SPACE = 14;
 
 export function Chunks({ layout, player, textSize, focus }: Props) {
   const group = useRef<SVGGElement>(null);
@@ -90,14 +92,16 @@ function drawnIn(
   layout: RingLayout,
   { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
 ): Drawn[] {
+  const isCrowded = Math.min(layout.width, layout.height) < plan.n * LEAST_SPACE;
   const all = flights.map((flight, place): Drawn => {
     const { from, to, first, count } = flight;
     const way = wayOf(layout, from, to);
     const last = chunkName(first + count - 1);
     const name = count === 1 ? chunkName(first) : `${chunkName(first)}–${last}`;
     const isOnRing = layout.shape === 'ring';
-    const isSmall = !isOnRing && plan.n > MOST_NAMED && from !== focus && to !== focus;
-    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, isSmall }) };
+    const isOwn = isOnRing || plan.n <= MOST_NAMED || from === focus || to === focus;
+    const most = isOwn ? 'name' : isCrowded ? 'dot' : 'bar';
+    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, most }) };
   });
   return all.toSorted((a, b) => a.capsule.width - b.capsule.width);
 }
@@ -141,8 +145,8 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
           {values}
         </text>
       )}
-      {kind !== 'bar' && <rect {...slots} class="slots" />}
-      {kind === 'slots' ? (
+      {(kind === 'slots' || kind === 'tag') && <rect {...slots} class="slots" />}
+      {kind === 'slots' &&
         Array.from({ length: n }, (_, one) => (
           <rect
             key={one}
@@ -154,10 +158,8 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
             opacity={parts.includes(one) ? 1 : 0}
             style={{ fill: `var(--rank-${one})` }}
           />
-        ))
-      ) : (
-        <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />
-      )}
+        ))}
+      {(kind === 'tag' || kind === 'bar') && <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />}
     </>
   );
 }

@@ -41,8 +41,9 @@ export function Edges({ layout, edges, player, textSize, focus }: Props) {
     case 'doubling':
       return (
         <>
-          {layout.shape === 'two-level' && <GroupRings layout={layout} />}
+          {layout.groups.length > 0 && <GroupRings layout={layout} />}
           <StepEdges layout={layout} player={player} focus={focus} />
+          <GroupNames layout={layout} textSize={textSize} />
         </>
       );
     default:
@@ -69,7 +70,7 @@ function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   const middle = angle + way.length / layout.radius / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // The label is on the outer side of the ring, outside the chunks on the edge.
-  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', isSmall: false });
+  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', most: 'name' });
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   const hasArrow = n <= MOST_ARROWS || (layout.near.has(rank) && layout.near.has(to));
@@ -121,6 +122,32 @@ function GroupRings({ layout }: { layout: RingLayout }) {
       })}
     </>
   );
+}
+
+/** Width of a digit, relative to the text size. */
+const DIGIT = 0.64;
+
+/** The ranks of each group, in its centre, if the marks are too small for numbers. */
+function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
+  const size = groupSizeOf(layout.places.length);
+  const { number, mark } = layout.places[0]!;
+  if (number !== 'none') return null;
+  const room = 2 * (layout.groups[0]!.radius - 1.4 * mark);
+  return (
+    <>
+      {layout.groups.map(({ x, y }, group) => (
+        <text key={group} x={x} y={y + textSize * 0.35} text-anchor="middle" class="centre-side">
+          {nameOf(group * size, (group + 1) * size - 1, room / textSize)}
+        </text>
+      ))}
+    </>
+  );
+}
+
+/** Returns the ranks of a group as text: `8–15`, or `8…` in little room. */
+function nameOf(first: number, last: number, room: number): string {
+  const name = `${first}–${last}`;
+  return name.length * DIGIT <= room ? name : `${first}…`;
 }
 
 /** The transfers of the step that the player shows. They are rendered once in each step. */

@@ -117,7 +117,8 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
     member.name === null ? 'empty' : '',
     member.pale === true ? 'pale' : '',
   ];
-  const name = member.name ?? '';
+  const full = member.name ?? '';
+  const name = full.length > NAME_LETTERS ? `${full.slice(0, NAME_LETTERS - 1)}…` : full;
   return (
     <g class={classes.join(' ')} style={{ '--own': `var(--rank-${colour})`, '--on-own': `var(--on-rank-${colour})` }}>
       {you && <circle cx={x} cy={y} r={mark * 1.42} class="you" />}
@@ -132,26 +133,34 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
           {rank}
         </text>
       )}
-      {number !== 'beside' && name !== '' && (layout.named || isNameShown(layout, rank, beside.x, textSize)) && (
+      {number !== 'beside' && name !== '' && (layout.named || isNameShown(layout, rank, beside.x, name, textSize)) && (
         <text x={beside.x} y={baseline} text-anchor={anchor} class={you ? 'mark-name strong' : 'mark-name'}>
-          {name.length > NAME_LETTERS ? `${name.slice(0, NAME_LETTERS - 1)}…` : name}
+          {name}
         </text>
       )}
     </g>
   );
 }
 
-/** The least number of letters of a name for which there must be room. */
-const LEAST_LETTERS = 7;
+/** Width of a letter of a name, relative to the text size. */
+const NAME_LETTER = 0.62;
 
 /** Returns whether the name of an enlarged rank fits at `x`, next to its mark. */
-function isNameShown({ near, width, x: centre }: RingLayout, rank: number, x: number, textSize: number): boolean {
-  if (!near.has(rank)) return false;
-  return Math.abs(x - centre) > textSize && width / 2 - Math.abs(x - centre) > LEAST_LETTERS * textSize * 0.6;
+function isNameShown(
+  { near, width, x: centre }: RingLayout,
+  rank: number,
+  x: number,
+  name: string,
+  textSize: number,
+): boolean {
+  const side = Math.abs(x - centre);
+  return near.has(rank) && side > textSize && width / 2 - side > name.length * textSize * NAME_LETTER;
 }
 
 /** Width of a letter of the title, relative to the size of small text. */
 const LETTER = 0.95;
+/** The same for a long title, which has small letters. */
+const SMALL_LETTER = 0.62;
 
 interface CentreProps {
   layout: RingLayout;
@@ -166,19 +175,40 @@ function Centre({ layout, n, centre, textSize }: CentreProps) {
   const free = groups.length === 0 ? layout.radius - 1.5 * mark : layout.radius - groups[0]!.radius;
   // A long title must not overlap the marks on both sides.
   const isLong = n > 1 && centre.title.length * LETTER * textSize > 2 * free;
+  const lines =
+    isLong && centre.title.length * SMALL_LETTER * textSize > 2 * free ? halves(centre.title) : [centre.title];
   // A single rank is in the centre, so the text is below it.
   const y = n === 1 ? layout.y + mark * 1.4 + textSize * 1.6 : layout.y;
+  const below = (lines.length - 1) * textSize * 1.25;
   return (
     <g text-anchor="middle">
       <text x={x} y={y - textSize * 1.5} class="centre-side">
         {centre.top}
       </text>
-      <text x={x} y={y + textSize * 0.45} class={isLong ? 'centre-title long' : 'centre-title'}>
-        {centre.title}
-      </text>
-      <text x={x} y={y + textSize * 2.2} class="centre-side">
+      {lines.map((line, i) => (
+        <text
+          key={i}
+          x={x}
+          y={y + textSize * (0.45 + i * 1.25) - below / 2}
+          class={isLong ? 'centre-title long' : 'centre-title'}
+        >
+          {line}
+        </text>
+      ))}
+      <text x={x} y={y + textSize * 2.2 + below / 2} class="centre-side">
         {centre.bottom}
       </text>
     </g>
   );
+}
+
+/** Returns a title as two lines of similar length. A title without spaces stays one line. */
+function halves(title: string): string[] {
+  const words = title.split(' ');
+  const lengthOf = (count: number): number => words.slice(0, count).join(' ').length;
+  const cuts = words.map((_, i) => i).slice(1);
+  const cut = cuts.sort(
+    (a, b) => Math.abs(lengthOf(a) - title.length / 2) - Math.abs(lengthOf(b) - title.length / 2),
+  )[0];
+  return cut === undefined ? [title] : [words.slice(0, cut).join(' '), words.slice(cut).join(' ')];
 }

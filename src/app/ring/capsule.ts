@@ -4,10 +4,10 @@ import type { Way } from './geometry.ts';
 /** The shape of a travelling chunk, in pixels from its centre. */
 export interface Capsule {
   /**
-   * `slots`: the name and a slot for each rank. `tag`: the name and a bar. A `bar` has no name, and
-   * a `dot` shows only the place.
+   * `slots`: the name and a slot for each rank. `tag`: the name and a bar. `name`: the name alone.
+   * A `bar` has no name, and a `dot` shows only the place.
    */
-  kind: 'slots' | 'tag' | 'bar' | 'dot';
+  kind: 'slots' | 'tag' | 'name' | 'bar' | 'dot';
   width: number;
   height: number;
   /** The width of the name, and the width of the number after it. */
@@ -28,8 +28,11 @@ export interface CapsuleOptions {
   letters: number;
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
-  /** Whether the chunk may be small, because it is not near the rank that the picture is about. */
-  isSmall: boolean;
+  /**
+   * How much may be shown: `bar` and `dot` are for chunks that the rank that the picture is about
+   * neither sends nor receives.
+   */
+  most: 'name' | 'bar' | 'dot';
 }
 
 /** With more ranks there are no slots, because there are no more colours. */
@@ -38,28 +41,31 @@ const MOST_SLOTS = 8;
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
 const DIGIT = 0.64;
-const CAPITAL = 0.72;
+const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */
 export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
-  const { n, letters, isSmall } = options;
+  const { n, letters, most } = options;
   const free = way.length - 1.45 * (way.from.mark + way.to.mark);
   if (n <= MOST_SLOTS) {
     const fitting = letters > 0 ? numbered(options) : slotted(options, free);
     if (fitting.width <= free * 0.8) return fitting;
     if (letters > 0) return capsuleFor(way, { ...options, letters: 0 });
   }
-  if (!isSmall) {
+  if (most === 'name') {
     const fitting = tagged(options);
-    if (fitting.width <= free * 0.85) return fitting;
+    if (fitting.width <= free * 0.92) return fitting;
+    const width = nameWidth(options) + 2;
+    const named: Capsule = { ...plain('name', width, Math.round(options.textSize * 1.3)), letter: width - 4 };
+    if (width <= free * 0.95) return named;
   }
-  if (free >= 24 && n <= MOST_BARS) return plain('bar', 20, 8);
+  if (free >= 24 && n <= MOST_BARS && most !== 'dot') return plain('bar', 20, 8);
   const dot = free >= 14 ? 7 : 5;
   return plain('dot', dot, dot);
 }
 
-/** Returns a capsule without a name. */
-function plain(kind: 'bar' | 'dot', width: number, height: number): Capsule {
+/** Returns a capsule without a bar next to a name. */
+function plain(kind: 'name' | 'bar' | 'dot', width: number, height: number): Capsule {
   const slots = { x: -width / 2, y: -height / 2, width, height };
   return { kind, width, height, letter: 0, figure: 0, slots };
 }
@@ -86,9 +92,9 @@ function tagged(options: CapsuleOptions): Capsule {
   const { textSize } = options;
   const letter = nameWidth(options);
   const bar = textSize * 1.2;
-  const width = letter + bar + 5;
+  const width = letter + bar + 7;
   const height = Math.round(textSize * 1.4);
-  const slots = { x: -width / 2 + letter, y: 5 - height / 2, width: bar, height: height - 10 };
+  const slots = { x: -width / 2 + letter + 2, y: 5 - height / 2, width: bar, height: height - 10 };
   return { kind: 'tag', width, height, letter, figure: 0, slots };
 }
 

@@ -65,6 +65,8 @@ const NEAR = 2;
 const NEAR_SHARE = 0.42;
 /** Radius of an enlarged mark at the usual size of letters, pixels. */
 const NEAR_MARK = 15;
+/** Radius of the mark of one rank among many, pixels. */
+const OWN_MARK = 11;
 /** Space for a number next to a small mark, pixels. */
 const NUMBER_SPACE = 22;
 
@@ -95,7 +97,9 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
   const far = Math.min(...gaps) * radius;
   // Small marks must not touch each other.
   const small = n <= MOST_INSIDE ? usual : Math.max(1.5, Math.min(usual, far * 0.3));
-  const large = Math.min(NEAR_MARK * zoom, Math.max(...gaps) * radius * 0.2);
+  const large = Math.min(NEAR_MARK * zoom, Math.max(...gaps) * radius * 0.17);
+  // Without a lens, only the mark of one rank among many is larger.
+  const own = n <= MOST_INSIDE ? usual : Math.max(small, Math.min(OWN_MARK * zoom, far * 0.42));
   // With a lens, the enlarged ranks are at the top. Otherwise rank 0 is at the top.
   const angles: number[] = [];
   const top = hasLens ? focus : 0;
@@ -109,8 +113,8 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
   const [x, y] = [width / 2, height / 2];
   const places = angles.map((at, rank): Place => {
     const isNear = near.has(rank);
-    const mark = isNear ? large : small;
-    const isInside = n <= MOST_INSIDE || (isNear && large >= 9 * zoom);
+    const mark = isNear ? large : rank === focus ? own : small;
+    const isInside = n <= MOST_INSIDE || mark >= 9 * zoom;
     const number = isInside ? 'inside' : isNear || rank === focus || rank % every === 0 ? 'beside' : 'none';
     return { x: x + radius * Math.cos(at), y: y + radius * Math.sin(at), angle: at, mark, number };
   });
@@ -142,14 +146,14 @@ function around(i: number, of: number): number {
 /** The largest radius of a group, as a share of the picture. The rest is for the centre. */
 const GROUP_SHARE = 0.32;
 
-function layoutGroups({ width, height, n, textSize, shape, focus }: LayoutOptions): RingLayout {
+function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): RingLayout {
   const zoom = textSize / 13;
   const size = groupSizeOf(n);
   const count = n / size;
-  const gap = 26 * zoom;
   const widest = 15 * zoom;
   const room = Math.min(width, height) / 2 - widest * 1.45 - 2;
   // Neighbouring groups must not touch each other.
+  const gap = Math.min(26 * zoom, room * 0.16);
   const sine = Math.sin(Math.PI / count);
   const small = Math.min(room * GROUP_SHARE, (room * sine - gap) / (1 + sine));
   const radius = room - small;
@@ -165,7 +169,7 @@ function layoutGroups({ width, height, n, textSize, shape, focus }: LayoutOption
     // The first rank of each group is the outermost one.
     const angle = around(group, count) + (2 * Math.PI * (rank % size)) / size;
     const centre = groups[group]!;
-    const number = isInside ? 'inside' : rank === focus ? 'beside' : 'none';
+    const number = isInside ? 'inside' : 'none';
     return { x: centre.x + small * Math.cos(angle), y: centre.y + small * Math.sin(angle), angle, mark, number };
   });
   return { shape, width, height, x, y, radius, places, groups, named: false, near: new Set() };
@@ -185,8 +189,11 @@ export interface Way {
   at: (share: number) => Point;
 }
 
-/** How far a curve between two ranks departs from the straight line, as a share of its length. */
+/** How far a curve between two ranks is from the straight line, as a share of its length. */
 const BOW = 0.1;
+const OUTER_BOW = 0.16;
+/** How far a curve is closer to the centre than the straight line, as a share of its length. */
+const INWARD = 0.25;
 
 /** Returns the way from one rank to another. */
 export function wayOf(layout: RingLayout, from: number, to: number): Way {
@@ -197,14 +204,25 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
     return { from: a, to: b, length: turn * circle.radius, at: (share) => pointAt(circle, a.angle + turn * share) };
   }
   const [dx, dy] = [b.x - a.x, b.y - a.y];
-  // The curve to the right of the direction, so that the two directions of a pair differ.
-  const middle = { x: (a.x + b.x) / 2 - dy * BOW * 2, y: (a.y + b.y) / 2 + dx * BOW * 2 };
+  const length = Math.hypot(dx, dy);
+  const centre = { x: layout.x - (a.x + b.x) / 2, y: layout.y - (a.y + b.y) / 2 };
+  const away = Math.hypot(centre.x, centre.y);
+  const isOuter = layout.groups.length > 0 && from % groupSizeOf(layout.places.length) === 0;
+  // The curve is to the right of the direction, so that the two directions of a pair differ. Curves
+  // of pairs are closer to the centre, so that they do not cross the ranks between them. Only the
+  // curves between the outermost ranks of groups are to the left, which is outside.
+  const bow = 2 * (isOuter ? -OUTER_BOW : BOW);
+  const inward = layout.groups.length > 0 || away < 1 ? 0 : (2 * INWARD * Math.min(length, away)) / away;
+  const middle = {
+    x: (a.x + b.x) / 2 - dy * bow + centre.x * inward,
+    y: (a.y + b.y) / 2 + dx * bow + centre.y * inward,
+  };
   const at = (share: number): Point => {
     const rest = 1 - share;
     const mix = (p: number, q: number, r: number): number => rest * rest * p + 2 * rest * share * q + share * share * r;
     return { x: mix(a.x, middle.x, b.x), y: mix(a.y, middle.y, b.y) };
   };
-  return { from: a, to: b, length: Math.hypot(dx, dy) * (1 + 2 * BOW * BOW), at };
+  return { from: a, to: b, length, at };
 }
 
 /** Returns the circle on which two ranks are neighbours; or `null`. */
