@@ -7,6 +7,7 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import type { Costs } from '../src/collectives/plans/costModel.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
 import { drawPanels, type Panel } from './report/plot.ts';
@@ -158,8 +159,8 @@ export function section(result: ScaleResult): string {
       ]),
     ),
     'Limits: the constants are valid for two cores that all tabs share. In the simulation, connections are open and have their full speed: there is no slow ' +
-      'start, no loss, and no reordering of frames. The server allows 64 ranks per room (docs/LIMITS.md). `bench signaling` measures the limits of ' +
-      'the server.',
+      `start, no loss, and no reordering of frames. The server allows ${MAX_WORLD_SIZE} ranks per room (docs/LIMITS.md). ` +
+      '`bench signaling` measures the limits of the server.',
   ].join('\n\n');
 }
 

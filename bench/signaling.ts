@@ -1,7 +1,8 @@
 /**
  * `bench signaling`: measures the server's memory per connection, the time to relay a signal while
- * thousands of clients are connected, and the time until many clients that join at once are
- * admitted. Server and clients are separate processes that share this machine's cores.
+ * thousands of clients are connected, the time until many clients that join at once are admitted,
+ * and what each member that joins or leaves a full room costs. Server and clients are separate
+ * processes that share this machine's cores.
  */
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
@@ -13,12 +14,14 @@ import { option } from './command/options.ts';
 import { Child } from './signaling/child.ts';
 import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
 import { relayTimes } from './signaling/relay.ts';
-import type { ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
+import type { ChangeCost, RoomOrder } from './signaling/roomClients.ts';
+import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
 import { table } from './report/table.ts';
 
 interface SignalingBenchOptions {
   clients: number;
   storm: number;
+  members: number;
   json?: true;
 }
 
@@ -42,8 +45,9 @@ const OTHER_FILES = 100;
  * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
  * before.
  */
-async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, io: Io): Promise<void> {
+async function benchSignaling({ clients, storm, members, json }: SignalingBenchOptions, io: Io): Promise<void> {
   checkOpenFiles(clients + storm);
+  const room = await measureRoom(members, io);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
   // All clients have this machine's address, so limits per address are disabled. Only the timed
@@ -77,12 +81,39 @@ async function benchSignaling({ clients, storm, json }: SignalingBenchOptions, i
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
       relayMs: { median: median(times), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
+      room,
     };
-    io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
+    io.out(json === undefined ? `${signalingTable(result)}\n\n${roomTable(room)}` : JSON.stringify(result));
     const failures = gathered.failures + stormed.failures;
     if (failures > 0) throw new PeergradError(`The server did not admit ${failures} clients.`);
     if (stormed.ms > STORM_MS)
       throw new PeergradError(`The join of ${storm} clients took more than ${STORM_MS / 1000} s.`);
+  } finally {
+    await Promise.all([crowd.stop(), server.stop()]);
+  }
+}
+
+/** Measures what it costs when `members` members join one room, one after the other, and leave. */
+async function measureRoom(members: number, io: Io): Promise<RoomCost> {
+  const order: ServerOptions = { rooms: 1, startAt: null };
+  const server = new Child('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new Child('./roomClients.ts');
+  const measure = async (change: RoomOrder): Promise<ChangeFigures> => {
+    const before = await server.ask<ServerCpu>({ type: 'cpu' });
+    const costs = await crowd.ask<ChangeCost[]>(change);
+    const after = await server.ask<ServerCpu>({ type: 'cpu' });
+    const [bytes, ms] = [costs.map((cost) => cost.bytes), costs.map((cost) => cost.ms)];
+    return {
+      bytes: { median: median(bytes), max: Math.max(...bytes) },
+      ms: { median: median(ms), p99: quantile(ms, 0.99) },
+      serverCpuMs: (after.cpuMs - before.cpuMs) / costs.length,
+    };
+  };
+  try {
+    const { url, rooms } = await server.next<ServerReply>();
+    io.err(`${members} members join one room and leave it ...`);
+    const join = await measure({ type: 'join', url, room: rooms[0]!, members });
+    return { members, join, leave: await measure({ type: 'leave' }) };
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
@@ -112,6 +143,23 @@ interface SignalingResult {
    * that are not admitted.
    */
   joinStorm: { clients: number; ms: number; failures: number };
+  room: RoomCost;
+}
+
+/** Cost of the members that join and leave one room, for each change. */
+interface RoomCost {
+  members: number;
+  join: ChangeFigures;
+  leave: ChangeFigures;
+}
+
+interface ChangeFigures {
+  /** Bytes that the server sends to all members. */
+  bytes: { median: number; max: number };
+  /** Milliseconds until all members know the change. */
+  ms: { median: number; p99: number };
+  /** Mean of the server's processor time. */
+  serverCpuMs: number;
 }
 
 function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
@@ -128,6 +176,20 @@ function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: Sig
   );
 }
 
+function roomTable({ join, leave }: RoomCost): string {
+  const row = (name: string, value: (change: ChangeFigures) => string): string[] => [name, value(join), value(leave)];
+  return table(
+    ['one member', 'joins', 'leaves'],
+    [
+      row('bytes to all members, median', ({ bytes }) => String(bytes.median)),
+      row('bytes to all members, most', ({ bytes }) => String(bytes.max)),
+      row('until all members know it, median, ms', ({ ms }) => ms.median.toFixed(1)),
+      row('until all members know it, p99, ms', ({ ms }) => ms.p99.toFixed(1)),
+      row('server CPU, mean, ms', ({ serverCpuMs }) => serverCpuMs.toFixed(1)),
+    ],
+  );
+}
+
 function section(result: SignalingResult): string {
   return `## The signaling server
 
@@ -135,6 +197,11 @@ function section(result: SignalingResult): string {
 2 KiB, like an SDP offer with its candidates. The server relays no training data.
 
 ${signalingTable(result)}
+
+${result.room.members} members join one room, one after the other, and leave it. A member that joins receives the whole room, the others what has
+changed (docs/PROTOCOL.md), so the bytes grow with the number of members. Server and members share the cores.
+
+${roomTable(result.room)}
 
 A server process uses one core. Several server processes can share their rooms (docs/DEPLOY.md).
 `;
@@ -149,11 +216,17 @@ const MAX_CLIENTS = 20_000;
 export const signaling = defineBenchmark({
   name: 'signaling',
   description:
-    "measure the signaling server's memory per connection, the relay time, and many joins at once; fails if a client is not " +
-    'admitted, or if the joins take more than 5 s',
+    "measure the signaling server's memory per connection, the relay time, many joins at once, and each join to and leave from " +
+    'one room; fails if a client is not admitted, or if the joins at once take more than 5 s',
   options: [
     option('--clients <n>', 'number of members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
     option('--storm <n>', 'number of members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
+    option(
+      '--members <n>',
+      'number of members that join one room and leave it',
+      wholeNumber(2, MAX_WORLD_SIZE),
+      MAX_WORLD_SIZE,
+    ),
   ],
   run: benchSignaling,
   section,

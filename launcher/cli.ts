@@ -71,7 +71,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--start-at <n>', 'open a room that starts by itself when n tabs are ready', wholeNumber(1, MAX_WORLD_SIZE))
     .option(
       '--nnodes <min:max>',
-      'smallest and largest number of tabs in the room; tabs may join and leave during a run (default with a job: 1:64)',
+      `smallest and largest number of tabs in the room; tabs may join and leave during a run (default with a job: 1:${MAX_WORLD_SIZE})`,
       nodes,
     )
     .addOption(

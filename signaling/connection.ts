@@ -14,7 +14,7 @@ import {
   type ServerMessage,
 } from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { misfitOfAlgorithm } from '../src/spec/algorithms.ts';
+import { misfitOfPlan } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';
 import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
@@ -286,7 +286,7 @@ export class Connection implements Peer {
     if (!openings.take(this.#address)) {
       return this.refuse('rate-limited', 'Your network opens rooms too fast. Wait a minute, then retry.');
     }
-    const misfit = misfitOfAlgorithm(job.algorithm, startAt ?? 1);
+    const misfit = misfitOfPlan(job, startAt ?? 1);
     if (misfit !== null)
       return this.refuse('mismatch', `The room cannot be opened: ${misfit}. Choose the ring or auto.`);
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });

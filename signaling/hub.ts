@@ -3,9 +3,8 @@
  * effects. It represents a member by a {@link Peer}, and knows no sockets.
  */
 import { randomInt } from 'node:crypto';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { ClientMessage, Refusal, ServerMessage } from '../src/protocol/control.ts';
-import type { RoomOpening, ReconnectState } from '../src/protocol/room.ts';
+import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectState } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
@@ -272,7 +271,7 @@ export class Hub {
   #send(code: string, { state, peers }: Room, { to, message }: Extract<RoomEffect, { type: 'send' }>): void {
     let sent = message;
     if (message.type === 'room' && state.removed.size > 0) {
-      const members = [...state.removed].slice(-MAX_WORLD_SIZE);
+      const members = [...state.removed].slice(-MAX_REMOVED_LISTED);
       sent = { ...message, removed: { members, seal: this.#seal(code, members) } };
     }
     for (const member of to) peers.get(member)?.send(sent);

@@ -24,7 +24,8 @@ export interface Limits {
   messagesPerSecond: number;
   /**
    * Messages that a connection may send at once. ICE candidates arrive in bursts when a tab
-   * connects to its two neighbours, and again when it retries.
+   * connects to its two neighbours, and again when it retries. A program may open links to all
+   * other ranks, with a dozen messages for each.
    */
   messageBurst: number;
   /**
@@ -45,7 +46,8 @@ export interface Limits {
    */
   restoresPerMinute: number;
   /**
-   * Open WebSockets from one address (for IPv6, one /64): enough for four full rooms in one school.
+   * Open WebSockets from one address (for IPv6, one /64): enough for two full rooms with all their
+   * spectators in one school.
    */
   socketsPerAddress: number;
   /**
@@ -92,13 +94,13 @@ export const DEFAULT_LIMITS: Limits = {
   heartbeatMs: 2_000,
   silentMs: 12_000,
   messagesPerSecond: 20,
-  messageBurst: 1000,
+  messageBurst: 4000,
   maxUnsentBytes: 1024 * 1024,
   wrongCodesPerMinute: 20,
   restoresPerMinute: 64,
-  socketsPerAddress: 256,
+  socketsPerAddress: 1024,
   connectionsPerSecond: 10,
-  connectionBurst: 256,
+  connectionBurst: 1024,
   roomsPerMinute: 20,
   roomBurst: 64,
   maxRooms: 1000,

@@ -8,16 +8,13 @@
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';
+import { DeltaEncoder } from './deltaEncoder.ts';
 import type { Metrics } from './monitoring/metrics.ts';
-
-/**
- * JSON texts of messages. A message to many members is one object, so it is serialized only once.
- */
-const texts = new WeakMap<ServerMessage, string>();
 
 export class Outbox {
   readonly #socket: WebSocket;
   readonly #metrics: Metrics;
+  readonly #encoder = new DeltaEncoder();
   #room: ServerMessage | null = null;
   #isScheduled = false;
 
@@ -56,8 +53,7 @@ export class Outbox {
   #write(message: ServerMessage): void {
     // The connection is closed; the `close` event reports it.
     if (this.#socket.readyState !== WebSocket.OPEN) return;
-    let text = texts.get(message);
-    if (text === undefined) texts.set(message, (text = JSON.stringify(message)));
+    const text = this.#encoder.encode(message);
     if (message.type === 'signal') this.#metrics.relayed(Buffer.byteLength(text));
     // `send` calls the callback when the operating system has taken the text, or the socket is
     // closed.

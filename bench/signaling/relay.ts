@@ -7,6 +7,8 @@ import {
   type ServerMessage,
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
+import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
+import type { SentMessage } from '../../src/protocol/deltas.ts';
 import { deferred } from '../../src/util/deferred.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
@@ -18,8 +20,9 @@ class Member {
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
+    const decoder = new DeltaDecoder();
     socket.on('message', (data: Buffer) => {
-      const message = JSON.parse(data.toString()) as ServerMessage;
+      const message = decoder.decode(JSON.parse(data.toString()) as SentMessage);
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
     });
     socket.on('close', (code, reason) => {

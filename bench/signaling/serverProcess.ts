@@ -1,7 +1,8 @@
 /**
- * Runs a signaling server in a separate process, so that its memory can be measured. The first
- * argument is a {@link ServerOptions} as JSON. The process first sends its URL. It answers each
- * message with its memory usage after a garbage collection.
+ * Runs a signaling server in a separate process, so that it can be measured. The first
+ * argument is a {@link ServerOptions} as JSON. The process first sends its URL. It answers the
+ * message `{"type": "cpu"}` with its processor time, and each other message with its memory usage
+ * after a garbage collection.
  */
 import type { Nodes } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -18,6 +19,11 @@ export interface ServerMemory {
   heapUsed: number;
 }
 
+export interface ServerCpu {
+  /** Processor time of all threads since the process began, milliseconds. */
+  cpuMs: number;
+}
+
 /** Options of the server process. */
 export interface ServerOptions extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
   /** Number of rooms to open, and the number of members with which each room starts its run. */
@@ -32,7 +38,12 @@ const codes = await Promise.all(
   Array.from({ length: rooms }, () => server.openRoom({ job: DEFAULT_JOB, startAt, nodes })),
 );
 process.send!({ url: server.url, rooms: codes } satisfies ServerReply);
-process.on('message', () => {
+process.on('message', (question: { type?: 'cpu' }) => {
+  if (question.type === 'cpu') {
+    const { user, system } = process.cpuUsage();
+    process.send!({ cpuMs: (user + system) / 1000 } satisfies ServerCpu);
+    return;
+  }
   globalThis.gc?.();
   const { rss, heapUsed } = process.memoryUsage();
   process.send!({ rss, heapUsed } satisfies ServerMemory);

@@ -11,7 +11,7 @@ import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/j
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { misfitOfAlgorithm } from '../../src/spec/algorithms.ts';
+import { misfitOfPlan } from '../../src/spec/plan.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { isLoopback, selfSignedCertificate, startSignaling, type IceOptions } from '../../signaling/index.ts';
 import { awaitServer } from '../awaitServer.ts';
@@ -91,7 +91,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const resolved = firstRank === 0 ? (given?.resolved ?? (await resolveTraining(options, options))) : null;
   if (resolved) {
     checkOutputs(options, resolved.job);
-    const misfit = misfitOfAlgorithm(resolved.job.algorithm, worldSize);
+    const misfit = misfitOfPlan(resolved.job, worldSize);
     if (misfit !== null) throw new UsageError(`The run cannot start: ${misfit}. Pass --algorithm ring or auto.`);
   }
   const ice = iceOf(options);

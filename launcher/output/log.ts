@@ -3,7 +3,7 @@ import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
 import { Progress } from './progress.ts';
-import { describeCodec } from './report.ts';
+import { describeCodec, describeShares, isDecided } from './report.ts';
 
 export interface Log {
   on: (tab: string, event: EngineEvent) => void;
@@ -94,6 +94,9 @@ class EventLog implements Log {
     } else if (event.type === 'algorithm') {
       const { step, algorithm } = event;
       this.event('algorithm', { tab, step, algorithm }, `${tab} sends gradients by ${algorithm}.`);
+    } else if (event.type === 'shares') {
+      const { type: _, ...decision } = event;
+      if (isDecided(decision)) this.event('shares', { tab, ...decision }, describeShares(decision));
     } else if (event.type === 'codec') {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));

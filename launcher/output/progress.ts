@@ -5,7 +5,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
-import { describeCodec, formatMetrics } from './report.ts';
+import { describeCodec, describeShares, formatMetrics, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
 /** Milliseconds between two lines in a log. */
@@ -40,6 +40,8 @@ export class Progress {
       this.note(`Generated text after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
+    } else if (event.type === 'shares') {
+      if (isDecided(event)) this.note(describeShares(event));
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {

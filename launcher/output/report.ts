@@ -1,6 +1,8 @@
 /** Writes the report of a finished run, and checks that the ranks agree. */
+import type { EventOf } from '../../src/protocol/events.ts';
 import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
+import type { ShareReason } from '../../src/spec/names.ts';
 
 /**
  * Returns `null` if all tabs report the same final state for all ranks, otherwise an error message.
@@ -13,6 +15,14 @@ export function disagreement(results: readonly RunResult[]): string | null {
   const states = results[0]?.stateHash.map((hash, rank) => `rank ${rank} ${hash}`) ?? [];
   return `The ranks did not end in the same state (${states.join(', ')}), so the result is invalid. Please report this.`;
 }
+
+const SHARE_REASON: Record<ShareReason, string> = {
+  equal: 'This run does not divide samples by speed.',
+  unknown: 'Their speeds are not measured yet.',
+  similar: 'Unequal shares would save too little time.',
+  speed: 'Shares follow their measured speeds.',
+  overhead: 'With smaller passes, shares by speed were not faster.',
+};
 
 const OVER: Record<RunResult['transport'], string> = {
   webrtc: ' over WebRTC',
@@ -63,6 +73,27 @@ export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion 
       : `with fp32, communication added ${added}; with ${codec} it should add about ${ms(expectedMs[codec])}.`;
   const advice = suggestion === null ? '' : ` The strategy ${suggestion} communicates less often.`;
   return `Codec ${codec}: ${reason}${advice}`;
+}
+
+type SharesDecision = Pick<EventOf<'shares'>, 'shares' | 'reason' | 'impossible'>;
+
+/** Returns whether shares were decided from speeds, and are not merely those of the beginning. */
+export function isDecided({ reason }: SharesDecision): boolean {
+  return reason !== 'equal' && reason !== 'unknown';
+}
+
+/** Returns the shares of a step that the ranks have from now on, and the reason. */
+export function describeShares({ shares, reason, impossible }: SharesDecision): string {
+  const total = shares.reduce((sum, share) => sum + share, 0);
+  const percentages = shares.map((share) => `${((100 * share) / total).toFixed(0)} %`);
+  const sentence =
+    reason === 'speed' ? `Ranks compute ${percentages.join(', ')} of a step.` : 'Ranks have equal shares.';
+  const bounded = impossible.map(
+    ({ rank, reported }) =>
+      ` Rank ${rank} reports an impossible speed of ${reported} samples per second, so its share is at most an equal one. ` +
+      'Reload that tab.',
+  );
+  return `${sentence} ${SHARE_REASON[reason]}${bounded.join('')}`;
 }
 
 /** Returns the result of a range test, with advice. */

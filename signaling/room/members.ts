@@ -98,8 +98,12 @@ function contradictionWith(state: RoomState, request: Newcomer): string | null {
   if (rank === undefined) return null;
   // If nothing determines the next world size during a run, a requested rank may be at most the
   // number of members; with a higher rank the next run could never start.
-  const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
-  if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}. Request one from 0 to ${ranks - 1}.`;
+  const size = counted ?? worldSize;
+  const ranks = size ?? (isRunOn(state) ? members.length + 1 : capacity);
+  if (rank >= ranks) {
+    const world = size === null ? '' : ` in a world of ${size}`;
+    return `There is no rank ${rank}${world}. Request one from 0 to ${ranks - 1}.`;
+  }
   const holder = members.find((m) => m.rank === rank);
   return holder === undefined ? null : `${holder.name} has rank ${rank} already. Request another rank, or none.`;
 }

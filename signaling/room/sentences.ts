@@ -1,5 +1,6 @@
 /** Builds sentences about ranks for messages to users. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
+import { list, upperFirst } from '../../src/util/text.ts';
 
 /**
  * Maximum number of members that a sentence names before "and 5 others", because `ended.message`
@@ -15,9 +16,7 @@ export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]
   const named = ranks.slice(0, MAX_NAMED).map((rank) => `rank ${rank} (${ring[rank]?.name})`);
   const others = ranks.length - named.length;
   if (others > 0) named.push(others === 1 ? '1 other' : `${others} others`);
-  const last = named.pop() ?? 'nobody';
-  const sentence = named.length > 0 ? `${named.join(', ')} and ${last}` : last;
-  return sentence.charAt(0).toUpperCase() + sentence.slice(1);
+  return upperFirst(list(named));
 }
 
 /** Returns the most likely causes of failed connections, with advice. */

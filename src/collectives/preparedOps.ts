@@ -33,7 +33,7 @@ import type {
 } from './options.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './plans/algorithms.ts';
 import { directAllToAll, directGather, directScatter, ringReduceScatter, type Displacements } from './plans/plans.ts';
-import { traceOfRing } from './plans/ringTrace.ts';
+import { traceOfPlan } from './plans/opTrace.ts';
 import { scale } from './reduce.ts';
 
 export interface PreparedOp<T> extends Omit<Issue<T>, 'timeoutMs'> {
@@ -64,7 +64,7 @@ export function allReduceOp<T extends TypedArray>(
   checkReduction(dtype, options);
   const codec = checkCodec(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
-  const { chunks, ...choice } = allReduceOf(tensor, n, algorithm, codec);
+  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
   const isEncoded = codec !== null && n > 1;
   return {
@@ -73,7 +73,7 @@ export function allReduceOp<T extends TypedArray>(
     // the same codec.
     descriptor: { ...plain.descriptor, dtype: codec?.code ?? dtype.code },
     ...(isEncoded && { encoding: { codec, residual, chunks } }),
-    ...(choice.algorithm === Algorithm.RING && { trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) }),
+    ...(n > 1 && { trace: (op, startedAt) => traceOfPlan(op, startedAt, name, choice.plan(rank)) }),
     before: () => {
       plain.before?.();
       if (!isEncoded) residual?.fill(0);

@@ -1,5 +1,6 @@
 /** The handle of a collective in flight, as torch.distributed's `Work`. */
 import type { HopEvent } from '../protocol/stepTrace.ts';
+import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
@@ -8,6 +9,7 @@ import { TimeoutError } from '../util/errors.ts';
 /** Times of an all-reduce on this rank, in milliseconds of the group's clock. */
 export interface OpTrace {
   startedAt: number;
+  algorithm: AllReduceName;
   hops: readonly HopEvent[];
 }
 

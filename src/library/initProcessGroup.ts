@@ -219,10 +219,10 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
   if (worldSize !== undefined && !isWhole(worldSize, 1, MAX_WORLD_SIZE)) {
     throw new UsageError(`The world size is ${worldSize}. Pass a whole number from 1 to ${MAX_WORLD_SIZE}.`);
   }
-  const ranks = worldSize ?? MAX_WORLD_SIZE;
-  if (rank !== undefined && !isWhole(rank, 0, ranks - 1)) {
-    throw new UsageError(`There is no rank ${rank} in a world of ${ranks}. Pass a rank from 0 to ${ranks - 1}.`);
-  }
+  const last = (worldSize ?? MAX_WORLD_SIZE) - 1;
+  if (rank === undefined || isWhole(rank, 0, last)) return;
+  const world = worldSize === undefined ? '' : ` in a world of ${worldSize}`;
+  throw new UsageError(`There is no rank ${rank}${world}. Pass a rank from 0 to ${last}.`);
 }
 
 /** Returns the device that TensorFlow.js uses now. The page has chosen it. */

@@ -10,10 +10,9 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/ddp/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
-import { parsePlan, type TrainingPlan } from '../spec/plan.ts';
+import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { systemClock } from '../util/clock.ts';
-import { misfitOfAlgorithm } from '../spec/algorithms.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { watchGpu } from '../engine/device/gpuErrors.ts';
 import {
@@ -110,11 +109,12 @@ export class Trainer {
     const task = createTensorTask(model, samples, fit);
     await tf.ready();
     const { group, leave } = await this.#join();
-    const { algorithm } = this.#plan;
-    const misfit = misfitOfAlgorithm(algorithm, group.worldSize);
+    const misfit = misfitOfPlan(this.#plan, group.worldSize);
     if (misfit !== null) {
       await leave();
-      throw new UsageError(`The Trainer cannot use the algorithm ${algorithm}: ${misfit}. Choose the ring or auto.`);
+      throw new UsageError(
+        `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${misfit}. Choose the ring or auto.`,
+      );
     }
     const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
     let run: TrainingLoop | null = null;

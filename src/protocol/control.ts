@@ -20,18 +20,21 @@ import {
 } from './room.ts';
 import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
 
-export const PROTOCOL_VERSION = 9;
+export const PROTOCOL_VERSION = 10;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
-/** The longest control message, in bytes. An SDP offer with many candidates has about 8 KiB. */
-export const MAX_CONTROL_BYTES = 64 * 1024;
-/** The largest number of spectators in a room, enough for two school classes. */
-export const MAX_SPECTATORS = 64;
 /**
- * The longest update for spectators, in characters. With escaped quotes it takes about 32 KiB of a
- * message.
+ * The longest control message, in bytes. The longest is a `reconnect`, which lists all ranks. With
+ * {@link MAX_WORLD_SIZE} ranks, each may have 1 KiB. An SDP offer has about 8 KiB.
  */
-export const MAX_UPDATE_LENGTH = 24 * 1024;
+export const MAX_CONTROL_BYTES = 256 * 1024;
+/** The largest number of spectators in a room, enough for a lecture hall. */
+export const MAX_SPECTATORS = 256;
+/**
+ * The longest update for spectators, in characters: enough for the statistics of all ranks. With
+ * escaped quotes it takes about 128 KiB of a message.
+ */
+export const MAX_UPDATE_LENGTH = 96 * 1024;
 /**
  * Signals for simple-peer. The library's other signals (`renegotiate`, `transceiverRequest`) would
  * change the receiver's connection, so they are rejected.
@@ -231,7 +234,52 @@ export type Refusal = (typeof REFUSALS)[number];
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
 
-export const ServerMessage = v.variant('type', [
+/** The room as it is now; sent on every change. */
+export const RoomMessage = v.strictObject({
+  type: v.literal('room'),
+  phase: v.picklist(ROOM_PHASES),
+  /** Number of the current run, or else of the latest run; 0 before the first run. */
+  run: ordinal,
+  generation: ordinal,
+  hosts: v.array(memberId),
+  members: v.array(RosterEntry),
+  /**
+   * Spectators are not included in the world size and never get a rank. A spectator that joined
+   * with the host key is a host.
+   */
+  spectators: v.array(Spectator),
+  ...RoomSettings.entries,
+  removed: v.optional(Removed),
+  /** How many more ready members are needed for a run to start by itself or to continue. */
+  waitingFor: count,
+});
+export type RoomMessage = v.InferOutput<typeof RoomMessage>;
+
+/**
+ * A new generation begins. `members` are in ring order: a member's index is its rank, and the
+ * list's length is the world size. `run` is the same in all generations of a run. If `members`
+ * includes all ranks of the run's previous generation, they continue in that generation until
+ * `sync`.
+ */
+export const PrepareMessage = v.strictObject({
+  type: v.literal('prepare'),
+  generation: ordinal,
+  run: ordinal,
+  members: ring,
+  job: JobSpec,
+  /**
+   * Pairs of members that must connect over a TURN relay, because their direct connection failed.
+   */
+  relayed: v.array(v.tuple([memberId, memberId])),
+  /**
+   * Pairs of members that are not neighbours in the ring, because the link between them was slow.
+   */
+  separated: v.array(v.tuple([memberId, memberId])),
+});
+export type PrepareMessage = v.InferOutput<typeof PrepareMessage>;
+
+/** Messages of the server that refer to no list of members. */
+export const OTHER_SERVER_MESSAGES = [
   /** First answer to `create`, `join` and `reconnect`. */
   v.strictObject({
     type: v.literal('admitted'),
@@ -252,50 +300,10 @@ export const ServerMessage = v.variant('type', [
     /** Send `heartbeat` this often, milliseconds. */
     heartbeatMs: count,
   }),
-  /** The room as it is now; sent on every change. */
-  v.strictObject({
-    type: v.literal('room'),
-    phase: v.picklist(ROOM_PHASES),
-    /** Number of the current run, or else of the latest run; 0 before the first run. */
-    run: ordinal,
-    generation: ordinal,
-    hosts: v.array(memberId),
-    members: v.array(RosterEntry),
-    /**
-     * Spectators are not included in the world size and never get a rank. A spectator that joined
-     * with the host key is a host.
-     */
-    spectators: v.array(Spectator),
-    ...RoomSettings.entries,
-    removed: v.optional(Removed),
-    /** How many more ready members are needed for a run to start by itself or to continue. */
-    waitingFor: count,
-  }),
   /** Replaces the credentials from `admitted`, which expire. */
   v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** Replaces the ICE servers, because their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
-  /**
-   * A new generation begins. `members` are in ring order: a member's index is its rank, and the
-   * list's length is the world size. `run` is the same in all generations of a run. If `members`
-   * includes all ranks of the run's previous generation, they continue in that generation until
-   * `sync`.
-   */
-  v.strictObject({
-    type: v.literal('prepare'),
-    generation: ordinal,
-    run: ordinal,
-    members: ring,
-    job: JobSpec,
-    /**
-     * Pairs of members that must connect over a TURN relay, because their direct connection failed.
-     */
-    relayed: v.array(v.tuple([memberId, memberId])),
-    /**
-     * Pairs of members that are not neighbours in the ring, because the link between them was slow.
-     */
-    separated: v.array(v.tuple([memberId, memberId])),
-  }),
   /** All members are linked and now compare their states. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),
   /** All members have the same state and now train. */
@@ -342,7 +350,10 @@ export const ServerMessage = v.variant('type', [
   }),
   /** A refusal. The server then closes the connection, except after `not-host` and `not-now`. */
   v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSALS), message: text(1000) }),
-]);
+] as const;
+
+/** The messages of rooms and connections. `deltas.ts` defines how they are sent to a tab. */
+export const ServerMessage = v.variant('type', [RoomMessage, PrepareMessage, ...OTHER_SERVER_MESSAGES]);
 export type ServerMessage = v.InferOutput<typeof ServerMessage>;
 
 /**
@@ -351,10 +362,7 @@ export type ServerMessage = v.InferOutput<typeof ServerMessage>;
  * @throws ProtocolError if the text is not JSON or does not match the schema; the message names the
  *   field.
  */
-export function parseControl<Schema extends typeof ClientMessage | typeof ServerMessage>(
-  schema: Schema,
-  data: string,
-): v.InferOutput<Schema> {
+export function parseControl<Schema extends v.GenericSchema>(schema: Schema, data: string): v.InferOutput<Schema> {
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -63,9 +63,12 @@ export const ring = v.pipe(
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
+/** The number of removed members that are listed. */
+export const MAX_REMOVED_LISTED = 64;
+
 /** The members that hosts have removed. If there are many, only the latest are listed. */
 export const Removed = v.strictObject({
-  members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
+  members: v.pipe(v.array(memberId), v.maxLength(MAX_REMOVED_LISTED)),
   /**
    * The server's signature. Without it, a member could falsely tell a restarted server that another
    * member was removed.

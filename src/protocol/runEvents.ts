@@ -7,11 +7,12 @@ import { Confusion } from './confusion.ts';
 import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
 import { CodecChoice, RunResultSchema, WrittenSample } from './runResult.ts';
-import { count, finite, hash, perRank, rank, worldSize } from './scalars.ts';
+import { count, finite, hash, perRank, rank, text, worldSize } from './scalars.ts';
 import { RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
+import { SHARE_REASONS } from '../spec/names.ts';
 
 /** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
@@ -120,6 +121,23 @@ export const AlgorithmEvent = v.object({
   algorithm: v.picklist(RUN_ALGORITHMS),
 });
 
+/**
+ * From this step on, ranks have these shares of each step. Emitted when shares or reasons change.
+ */
+export const SharesEvent = v.object({
+  type: v.literal('shares'),
+  step: count,
+  /** By rank, in quarters of the batch size: 4 is an equal share. */
+  shares: perRank(count),
+  reason: v.picklist(SHARE_REASONS),
+  /** By rank, in samples per second; `null` if the speed is not known or impossible. */
+  speeds: perRank(v.nullable(finite)),
+  /**
+   * Ranks that reported an impossible speed, and this speed. Their share is at most an equal one.
+   */
+  impossible: perRank(v.object({ rank, reported: text(32) })),
+});
+
 /** From this step on, gradients use the codec that the ranks have chosen. */
 export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
 
@@ -169,6 +187,7 @@ export type RunEvent = v.InferOutput<
   | typeof RanksEvent
   | typeof HashesEvent
   | typeof AlgorithmEvent
+  | typeof SharesEvent
   | typeof CodecEvent
   | typeof EvaluationEvent
   | typeof ConfusionEvent

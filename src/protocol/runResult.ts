@@ -72,6 +72,11 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
+  /**
+   * Share of each rank in a step at the end of the run, in quarters of the batch size: 4 is an
+   * equal share. Missing if this run never divides samples by speed.
+   */
+  shares: v.exactOptional(perRank(count)),
   /** The algorithm that sent the most bytes of gradients in the last world of the run. */
   algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */

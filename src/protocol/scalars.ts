@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
 /** The largest number of ranks in a room. */
-export const MAX_WORLD_SIZE = 64;
+export const MAX_WORLD_SIZE = 256;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));

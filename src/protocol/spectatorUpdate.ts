@@ -18,6 +18,7 @@ import {
   ModelEvent,
   RanksEvent,
   SampleEvent,
+  SharesEvent,
   StepEvent,
   TraceEvent,
 } from './runEvents.ts';
@@ -55,6 +56,7 @@ export const SpectatorEvent = v.variant('type', [
     hops: v.pipe(v.array(v.omit(HopEvent, ['reduceMs'])), v.maxLength(MAX_HOPS)),
   }),
   AlgorithmEvent,
+  SharesEvent,
   CodecEvent,
   RanksEvent,
   HashesEvent,

@@ -2,28 +2,28 @@
  * Timing of a step: its durations, the hops of its all-reduces, and the segments of its timeline.
  */
 import * as v from 'valibot';
+import { ALL_REDUCE_NAMES } from '../spec/algorithms.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 import { count, finite, MAX_WORLD_SIZE } from './scalars.ts';
 
-/** The largest number of hops: the ring steps in the largest world. */
+/** The largest number of hops: the ring steps in the largest world. Other algorithms have fewer. */
 export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
 
 /**
- * One ring step of an all-reduce as this rank saw it: the rank sent one chunk and received another.
+ * One step of an all-reduce's plan as this rank saw it. The plan tells what the rank sent and
+ * received in the step; with the ring, it is one chunk each.
  */
 export const HopEvent = v.object({
-  /** The number of the ring step, 0 .. 2(n-1)-1. */
-  ringStep: count,
-  /** Chunk that this rank sent to its right neighbour in that ring step. */
-  sentChunk: count,
-  /** Chunk that this rank received from its left neighbour in that ring step. */
-  receivedChunk: count,
-  /** When the last byte of the chunk was passed to the link; `null` if nothing was sent. */
+  /** The number of the step in the plan. With the ring, it is the ring step, 0 .. 2(n-1)-1. */
+  planStep: count,
+  /** When the last byte was passed to the link; `null` if nothing was sent. */
   sentAt: v.nullable(finite),
-  /** When the last byte had arrived. In reduce-scatter, the chunk was also added by then. */
+  /**
+   * When the last byte had arrived and was added or copied; `null` if nothing was received.
+   */
   receivedAt: v.nullable(finite),
   /**
-   * How many milliseconds this rank took to add or copy the received chunk before `receivedAt`.
+   * How many milliseconds this rank took to add or copy the received values before `receivedAt`.
    * Missing if not measured.
    */
   reduceMs: v.exactOptional(finite),
@@ -77,6 +77,7 @@ export const RecordedTrace = v.object({
   step: count,
   bucket: count,
   bytes: count,
+  algorithm: v.picklist(ALL_REDUCE_NAMES),
   startedAt: finite,
   hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
 });

@@ -1,13 +1,13 @@
 /**
  * A simulated cluster, to try the dashboard with many ranks. Its machines have different speeds and
- * its links have different rates. `simulate.ts` runs the same ring plan as real ranks. The
+ * its links have different rates. `simulate.ts` runs the same plans as real ranks. The
  * functions are pure, and the same seed always results in the same cluster.
  */
-import { ringAllReduce } from '../collectives/plans/plans.ts';
-import { chunkRange, modulo, ringStepCount, transferFrom } from '../collectives/plans/ringPlan.ts';
+import { allReducePlanner } from '../collectives/plans/algorithms.ts';
 import { scheduleOf } from './schedule.ts';
 import { simulate } from './simulate.ts';
 import type { HopEvent, StepTimes } from '../protocol/stepTrace.ts';
+import type { AllReduceName } from '../spec/algorithms.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
 
 export interface Cluster {
@@ -31,6 +31,7 @@ export interface Machine {
 export interface SimulatedStep {
   ms: StepTimes;
   startedAt: number;
+  algorithm: AllReduceName;
   hops: HopEvent[];
 }
 
@@ -63,7 +64,12 @@ export function clusterOf(n: number, seed: number): Cluster {
 }
 
 /** Returns the times of all ranks for a step that all-reduces `bytes` of gradients. */
-export function simulateStep({ seed, machines }: Cluster, step: number, bytes: number): SimulatedStep[] {
+export function simulateStep(
+  { seed, machines }: Cluster,
+  step: number,
+  bytes: number,
+  algorithm: AllReduceName = 'ring',
+): SimulatedStep[] {
   const n = machines.length;
   const rng = createRng(mixSeed(seed, step, n));
   const computed = machines.map(({ computeMs }) => computeMs * between(rng, 0.95, 1.1));
@@ -80,20 +86,23 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
     }),
     combineMsPerByte: COMBINE_MS_PER_BYTE,
   };
-  const schedule = scheduleOf((rank) => ringAllReduce(rank, n, count), n);
-  const { endedAt, endOf } = simulate(schedule, { network, elementBytes: FLOAT_BYTES, startAt: startedAt });
+  const planner = allReducePlanner(algorithm, n, count);
+  const { endedAt, endOf } = simulate(scheduleOf(planner, n), {
+    network,
+    elementBytes: FLOAT_BYTES,
+    startAt: startedAt,
+  });
   return startedAt.map((began, rank) => {
     const exposed = Math.max(0, endedAt[rank]! - began);
-    const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep): HopEvent => {
-      const receivedChunk = transferFrom(n, ringStep, modulo(rank - 1, n)).chunk;
-      const { start, end } = chunkRange(count, n, receivedChunk);
+    const plan = planner(rank);
+    const hops = [...new Set(plan.map((move) => move.step))].map((planStep): HopEvent => {
+      const received = plan.find((move) => move.step === planStep && move.kind === 'receive');
+      const added = received === undefined || received.how === 'copy' ? 0 : received.end - received.start;
       return {
-        ringStep,
-        sentChunk: transferFrom(n, ringStep, rank).chunk,
-        receivedChunk,
-        sentAt: endOf(rank, 'send', ringStep),
-        receivedAt: endOf(rank, 'receive', ringStep),
-        reduceMs: ringStep < n - 1 ? (end - start) * FLOAT_BYTES * COMBINE_MS_PER_BYTE : 0,
+        planStep,
+        sentAt: endOf(rank, 'send', planStep),
+        receivedAt: endOf(rank, 'receive', planStep),
+        reduceMs: added * FLOAT_BYTES * COMBINE_MS_PER_BYTE,
       };
     });
     return {
@@ -106,6 +115,7 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
         update: UPDATE_MS,
       },
       startedAt: began,
+      algorithm,
       hops,
     };
   });

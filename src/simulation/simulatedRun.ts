@@ -3,11 +3,14 @@
  * shows them like the events of a real run. The times come from `cluster.ts`. No model is trained,
  * so loss and accuracy follow a formula.
  */
+import { allReducePlanner, autoAlgorithm } from '../collectives/plans/algorithms.ts';
+import type { Plan } from '../collectives/plans/plans.ts';
 import { rightOf } from '../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../protocol/room.ts';
 import type { EngineEvent, RankTelemetry } from '../protocol/events.ts';
 import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { StepLane } from '../protocol/stepTrace.ts';
+import type { AlgorithmName } from '../spec/algorithms.ts';
 import { parseJob } from '../spec/job.ts';
 import { exposedWait, laneOf, simplify } from '../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
@@ -27,13 +30,21 @@ const BATCH = 32;
 const REPORTED_STEPS = 8;
 /** Size of the mlp's gradients in bytes. */
 const GRADIENT_BYTES = 203_560;
+const ELEMENT_BYTES = 4;
+const ELEMENTS = GRADIENT_BYTES / ELEMENT_BYTES;
 const TRAIN_SAMPLES = 60_000;
 const NAMES = ['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'John', 'Katherine'];
 
-/** @param note text on the page that says that the run is simulated. */
-export function simulatedRun(n: number, seed: number, note: string): SimulatedRun {
+/**
+ * @param algorithm the job's algorithm. It must fit `n`. With `auto`, the cost model chooses, as in
+ *   a real run.
+ * @param note text on the page that says that the run is simulated.
+ */
+export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, note: string): SimulatedRun {
   const cluster = clusterOf(n, seed);
-  const job = parseJob({ seed, batchSize: BATCH, epochs: 5, hashEvery: 10 });
+  const job = parseJob({ seed, batchSize: BATCH, epochs: 5, hashEvery: 10, algorithm });
+  const used = algorithm === 'auto' ? autoAlgorithm(n, GRADIENT_BYTES) : algorithm;
+  const bytesSent = Array.from({ length: n }, (_, rank) => bytesSentBy(allReducePlanner(used, n, ELEMENTS)(rank)));
   const members: RosterEntry[] = Array.from({ length: n }, (_, rank) => ({
     member: `simulated-${rank}`,
     name: NAMES[rank % NAMES.length]! + (rank < NAMES.length ? '' : ` ${Math.floor(rank / NAMES.length) + 1}`),
@@ -75,7 +86,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       },
       {
         type: 'model',
-        parameters: GRADIENT_BYTES / 4,
+        parameters: ELEMENTS,
         gradientBytes: GRADIENT_BYTES,
         bucketBytes: [GRADIENT_BYTES],
         totalSteps: 5 * stepsPerPass,
@@ -91,17 +102,18 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       { type: 'note', message: note },
     ],
     next: () => {
-      const steps = simulateStep(cluster, step, GRADIENT_BYTES);
+      const steps = simulateStep(cluster, step, GRADIENT_BYTES, used);
       const began = at;
       at += Math.max(...steps.map(({ ms }) => ms.total));
       const own = steps[SEEN_BY]!;
-      for (const rank of sent.keys()) sent[rank]! += (2 * (n - 1) * GRADIENT_BYTES) / n;
+      for (const rank of sent.keys()) sent[rank]! += bytesSent[rank]!;
       const lanes = steps.map((simulated) =>
         laneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
       );
       for (const [rank, lane] of lanes.entries())
         reported[rank] = [...reported[rank]!, simplify(lane)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [
+        ...(step === 0 ? [{ type: 'algorithm' as const, step, algorithm: used }] : []),
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
         { type: 'segments', lane: lanes[SEEN_BY]! },
         {
@@ -138,7 +150,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
             right: {
               ...wayOf(cluster, rank),
               ...bytes,
-              transitMs: latencyMs + GRADIENT_BYTES / n / rate,
+              transitMs: used === 'ring' ? latencyMs + GRADIENT_BYTES / n / rate : null,
             },
             clock: { offsetMs: 0, errorMs: 0 },
             lanes: reported[rank]!,
@@ -162,11 +174,18 @@ function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTr
   return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs };
 }
 
-function shifted({ startedAt, hops }: SimulatedStep, by: number): { startedAt: number; hops: SimulatedStep['hops'] } {
+function shifted({ startedAt, algorithm, hops }: SimulatedStep, by: number): Omit<SimulatedStep, 'ms'> {
+  const later = (at: number | null): number | null => (at === null ? null : at + by);
   return {
     startedAt: startedAt + by,
-    hops: hops.map((hop) => ({ ...hop, sentAt: hop.sentAt! + by, receivedAt: hop.receivedAt! + by })),
+    algorithm,
+    hops: hops.map((hop) => ({ ...hop, sentAt: later(hop.sentAt), receivedAt: later(hop.receivedAt) })),
   };
+}
+
+/** Returns the bytes of gradients that a rank sends in one all-reduce. */
+function bytesSentBy(plan: Plan): number {
+  return plan.reduce((sum, { kind, start, end }) => sum + (kind === 'send' ? (end - start) * ELEMENT_BYTES : 0), 0);
 }
 
 /** Returns a loss that is typical of small models on handwritten digits. */

@@ -1,14 +1,17 @@
 /** The algorithms of an all-reduce, and which of them a world can run. */
 
+export const ALL_REDUCE_NAMES = ['ring', 'two-level', 'halving-doubling', 'doubling'] as const;
+export type AllReduceName = (typeof ALL_REDUCE_NAMES)[number];
+
 /** With `auto`, the cost model chooses one of the other algorithms for each call. */
-export const ALGORITHM_NAMES = ['auto', 'ring', 'two-level', 'halving-doubling', 'doubling'] as const;
+export const ALGORITHM_NAMES = ['auto', ...ALL_REDUCE_NAMES] as const;
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
 
 /**
  * Algorithms by which a run may send gradients or parameters. `tree` and `direct` are those of
  * parameter servers. `none`: a world of one rank sends nothing.
  */
-export const RUN_ALGORITHMS = ['ring', 'two-level', 'halving-doubling', 'doubling', 'tree', 'direct', 'none'] as const;
+export const RUN_ALGORITHMS = [...ALL_REDUCE_NAMES, 'tree', 'direct', 'none'] as const;
 export type RunAlgorithm = (typeof RUN_ALGORITHMS)[number];
 
 /**

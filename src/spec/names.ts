@@ -60,6 +60,20 @@ export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
+ * How a step's samples are divided among ranks. `speed`: by the measured speeds of the ranks, if
+ * they differ. `equal`: equally.
+ */
+export const BALANCE_NAMES = ['speed', 'equal'] as const;
+
+/**
+ * Why ranks have their shares of a step. `equal`: this run never divides by speed. `unknown`:
+ * speeds are not measured yet. `similar`: unequal shares would save too little. `speed`: by speed.
+ * `overhead`: smaller passes cost more than unequal shares would save.
+ */
+export const SHARE_REASONS = ['equal', 'unknown', 'similar', 'speed', 'overhead'] as const;
+export type ShareReason = (typeof SHARE_REASONS)[number];
+
+/**
  * Activities of a rank in a step. Computation: `compute` (until the first gradients are read from
  * the device), `readback` (until all gradients are read), `update` (of parameters). Communication,
  * which may overlap with computation: `send` (a chunk), `wait` (for the left neighbour's chunk),

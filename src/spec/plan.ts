@@ -4,6 +4,7 @@ import { UsageError } from '../util/errors.ts';
 import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
 import { defaultValuesOf, field, problemOf, schemasOf, sentenceOf } from './fields.ts';
 import {
+  BALANCE_NAMES,
   OPTIMIZER_NAMES,
   PLANNED_CODECS,
   SCHEDULE_NAMES,
@@ -104,6 +105,14 @@ export const PLAN_FIELDS = {
     value: 'name',
     help: 'algorithm of the all-reduce (ddp, local-sgd, diloco); auto: chosen by a cost model',
   }),
+  /**
+   * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
+   * them by speed; see `WorkBalance`.
+   */
+  balance: field(v.picklist(BALANCE_NAMES), 'speed', {
+    value: 'name',
+    help: 'how samples of a step are divided among ranks (ddp): by measured speed, or equal',
+  }),
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
     value: 'name',
@@ -149,6 +158,19 @@ export const FITTING_ALGORITHM =
 /** Returns whether every all-reduce of the plan can encode its values. */
 export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: PlannedCodec }): boolean {
   return misfitOfAlgorithm(algorithm, 1, codec !== 'fp32' && codec !== 'powersgd') === null;
+}
+
+/**
+ * Returns why `n` ranks cannot run the plan's algorithm, as a clause, or `null` if they can or if
+ * the strategy has no all-reduces.
+ */
+export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
+  return hasAllReduces(strategy) ? misfitOfAlgorithm(algorithm, n) : null;
+}
+
+/** Returns whether ranks all-reduce gradients (`ddp`) or parameters. */
+export function hasAllReduces(strategy: StrategyName): boolean {
+  return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
 }
 
 const TrainingPlan = v.pipe(

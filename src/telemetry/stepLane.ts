@@ -5,8 +5,8 @@
 import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 
-/** The ring trace of a bucket: `OpTrace` of collectives/work.ts. */
-interface RingTrace {
+/** The trace of a bucket's all-reduce: `OpTrace` of collectives/work.ts. */
+interface BucketTrace {
   startedAt: number;
   hops: readonly HopEvent[];
 }
@@ -15,8 +15,8 @@ interface MeasuredStep {
   step: number;
   startedAt: number;
   ms: StepTimes;
-  /** Traces by bucket; `null` if the bucket did not use the ring. */
-  traces: readonly (RingTrace | null)[];
+  /** Traces by bucket; `null` if the bucket has no trace. */
+  traces: readonly (BucketTrace | null)[];
 }
 
 /**
@@ -43,17 +43,17 @@ export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane 
     { kind: 'readback', start: computedAt, end: readAt },
     { kind: 'update', start: doneAt, end: ms.total },
   ] satisfies Segment[];
-  const ring = traces.filter((trace) => trace !== null && trace.hops.length > 0) as RingTrace[];
+  const traced = traces.filter((trace) => trace !== null && trace.hops.length > 0) as BucketTrace[];
   const together: Segment[] =
-    ring.length > 0
-      ? flatten(ring.map((trace) => hopSegments(trace, startedAt)))
+    traced.length > 0
+      ? flatten(traced.map((trace) => hopSegments(trace, startedAt)))
       : [{ kind: 'exchange', start: Math.max(0, doneAt - ms.communicate), end: doneAt }];
   const segments = [...alone, ...together].filter(({ start, end }) => end > start);
   return { step, startedAt, duration: ms.total, segments: segments.sort((a, b) => a.start - b.start) };
 }
 
 /**
- * Returns the milliseconds that the rank waited for its left neighbour while it had no other work.
+ * Returns the milliseconds that the rank waited for another rank while it had no other work.
  */
 export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
   const { doneAt, readAt } = milestones(ms);
@@ -72,10 +72,10 @@ function milestones({ total, update, exposed }: StepTimes): { doneAt: number; re
 }
 
 /**
- * Returns the segments of the ring steps: send a chunk, wait for the left neighbour's chunk, reduce
- * it.
+ * Returns the segments of the plan's steps: send, wait for what another rank sends, reduce it. With
+ * the ring, the other rank is the left neighbour.
  */
-function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
+function hopSegments({ startedAt, hops }: BucketTrace, since: number): Segment[] {
   const segments: Segment[] = [];
   let now = startedAt - since;
   const until = (kind: Segment['kind'], end: number): void => {
@@ -89,7 +89,7 @@ function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
       until('wait', reducesAt - since);
       until('reduce', receivedAt - since);
     }
-    // If the left neighbour was ahead, its chunk arrived while this rank was still sending.
+    // If the other rank was ahead, its chunk arrived while this rank was still sending.
     if (sentAt !== null) until('send', sentAt - since);
   }
   return segments;

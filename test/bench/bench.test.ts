@@ -109,8 +109,8 @@ describe('tables', () => {
 test.each([
   ['', /^$|Usage/],
   ['frobnicate', /unknown command/],
-  ['strategies --tabs 1', /whole number from 2 to 64/],
-  ['strategies --tabs 2,many', /whole number from 2 to 64/],
+  ['strategies --tabs 1', /whole number from 2 to 256/],
+  ['strategies --tabs 2,many', /whole number from 2 to 256/],
   ['strategies --strategies ddp,star', /ddp, parameter-server, async/],
   ['curves', /--data/],
   ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],

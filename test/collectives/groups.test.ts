@@ -129,7 +129,7 @@ describe('process groups', () => {
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(
-        /Ranks 0, 2 called allReduce\(1 int32, SUM\)\. Rank 1 called allReduce\(1 int32, BOR\)/,
+        /Ranks 0 and 2 called allReduce\(1 int32, SUM\)\. Rank 1 called allReduce\(1 int32, BOR\)/,
       );
     }
     // A rejected call uses no sequence number, so later calls have the right numbers.

@@ -4,6 +4,7 @@ import { createMeshes, type World } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
+import { nameRanks, upperFirst } from '../../src/util/text.ts';
 import { sleep, type ConformanceCase } from './case.ts';
 import { ConformanceError, expectEqual, expectRejection, expectThat } from './expect.ts';
 import { filled, one, range, sumOfRanks } from './values.ts';
@@ -180,7 +181,6 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
     needsWorld: true,
     run: async (world, n) => {
       const timeoutMs = 2000;
-      const named = range(1, n - 1).join(', ');
       type Options = NonNullable<Parameters<ProcessGroup['monitoredBarrier']>[0]>;
       const trials: [absent: number[], options: Options, message: string, lateMs?: number][] = [
         [[1], { timeoutMs }, `Rank 1 failed to pass monitoredBarrier in ${timeoutMs} ms`],
@@ -188,7 +188,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         [
           range(1, n - 1),
           { timeoutMs, waitAllRanks: true },
-          `Ranks ${named} failed to pass monitoredBarrier in ${timeoutMs} ms`,
+          `${upperFirst(nameRanks(range(1, n - 1)))} failed to pass monitoredBarrier in ${timeoutMs} ms`,
         ],
         [range(1, n - 1), { timeoutMs: 0 }, 'Rank 0 timed out in monitoredBarrier'],
         [[0], { timeoutMs: 50 }, 'rank 0 did not'],
@@ -319,7 +319,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
         },
         (error: unknown) => {
           expectThat(error instanceof TimeoutError, `expected TimeoutError, got ${String(error)}`);
-          const names = `Rank ${n - 1} has called no collective at all. ${n === 2 ? 'Rank' : 'Ranks'} ${range(n - 1).join(', ')} called allReduce(1 float32, SUM).`;
+          const names = `Rank ${n - 1} has called no collective at all. ${upperFirst(nameRanks(range(n - 1)))} called allReduce(1 float32, SUM).`;
           expectThat(error.message.endsWith(names), `expected "... ${names}", got "${error.message}"`);
           expectEqual(error.context.missing, [n - 1], 'context.missing');
         },

@@ -409,7 +409,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('let another room continue a run that all tabs have left; the second run of that room begins anew', async () => {
+  test('let another room continue a run that all tabs have left; the second run of that room starts with new parameters', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });

@@ -41,12 +41,21 @@ class TabSocket extends EventTarget {
   readyState: 0 | 1 | 2 | 3 = 0;
   /** The server's end, while the connection is open. */
   #server: FakeSocket | null = null;
+  readonly #isLost: (text: string) => boolean;
+
+  /** @param isLost whether a message of the server does not arrive. */
+  constructor(isLost: (text: string) => boolean) {
+    super();
+    this.#isLost = isLost;
+  }
 
   /** Opens the connection, or refuses it if there is no server. */
   accept(context: ServerContext | null): void {
     if (context === null || this.readyState !== 0) return this.#end();
     const server = new FakeSocket((text) =>
-      setImmediate(() => this.dispatchEvent(new MessageEvent('message', { data: text }))),
+      setImmediate(() => {
+        if (!this.#isLost(text)) this.dispatchEvent(new MessageEvent('message', { data: text }));
+      }),
     );
     this.#server = server;
     server.on('close', () => setImmediate(() => this.#end()));
@@ -90,6 +99,8 @@ export interface Port {
   close(): void;
   /** Called with each frame that the tab receives, before it is handled. */
   onframe: ((frame: ArrayBuffer) => void) | null;
+  /** Whether a message of the server is lost. TCP loses none; a faulty server could omit one. */
+  isLost: (text: string) => boolean;
 }
 
 export class SignalingWorld {
@@ -154,7 +165,7 @@ export class SignalingWorld {
     let isClosed = false;
     const port: Port = {
       openSocket: () => {
-        const socket = new TabSocket();
+        const socket = new TabSocket((text) => port.isLost(text));
         for (const set of [sockets, this.#sockets]) {
           set.add(socket);
           socket.addEventListener('close', () => set.delete(socket));
@@ -197,6 +208,7 @@ export class SignalingWorld {
         for (const link of links) link.close();
       },
       onframe: null,
+      isLost: () => false,
     };
     return port;
   }

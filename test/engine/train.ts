@@ -26,7 +26,8 @@ export async function train(
     clock = systemClock,
   } = {},
 ): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
-  const job = parseJob(fields);
+  // The speeds of ranks in one thread are random, so shares by speed would be random, too.
+  const job = parseJob({ balance: 'equal', ...fields });
   const { train: all, test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
   const { inputShape, classes } = all;
   const cut: Dataset = {

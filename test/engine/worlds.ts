@@ -118,7 +118,10 @@ export async function createMember(
   return {
     ...{ name, task, run, events },
     listen: (hear) => (heard = hear),
-    values: () => (task.model as tf.Variable[]).flatMap((variable) => Array.from(variable.dataSync())),
+    values: () => {
+      const weights = task.model instanceof tf.LayersModel ? task.model.getWeights() : task.model;
+      return weights.flatMap((weight) => Array.from(weight.dataSync()));
+    },
     dispose: () => {
       run.dispose();
       task.dispose();
@@ -307,5 +310,5 @@ export function areContiguous(steps: readonly Step[], samples: number): boolean 
     if (offset > samples) return false;
     if (offset === samples) [epoch, offset] = [epoch + 1, 0];
   }
-  return offset === 0;
+  return steps.length > 0 && offset === 0;
 }

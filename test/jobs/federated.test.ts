@@ -142,7 +142,7 @@ describe('federated tables', () => {
     const all = [classes, amounts, classes];
     const facts = await factsOf(all);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
-      'column "kind" looks like a class in the table of rank 0, 2, but like an amount in the table of rank 1. Set the job\'s task to classification or regression.',
+      'column "kind" looks like a class on ranks 0 and 2, but like an amount on rank 1. Set the job\'s task to classification or regression.',
     );
     const withTask = jobOf({ task: 'regression' });
     expect(agreeOn(await factsOf(all, { task: 'regression' }), null, withTask).facts).toMatchObject({

@@ -96,3 +96,28 @@ test('JSON lines contain errors of the command line', async () => {
     }),
   ]);
 });
+
+test('JSON lines contain the shares of a step once ranks have measured their speeds, and name a rank with an impossible speed', () => {
+  const { io, lines } = collect();
+  const log = createLog(toJsonLines(io), 'a', new ManualClock());
+  const shares = { type: 'shares', impossible: [], speeds: [null, null, null] } as const;
+  log.on('a', { ...shares, step: 0, shares: [4, 4, 4], reason: 'unknown', impossible: [], speeds: [] });
+  const impossible = [{ rank: 1, reported: 'NaN' }];
+  log.on('a', { ...shares, step: 8, shares: [6, 4, 2], reason: 'speed', impossible, speeds: [300, null, 100] });
+  expect(lines()).toEqual([
+    expect.objectContaining({
+      ...{
+        event: 'shares',
+        tab: 'a',
+        step: 8,
+        shares: [6, 4, 2],
+        reason: 'speed',
+        impossible,
+        speeds: [300, null, 100],
+      },
+      msg:
+        'Ranks compute 50 %, 33 %, 17 % of a step. Shares follow their measured speeds. Rank 1 reports an impossible speed ' +
+        'of NaN samples per second, so its share is at most an equal one. Reload that tab.',
+    }),
+  ]);
+});

@@ -358,7 +358,7 @@ describe('Trainer', () => {
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),
       ),
     ).rejects.toThrow(
-      /does not have the same data as the other ranks: give every tab the same samples, in the same order\.$/,
+      /differs from the data of the other ranks: give every tab the same samples, in the same order\.$/,
     );
   });
 

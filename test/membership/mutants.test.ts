@@ -77,7 +77,7 @@ const withoutParts = ({ window, ...assignment }: StepAssignment): StepAssignment
 /** Fault: in federated data, the next position lacks the parts into which the epoch is divided. */
 const assignsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
   const [assign, reassign] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
-  assigner.assign = (position) => withoutParts(assign(position));
+  assigner.assign = (...given) => withoutParts(assign(...given));
   assigner.reassign = (...given) => withoutParts(reassign(...given));
   return assigner;
 };

@@ -5,9 +5,11 @@ import {
   type ClientMessage,
   parseControl,
   PROTOCOL_VERSION,
-  ServerMessage,
+  type ServerMessage,
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
+import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
+import { SentMessage } from '../../src/protocol/deltas.ts';
 import type { Device } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
@@ -28,9 +30,10 @@ export class TestMember {
   ) {
     const { path = SIGNALING_PATH, ...rest } = options;
     this.socket = new WebSocket(server.url.replace(/^http/, 'ws') + path, rest);
+    const decoder = new DeltaDecoder();
     this.socket.on('message', (data: Buffer) => {
       // Every message of the server must fit its schema.
-      this.#inbox.push(parseControl(ServerMessage, data.toString()));
+      this.#inbox.push(decoder.decode(parseControl(SentMessage, data.toString())));
       this.#wake();
     });
     this.closed = new Promise((resolve) => {

@@ -45,7 +45,7 @@ test('of the room messages in one turn of the event loop, only the last is sent'
   expect(taken).toEqual(['room 5']);
   box.send(room(6));
   await setImmediate();
-  expect(taken).toEqual(['room 5', 'room 6']);
+  expect(taken).toEqual(['room 5', 'room-delta 6']);
 });
 
 test('an answer to a heartbeat is sent before a waiting room message, and any other message after it', async () => {
@@ -56,7 +56,7 @@ test('an answer to a heartbeat is sent before a waiting room message, and any ot
   box.send(sync(2));
   box.send(room(3));
   await setImmediate();
-  expect(taken).toEqual(['heartbeat', 'room 2', 'sync 2', 'room 3']);
+  expect(taken).toEqual(['heartbeat', 'room 2', 'sync 2', 'room-delta 3']);
 });
 
 test('a slow reader receives only the last of the room messages that were sent while it did not read', async () => {
@@ -74,7 +74,7 @@ test('a slow reader receives only the last of the room messages that were sent w
   socket.isReading = true;
   socket.read();
   await setImmediate();
-  expect(taken).toEqual(['room 1', 'room 99']);
+  expect(taken).toEqual(['room 1', 'room-delta 99']);
 });
 
 test('nothing is sent to a closed connection', async () => {
@@ -94,7 +94,7 @@ test('tabs that join at once do not each receive a room message for every change
   const members = Array.from({ length: CROWD }, () => member(server));
   await Promise.all(members.map((one) => one.opened()));
   for (const one of members) {
-    one.socket.on('message', (data: Buffer) => (received += data.toString().startsWith('{"type":"room"') ? 1 : 0));
+    one.socket.on('message', (data: Buffer) => (received += data.toString().startsWith('{"type":"room') ? 1 : 0));
   }
   await Promise.all(members.map((one, i) => one.join(code, `pupil ${i}`)));
   await Promise.all(members.map((one) => one.next('room', ({ members: all }) => all.length === CROWD)));

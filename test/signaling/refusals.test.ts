@@ -1,10 +1,23 @@
+import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { MAX_CONTROL_BYTES, type ClientMessage } from '../../src/protocol/control.ts';
+import { WebSocket } from 'ws';
+import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, SIGNALING_PATH, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { ManualClock } from '../manualClock.ts';
+import type { SignalingServer } from '../../signaling/index.ts';
 import { create, enter, returning, rooms, testServers } from './helpers.ts';
 
-const { start, member, pair } = testServers();
+const { start, member, pair, onEnd } = testServers();
+
+/** Resolves when the server has admitted a client. The client does not parse what follows. */
+async function admitted(server: SignalingServer, hello: ClientMessage): Promise<void> {
+  const socket = new WebSocket(server.url.replace(/^http/, 'ws') + SIGNALING_PATH);
+  onEnd(() => socket.terminate());
+  await once(socket, 'open');
+  socket.send(JSON.stringify(hello));
+  const [first] = (await once(socket, 'message')) as [Buffer];
+  expect(first.toString()).toMatch(/^{"type":"admitted"/);
+}
 
 describe('the server', () => {
   test('refuses a newcomer with a wrong room code', async () => {
@@ -103,14 +116,25 @@ describe('the server', () => {
     expect(await bo.closed).toBe(1008);
   });
 
-  test('admits 64 members of a class behind one address, and refuses the 65th', async () => {
-    const server = await start();
+  test('admits 256 members and 256 spectators behind one address, and refuses the 257th of each', async () => {
+    // The clients send no heartbeats.
+    const server = await start({ clock: new ManualClock() });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
-    const members = Array.from({ length: 64 }, () => member(server));
-    await Promise.all(members.map((one, i) => enter(one, room, `pupil ${i}`)));
-    const last = member(server);
-    await last.join(room);
-    expect((await last.next('refused')).code).toBe('room-full');
+    const hello = { type: 'join', version: PROTOCOL_VERSION, room, name: 'Ada' } as const;
+    await Promise.all(Array.from({ length: 256 }, () => admitted(server, hello)));
+    await Promise.all(Array.from({ length: 256 }, () => admitted(server, { ...hello, isSpectator: true })));
+    const [late, guest] = [member(server), member(server)];
+    await late.send(hello);
+    expect(await late.next('refused')).toMatchObject({
+      code: 'room-full',
+      message: 'This room is full (256 members). Use another room, or wait until a member leaves.',
+    });
+    expect(await late.closed).toBe(1008);
+    await guest.send({ ...hello, isSpectator: true });
+    expect(await guest.next('refused')).toMatchObject({
+      code: 'room-full',
+      message: expect.stringMatching(/^This room has its maximum number of spectators \(256\)/) as string,
+    });
   });
 
   test('refuses a newcomer to a room that is training', async () => {

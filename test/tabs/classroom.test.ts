@@ -24,6 +24,9 @@ async function tabTo(tab: Tab, name: RegExp): Promise<void> {
   throw new Error(`The Tab key reached no element with the name ${name}.`);
 }
 
+/** Waits until the page of the run shows the picture of an algorithm. */
+const pictureIs = (tab: Tab, name: string) => tab.page.locator(`.stage .ring[data-picture=${name}]`).waitFor();
+
 /** The narrowest window that the page must support. */
 const PHONE = { width: 360, height: 740 };
 
@@ -31,7 +34,7 @@ const PHONE = { width: 360, height: 740 };
 const widthOf = (tab: Tab): Promise<number> => tab.page.evaluate(() => document.documentElement.scrollWidth);
 
 test('three tabs join by code, link and keyboard; the host pauses the run and removes a tab, and the other tabs finish', async () => {
-  const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8');
+  const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8&algorithm=two-level');
   await button(ada, 'Open the room').click();
   const { room } = await ada.event('admitted');
   const link = new URL(
@@ -70,6 +73,8 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
   await Promise.all([ben, cid].map((tab) => tab.page.getByText('paused by the host').first().waitFor()));
   const { step } = ben.events.filter((event) => event.type === 'step').at(-1)!;
   expect(step).toBeLessThan(31);
+  await Promise.all([ada, dee].map((tab) => pictureIs(tab, 'two-level')));
+  expect((await ben.event('trace')).algorithm).toBe('two-level');
   expect(await widthOf(dee)).toBe(PHONE.width);
   await button(ada, 'Remove cid').click();
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
@@ -77,6 +82,8 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
   await button(ada, 'Resume').click();
   await ada.event('generation', ({ worldSize }) => worldSize === 3);
+  // Three ranks cannot be divided into groups.
+  await pictureIs(ada, 'ring');
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {

@@ -86,9 +86,10 @@ test('a request that contradicts the room is rejected with an error', { timeout:
   expect(await refusal({ room, worldSize: 3 })).toMatch(/^SignalingError: This room's world size is 2, not 3/);
   expect(await refusal({ room, rank: 2 })).toMatch(/^SignalingError: There is no rank 2 in a world of 2/);
   expect(await refusal({ room, worldSize: 2, rank: 2 })).toMatch(/^UsageError: There is no rank 2 in a world of 2/);
-  expect(await refusal({ worldSize: 65 })).toMatch(
-    /^UsageError: The world size is 65\. Pass a whole number from 1 to 64/,
+  expect(await refusal({ worldSize: 257 })).toMatch(
+    /^UsageError: The world size is 257\. Pass a whole number from 1 to 256/,
   );
+  expect(await refusal({ room, rank: 256 })).toBe('UsageError: There is no rank 256. Pass a rank from 0 to 255.');
   await tabs[0].context().close();
 });
 

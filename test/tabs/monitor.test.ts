@@ -74,7 +74,7 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   await page.getByText('Every recorded rank took part').waitFor();
   await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
   const place = page.getByLabel('Place in the round');
-  await page.getByRole('button', { name: 'One ring step forward' }).click();
+  await page.getByRole('button', { name: 'One step forward' }).click();
   expect(Number(await place.inputValue())).toBeGreaterThan(0);
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
 });

@@ -85,12 +85,12 @@ test('a moment of the round looks the same whether the user reaches it by playin
     .focus();
   await scrub(page, 480);
   await playTo(page, 510);
-  await page.getByRole('button', { name: 'One ring step back' }).click();
+  await page.getByRole('button', { name: 'One step back' }).click();
   const stepped = await read<Drawn>(page, READ_DRAWN);
   const place = await read<number>(page, READ_PLACE);
   const other = await world.open('#?ranks=5&step=7');
   await scrub(other.page, place + 20);
-  await other.page.getByRole('button', { name: 'One ring step back' }).click();
+  await other.page.getByRole('button', { name: 'One step back' }).click();
   expect(await read<Drawn>(other.page, READ_DRAWN)).toEqual(stepped);
 });
 

@@ -15,8 +15,8 @@ import {
 /** 20 ms of computing, 2 ms of reading, 6 ms of waiting for others, 2 ms of updating. */
 const MS: StepTimes = { total: 30, compute: 20, readback: 2, communicate: 6, exposed: 6, update: 2 };
 
-function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: number): HopEvent {
-  return { ringStep, sentChunk: 0, receivedChunk: 0, sentAt, receivedAt, reduceMs };
+function hop(planStep: number, sentAt: number, receivedAt: number, reduceMs: number): HopEvent {
+  return { planStep, sentAt, receivedAt, reduceMs };
 }
 
 describe('the lane of a step', () => {

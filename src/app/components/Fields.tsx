@@ -7,6 +7,10 @@ import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
 import { messages } from '../locales/index.ts';
 
+/**
+ * A choice. If the value that the user picks is refused, the earlier value stays, and the reason is
+ * shown until the next choice.
+ */
 export function Select<Value extends string>({
   label,
   value,
@@ -19,8 +23,10 @@ export function Select<Value extends string>({
   options: Record<Value, string>;
   /** Id of the text that describes the value. */
   about?: string;
-  onpick: (value: Value) => void;
+  /** Returns the reason why the value is refused, or `null` if it is accepted. */
+  onpick: (value: Value) => string | null | void;
 }) {
+  const problem = useSignal<string | null>(null);
   const values = Object.keys(options) as Value[];
   return (
     <label class="field">
@@ -28,7 +34,10 @@ export function Select<Value extends string>({
       <select
         value={value}
         aria-describedby={about}
-        onChange={(event) => onpick(values[event.currentTarget.selectedIndex]!)}
+        onChange={({ currentTarget }) => {
+          problem.value = onpick(values[currentTarget.selectedIndex]!) ?? null;
+          if (problem.value !== null) currentTarget.value = value;
+        }}
       >
         {values.map((one) => (
           <option key={one} value={one}>
@@ -36,6 +45,11 @@ export function Select<Value extends string>({
           </option>
         ))}
       </select>
+      {problem.value !== null && (
+        <small class="wrong" role="alert">
+          ✕ {problem.value}
+        </small>
+      )}
     </label>
   );
 }

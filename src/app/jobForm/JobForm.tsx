@@ -4,9 +4,10 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf } from '../../spec/plan.ts';
+import { codecsOf, hasAllReduces } from '../../spec/plan.ts';
 import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
+import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { SETTINGS } from '../state/strategies.ts';
@@ -113,7 +114,20 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
       {codecsOf(job.strategy).length > 1 && (
-        <Select label={labels.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
+        <Select
+          label={labels.codec}
+          value={job.codec}
+          options={codecOptions(job)}
+          onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
+        />
+      )}
+      {hasAllReduces(job.strategy) && (
+        <Select
+          label={labels.algorithm}
+          value={job.algorithm}
+          options={algorithmOptions()}
+          onpick={(algorithm) => algorithmProblem({ ...job, algorithm }, 1) ?? set({ algorithm })}
+        />
       )}
       {job.strategy !== 'data-parallel' && (
         <Select

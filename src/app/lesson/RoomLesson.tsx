@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isUnderWay } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
-import { upperFirst } from '../locales/format.ts';
+import { upperFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeRun, lessonOrder, start } from '../state/store.ts';

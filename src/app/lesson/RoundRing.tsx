@@ -1,6 +1,6 @@
 /** Shows the ring of a round. When a step is taken, the ring animates its chunks. */
 import { useEffect, useMemo } from 'preact/hooks';
-import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
+import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { RingView } from '../ring/RingView.tsx';
@@ -33,7 +33,7 @@ export function RoundRing({ controls }: { controls: LessonControls }) {
     <RingView
       members={names}
       you={you !== null && you < n ? you : null}
-      lines={isRing ? 'ring' : 'star'}
+      shape={isRing ? 'ring' : 'star'}
       edges={edges}
       player={isRing ? player : null}
       centre={{
@@ -48,14 +48,11 @@ export function RoundRing({ controls }: { controls: LessonControls }) {
 
 /** Returns the round as a trace for the player of the ring, with the times of one rank. */
 function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
-  const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => {
-    return {
-      ringStep,
-      sentChunk: transferFrom(n, ringStep, rank).chunk,
-      receivedChunk: transferFrom(n, ringStep, modulo(rank - 1, n)).chunk,
-      sentAt: null,
-      receivedAt: steps[ringStep]?.endedAt[rank] ?? null,
-    };
-  });
-  return { trace: { step: number, bucket: 0, bytes: 0, startedAt: 0, hops }, n, numbers: own };
+  const hops = Array.from({ length: ringStepCount(n) }, (_, planStep) => ({
+    planStep,
+    sentAt: null,
+    receivedAt: steps[planStep]?.endedAt[rank] ?? null,
+  }));
+  const trace = { step: number, bucket: 0, bytes: 0, algorithm: 'ring' as const, startedAt: 0, hops };
+  return { trace, n, numbers: own };
 }

@@ -101,16 +101,6 @@ export function plural(count: number, one: string, many: string = `${one}s`): st
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** A list in words: `1`, `1 and 3`, `1, 2 and 3`. */
-export function list(items: readonly (string | number)[]): string {
-  if (items.length < 2) return items.join('');
-  return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
-}
-
-export function upperFirst(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 /** Shortens a hash, so that people can compare it by eye. */
 export function shortHash(hash: string): string {
   return hash.slice(0, 7);

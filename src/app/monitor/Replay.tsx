@@ -22,7 +22,7 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
   const player = usePlayer(stage, { autoplay: false, keys: true });
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? '' : narrate(frame, frame.cells.length, rank).title;
+    return frame === null ? '' : narrate(frame, rank).title;
   }).value;
   if (trace === undefined) return <p class="dim">{labels.noRing}</p>;
   const name = labels.roundOf(trace.step + 1, trace.bucket);
@@ -61,9 +61,10 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
           <RingView
             members={members}
             you={rank}
+            shape={trace.algorithm}
             player={player}
             centre={{ top: name, title, bottom: '' }}
-            label={`${labels.ringLabel(n)}, ${name}`}
+            label={messages.value.ring.picture(n, trace.algorithm, name)}
           />
         </div>
         <div class="replay-side">

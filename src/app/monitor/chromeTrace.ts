@@ -1,11 +1,12 @@
 /**
  * Converts a timeline to the trace-event format of Chrome ("Trace Event Format", JSON object form),
  * for https://ui.perfetto.dev. Each rank is a process, with one thread for computation and one for
- * communication. Each chunk whose sending and receipt are known is an arrow. Times are in
+ * communication. Each transfer whose sending and receipt are known is an arrow. Times are in
  * microseconds. Pure.
  */
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { allReduceSteps, type AllReduceSteps } from '../../collectives/plans/planSteps.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import type { AllReduceName } from '../../spec/algorithms.ts';
 import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {
@@ -73,30 +74,40 @@ function meta(name: string, pid: number, tid: number, args: Record<string, unkno
   return { name, ph: 'M', pid, tid, ts: 0, args };
 }
 
-/** Returns the arrows, each from the sending of a chunk to its receipt. */
+/** Returns the arrows, each from the sending of chunks to their receipt. */
 function arrows(
   traces: ReadonlyMap<number, readonly RecordedTrace[]>,
   n: number,
   us: (at: number) => number,
 ): TraceEvent[] {
-  return [...traces].flatMap(([rank, own]) => {
-    const right = rightOf(rank, n);
-    return own.flatMap(({ step, bucket, hops }) => {
-      const there = traces.get(right)?.find((one) => one.step === step && one.bucket === bucket);
-      return hops.flatMap(({ ringStep, sentChunk, sentAt }): TraceEvent[] => {
-        const receivedAt = there?.hops.find((one) => one.ringStep === ringStep)?.receivedAt ?? null;
-        if (sentAt === null || receivedAt === null || right === rank) return [];
+  const known = new Map<AllReduceName, AllReduceSteps>();
+  const stepsOf = (algorithm: AllReduceName): AllReduceSteps => {
+    const steps = known.get(algorithm) ?? allReduceSteps(algorithm, n);
+    known.set(algorithm, steps);
+    return steps;
+  };
+  return [...traces].flatMap(([rank, own]) =>
+    own.flatMap(({ step, bucket, algorithm, hops }) => {
+      const times = new Map(hops.map(({ planStep, sentAt }) => [planStep, sentAt]));
+      return stepsOf(algorithm).steps.flatMap(({ planStep, transfers }): TraceEvent[] => {
+        const transfer = transfers.find(({ from }) => from === rank);
+        const sentAt = times.get(planStep) ?? null;
+        if (transfer === undefined || sentAt === null) return [];
+        const { to, first, count } = transfer;
+        const there = traces.get(to)?.find((one) => one.step === step && one.bucket === bucket);
+        const receivedAt = there?.hops.find((one) => one.planStep === planStep)?.receivedAt ?? null;
+        if (receivedAt === null) return [];
         const flow = {
-          name: `chunk ${sentChunk}`,
+          name: count === 1 ? `chunk ${first}` : `chunks ${first} to ${first + count - 1}`,
           cat: 'chunk',
           tid: TOGETHER,
-          id: `${step}.${bucket}.${ringStep}.${rank}`,
+          id: `${step}.${bucket}.${planStep}.${rank}`,
         };
         return [
           { ...flow, ph: 's', pid: rank, ts: us(sentAt) },
-          { ...flow, ph: 'f', bp: 'e', pid: right, ts: us(receivedAt) },
+          { ...flow, ph: 'f', bp: 'e', pid: to, ts: us(receivedAt) },
         ];
       });
-    });
-  });
+    }),
+  );
 }

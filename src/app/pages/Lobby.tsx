@@ -4,6 +4,7 @@ import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
+import { autoSaving, gradientBytes } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, presetOf } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
@@ -24,7 +25,7 @@ import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { isLocalOnly, roomLink, viewSettings } from '../state/route.ts';
 import { hidden, route } from '../state/address.ts';
 import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
-import { insteadOfRing } from '../state/strategies.ts';
+import { pictureOf } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
@@ -181,8 +182,8 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
-  const instead = insteadOfRing(job, tabs.length, null);
-  if (instead !== null) {
+  const picture = pictureOf(job, tabs.length, null, gradientBytes(job));
+  if (typeof picture !== 'string') {
     const isOneTab = job.strategy === 'data-parallel';
     const members = isOneTab ? Array.from({ length: job.replicas }, () => ({ name: '' })) : tabs;
     return (
@@ -190,16 +191,16 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
         <RingView
           members={members}
           you={isOneTab ? null : you}
-          lines={instead.lines}
+          shape={picture.lines}
           player={null}
           centre={{ top: '', title: '', bottom: '' }}
           label={messages.value.lobby.previewLabel(members.length)}
         />
-        <figcaption class="caption">{instead.words}</figcaption>
+        <figcaption class="caption">{picture.words}</figcaption>
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} kind={messages.value.ring.preview} />;
+  return <SimulatedRing members={tabs} you={you} algorithm={picture} kind={messages.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -217,6 +218,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   if (!isHost(view)) return <p class="waiting">{automatic ?? labels.waitingForHost}</p>;
   const obstacle = startObstacle(lobby, view.member, view.files);
+  const saving = autoSaving(lobby.job, lobby.members.length);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
@@ -225,6 +227,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
       <p id="start-note" class="dim small">
         {obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic))}
       </p>
+      {saving !== null && <p class="dim small">{saving}</p>}
     </div>
   );
 }

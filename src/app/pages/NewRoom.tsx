@@ -11,6 +11,7 @@ import { JobFileField } from '../jobForm/JobFileField.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { askForServerData } from '../browser/serverData.ts';
+import { algorithmProblem } from '../state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
 import { keepInAddress, route } from '../state/address.ts';
 import { createRoom, dismissFailure, entering, name } from '../state/store.ts';
@@ -32,6 +33,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
+  /** Why the tabs of an automatic start cannot run the algorithm. */
+  const misfit = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;
     keepInAddress(linkOfJob(next));
@@ -81,6 +84,11 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             />
           </JobForm>
         )}
+        {misfit !== null && (
+          <p class="wait small" role="alert">
+            {misfit}
+          </p>
+        )}
         {checkpoint === null && (
           <JobFileField
             job={job.value}
@@ -95,7 +103,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         )}
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || entering.value}>
+          <button type="submit" class="primary grow" disabled={nameless || entering.value || misfit !== null}>
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/*
@@ -106,7 +114,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
               type="button"
               class="quiet"
               title={labels.openToWatchAbout}
-              disabled={nameless || entering.value}
+              disabled={nameless || entering.value || misfit !== null}
               onClick={() => open(true)}
             >
               {labels.openToWatch}

@@ -6,6 +6,7 @@ import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
+import { ShareOf } from './ShareOf.tsx';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
@@ -28,6 +29,9 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
             </th>
             <th scope="col" class="adapter">
               <span>{labels.device}</span>
+            </th>
+            <th scope="col">
+              <Term of="share" />
             </th>
             <th scope="col" class="right">
               {labels.computation}
@@ -62,6 +66,9 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 <td class="adapter" title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
                   {one.device !== null && <span class="dim"> {one.device.backend}</span>}
+                </td>
+                <td class="number">
+                  <ShareOf run={run} rank={rank} />
                 </td>
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
@@ -103,7 +110,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 {one.device === null ? '–' : one.device.adapter}
                 {one.device !== null && <span class="dim"> {one.device.backend}</span>}
               </td>
-              <td colSpan={5} class="dim">
+              <td colSpan={6} class="dim">
                 {one.device === null
                   ? labels.gettingReady
                   : lobby !== null && isOpen(lobby)
@@ -119,6 +126,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
           ))}
         </tbody>
       </table>
+      {run.shares !== null && <p class="dim">{labels.shareReasons[run.shares.reason]}</p>}
     </div>
   );
 }

@@ -4,12 +4,13 @@
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
+import type { AllReduceName } from '../../spec/algorithms.ts';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
 import { isHost, isDistributing, isUnderWay, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
-import { upperFirst } from '../locales/format.ts';
+import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { SaveModel } from '../modelFiles/SaveModel.tsx';
 import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
@@ -35,7 +36,7 @@ import type { Player } from '../ring/player/player.ts';
 import { pageWidth } from '../browser/theme.ts';
 import { hidden } from '../state/address.ts';
 import { closeRun, start } from '../state/store.ts';
-import { insteadOfRing, type Instead } from '../state/strategies.ts';
+import { pictureOf, type Instead } from '../state/strategies.ts';
 import type { Failure, View } from '../state/view.ts';
 import type { Run as RunView } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
@@ -57,22 +58,22 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // A trace exists only if the run uses a ring.
-  const instead =
-    trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
+  // A trace is replayed with the picture of its own algorithm.
+  const picture =
+    trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = hidden.value;
-  const hasRing = !alone && instead === null;
+  const hasRounds = !alone && typeof picture === 'string';
   const stateText = describeState(view);
   const narrow = pageWidth.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
-  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
+  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
   const monitorNow = useMemo(() => <Monitor run={run} pointed={pointed} />, [statistics, telemetry, lanes, members]);
   const ranksNow = useMemo(
     () => <RankTable view={view} run={run} />,
-    [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
+    [statistics, telemetry, links, members, hashes, shares, rank, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
   // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be
@@ -118,30 +119,33 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {isUnderWay(view) && <SlowHere view={view} run={run} />}
       {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">
-        <section class="stage" aria-label={hasRing ? labels.ring : labels.ranks}>
-          <RunRing view={view} run={run} player={player} instead={instead} />
+        <section
+          class="stage"
+          aria-label={!hasRounds ? labels.ranks : picture === 'ring' ? labels.ring : labels.allReduce}
+        >
+          <RunRing view={view} run={run} player={player} picture={picture} />
           <p class="caption">
-            <RingCaption view={view} run={run} player={player} instead={instead} />
+            <RingCaption view={view} run={run} player={player} picture={picture} />
           </p>
         </section>
         <section class="curves" aria-label={labels.curvesSection}>
           {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
           {!narrow && !hides.has('timeline') && lanesNow}
         </section>
-        {hasRing && !hides.has('player') && (
+        {hasRounds && !hides.has('player') && (
           <div class="bar-place">
             <PlayerBar player={player} />
           </div>
         )}
       </div>
       <div class="run-columns lower">
-        {hasRing && !hides.has('grid') && (
+        {hasRounds && !hides.has('grid') && (
           <Fold title={labels.holds} class="holds">
             <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
           </Fold>
         )}
         {!hides.has('ranks') && (
-          <Fold title={labels.ranksPanel} class={hasRing && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
+          <Fold title={labels.ranksPanel} class={hasRounds && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
             {ranksNow}
           </Fold>
         )}
@@ -197,15 +201,16 @@ interface CaptionProps {
   view: View;
   run: RunView;
   player: Player;
-  instead: Instead | null;
+  picture: AllReduceName | Instead;
 }
 
-function RingCaption({ view, run, player, instead }: CaptionProps) {
+function RingCaption({ view, run, player, picture }: CaptionProps) {
   const { run: labels } = messages.value;
   if (run.worldSize === 1) {
-    return <span class="dim">{instead === null ? labels.aloneRing(<Term of="all-reduce" />) : labels.alone}</span>;
+    const isRing = picture === 'ring';
+    return <span class="dim">{isRing ? labels.aloneRing(<Term of="all-reduce" />) : labels.alone}</span>;
   }
-  if (instead !== null) return <>{instead.words}</>;
+  if (typeof picture !== 'string') return <>{picture.words}</>;
   if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
   return isUnderWay(view) ? <span class="dim">{labels.nextRing(<Term of="all-reduce" />)}</span> : null;
 }

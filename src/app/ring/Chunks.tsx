@@ -1,116 +1,163 @@
 /**
- * Draws the chunks that travel on the ring. With enough room, a chunk is a capsule with its letter,
- * its numbers if they are known, and one slot for each rank. A slot is filled if the numbers of its
- * rank are in the sum. With less room, a chunk is a bar that fills up, and with even less room a
- * dot. There is one element for each sending rank. It is moved on every frame without rendering.
+ * Draws the chunks that travel between ranks. With enough room, they are a capsule with their name,
+ * their numbers if these are known, and one slot for each rank. A slot is filled if the numbers of
+ * its rank are in the sum. With less room, they are a bar that fills up, and with even less room a
+ * dot. They are rendered once in each step. On every frame they are moved without rendering.
  */
-import { effect } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { chunkName, includes, type Flight } from './frameAt.ts';
-import { angleAlong, capsuleFor, pointAt, type RingLayout } from './geometry.ts';
+import { effect, useComputed } from '@preact/signals';
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { capsuleFor, type Capsule } from './capsule.ts';
+import { chunkName, type Flight, type Frame, type Parts } from './frameAt.ts';
+import { boxOn, wayOf, type RingLayout, type Way } from './geometry.ts';
+import { moveOf } from './narrate.ts';
 import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
 import type { Player } from './player/player.ts';
 
 interface Props {
   layout: RingLayout;
-  n: number;
   player: Player;
   textSize: number;
+  /** The rank that the picture is about. Its chunks have names, also if there are many ranks. */
+  focus: number | null;
 }
 
-export function Chunks({ layout, n, player, textSize }: Props) {
+/** With more ranks, only the chunks of the rank that the picture is about have names. */
+const MOST_NAMED = 12;
+
+export function Chunks({ layout, player, textSize, focus }: Props) {
   const group = useRef<SVGGElement>(null);
+  const n = layout.places.length;
   const numbers = player.stage.value?.numbers;
   const letters = useMemo(() => (numbers === undefined ? 0 : extentOf(numbers).letters), [numbers]);
-  const capsule = useMemo(() => capsuleFor(layout, n, textSize, letters), [layout, n, textSize, letters]);
-  useEffect(() => {
+  /** Changes when a step begins or ends, or when another chunk is picked. */
+  const shown = useComputed(() => {
+    const frame = player.frame.value;
+    const picked = player.picked.value;
+    if (frame?.plan.n !== n || frame.flights.length === 0) return '';
+    return `${frame.plan.algorithm} ${frame.completed} ${picked?.chunk} ${picked?.rank} ${picked?.sender}`;
+  }).value;
+  const drawn = useMemo(() => {
+    const frame = player.frame.peek();
+    return shown === '' || frame === null ? [] : drawnIn(frame, layout, { textSize, letters, focus });
+  }, [shown, player, layout, textSize, letters, focus]);
+  useLayoutEffect(() => {
     const elements = [...(group.current?.children ?? [])];
-    const half = { width: capsule.width / 2, height: capsule.height / 2 };
-    let filled = '';
     return effect(() => {
-      const now = player.frame.value;
-      const flights = now?.flights ?? [];
-      const picked = player.picked.value?.chunk;
-      const content = flights.length === 0 ? '' : `${now!.completed} ${picked}`;
-      elements.forEach((element, rank) => {
-        const flight = flights[rank];
+      const flights = player.frame.value?.flights ?? [];
+      elements.forEach((element, i) => {
+        const { place, way, capsule } = drawn[i]!;
+        const flight = flights[place];
         element.setAttribute('visibility', flight === undefined ? 'hidden' : 'visible');
         if (flight === undefined) return;
-        if (content !== filled) {
-          fill(element, flight, n, numbers);
-          element.setAttribute('class', picked === undefined ? '' : flight.chunk === picked ? 'lit' : 'pale');
-        }
-        const { x, y } = pointAt(layout, angleAlong(layout, n, rank, flight.progress, half));
+        const { x, y } = boxOn(way, flight.progress, { width: capsule.width / 2, height: capsule.height / 2 });
         element.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
       });
-      filled = content;
     });
-  }, [layout, capsule, n, player, numbers]);
-  const { width, height, letter, figure, slots } = capsule;
-  const left = -width / 2;
-  const slot = slots.width / n;
-  const baseline = (figure > 0 ? (slots.y - height / 2) / 2 : 0) + textSize * 0.36;
+  }, [drawn, player]);
+  const frame = player.frame.peek();
+  const picked = player.picked.peek();
+  const lit = frame === null || picked === null || drawn.length === 0 ? null : moveOf(frame, picked);
   return (
     <g ref={group} class="chunks" aria-hidden="true">
-      {Array.from({ length: n }, (_, rank) => (
-        <g key={rank} visibility="hidden">
-          {capsule.kind === 'dot' ? (
-            <circle r={width / 2} class="dot" />
-          ) : (
-            <rect
-              x={left}
-              y={-height / 2}
-              width={width}
-              height={height}
-              rx={capsule.kind === 'bar' ? 2 : 4}
-              class="chunk-paper"
-            />
-          )}
-          {capsule.kind === 'bar' && (
-            <rect x={left + 1} y={1 - height / 2} width={width - 2} height={height - 2} class="bar" />
-          )}
-          {capsule.kind === 'slots' && (
-            <>
-              <text
-                x={left + 2 + letter / 2}
-                y={baseline}
-                text-anchor="middle"
-                class={figure > 0 ? 'chunk-name aside' : 'chunk-name'}
-              />
-              {figure > 0 && (
-                <text x={left + letter + figure / 2 - 2} y={baseline} text-anchor="middle" class="chunk-values" />
-              )}
-              <rect {...slots} class="slots" />
-              {Array.from({ length: n }, (__, one) => (
-                <rect
-                  key={one}
-                  x={slots.x + one * slot + 0.5}
-                  y={slots.y}
-                  width={slot - 1}
-                  height={slots.height}
-                  class="slot"
-                  style={{ fill: `var(--rank-${one})` }}
-                />
-              ))}
-            </>
-          )}
+      {drawn.map(({ flight, capsule, name }) => (
+        <g key={flight.from} class={picked === null ? '' : flight.from === lit?.from ? 'lit' : 'pale'}>
+          <ChunkShape
+            capsule={capsule}
+            name={name}
+            parts={flight.parts}
+            n={n}
+            textSize={textSize}
+            values={numbers === undefined ? '' : valuesText(flight, numbers)}
+          />
         </g>
       ))}
     </g>
   );
 }
 
-/** Updates the content of a capsule, once in each ring step. */
-function fill(element: Element, { chunk, parts }: Flight, n: number, numbers: Numbers | undefined): void {
-  const letter = element.querySelector('.chunk-name');
-  if (letter !== null) letter.textContent = chunkName(chunk);
-  const values = element.querySelector('.chunk-values');
-  if (values !== null && numbers !== undefined) {
-    values.textContent = currentValues(parts, numbers, chunk).map(formatValue).join(', ');
-  }
-  element.querySelectorAll('.slot').forEach((slot, rank) => {
-    slot.setAttribute('opacity', includes(parts, n, rank) ? '1' : '0');
+interface Drawn {
+  flight: Flight;
+  /** The place of the flight in the frame. */
+  place: number;
+  way: Way;
+  capsule: Capsule;
+  name: string;
+}
+
+/** Returns the chunks on their way, small ones first, so that larger ones are drawn over them. */
+function drawnIn(
+  { plan, flights }: Frame,
+  layout: RingLayout,
+  { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
+): Drawn[] {
+  const all = flights.map((flight, place): Drawn => {
+    const { from, to, first, count } = flight;
+    const way = wayOf(layout, from, to);
+    const last = chunkName(first + count - 1);
+    const name = count === 1 ? chunkName(first) : `${chunkName(first)}–${last}`;
+    const isOnRing = layout.shape === 'ring';
+    const isSmall = !isOnRing && plan.n > MOST_NAMED && from !== focus && to !== focus;
+    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, isSmall }) };
   });
-  const bar = element.querySelector<SVGElement>('.bar');
-  if (bar !== null) bar.style.transform = `scaleX(${parts.count / n})`;
+  return all.toSorted((a, b) => a.capsule.width - b.capsule.width);
+}
+
+function valuesText({ parts, first }: Flight, numbers: Numbers): string {
+  return currentValues(parts, numbers, first).map(formatValue).join(', ');
+}
+
+interface ShapeProps {
+  capsule: Capsule;
+  name: string;
+  parts: Parts;
+  n: number;
+  textSize: number;
+  /** The numbers of the chunk, as text. */
+  values: string;
+}
+
+function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
+  const { kind, width, height, letter, figure, slots } = capsule;
+  if (kind === 'dot') return <circle r={width / 2} class="dot" />;
+  const left = -width / 2;
+  const slot = slots.width / n;
+  const baseline = (figure > 0 ? (slots.y - height / 2) / 2 : 0) + textSize * 0.36;
+  const bar = kind === 'bar' ? { x: left + 1, y: 1 - height / 2, width: width - 2, height: height - 2 } : slots;
+  return (
+    <>
+      <rect x={left} y={-height / 2} width={width} height={height} rx={kind === 'bar' ? 2 : 4} class="chunk-paper" />
+      {kind !== 'bar' && (
+        <text
+          x={left + 2 + letter / 2}
+          y={baseline}
+          text-anchor="middle"
+          class={figure > 0 ? 'chunk-name aside' : 'chunk-name'}
+        >
+          {name}
+        </text>
+      )}
+      {figure > 0 && (
+        <text x={left + letter + figure / 2 - 2} y={baseline} text-anchor="middle" class="chunk-values">
+          {values}
+        </text>
+      )}
+      {kind !== 'bar' && <rect {...slots} class="slots" />}
+      {kind === 'slots' ? (
+        Array.from({ length: n }, (_, one) => (
+          <rect
+            key={one}
+            x={slots.x + one * slot + 0.5}
+            y={slots.y}
+            width={slot - 1}
+            height={slots.height}
+            class="slot"
+            opacity={parts.includes(one) ? 1 : 0}
+            style={{ fill: `var(--rank-${one})` }}
+          />
+        ))
+      ) : (
+        <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />
+      )}
+    </>
+  );
 }

@@ -1,44 +1,60 @@
 /**
- * Handles the pointer and the keys on the ring. They select an edge, and the chunk that travels on
- * this edge is picked.
+ * Handles the pointer and the keys on the picture. They select a rank, and the chunks that it sends
+ * are picked.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import { messages } from '../locales/index.ts';
-import { chunkName } from './frameAt.ts';
-import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
-import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
-import type { Player } from './player/player.ts';
+import type { Frame } from './frameAt.ts';
+import { pathOf, wayAt, wayOf, type RingLayout } from './geometry.ts';
+import { chunksOf, moveOf, narratePicked, shownStep, transferFromRank } from './narrate.ts';
+import type { Picked, Player } from './player/player.ts';
 import { useHighlight } from './useHighlight.ts';
 
 interface Props {
   layout: RingLayout;
-  n: number;
   player: Player;
 }
 
-/** An element over the ring. Only its focus outline is visible. */
-export function EdgeKeys({ layout, n, player }: Props) {
+/**
+ * Returns what is picked when a rank is selected. On a ring, it is the chunk that the rank sends,
+ * which can be followed. Otherwise it is whatever the rank sends.
+ */
+function pickedOf(frame: Frame, sender: number): Picked {
+  const chunk = transferFromRank(frame, sender)?.first ?? 0;
+  return { chunk, rank: null, sender: frame.plan.algorithm === 'ring' ? null : sender };
+}
+
+/** An element over the picture. Only its focus outline is visible. */
+export function EdgeKeys({ layout, player }: Props) {
+  const n = layout.places.length;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
-  /** The edge selected with the arrow keys or the pointer. */
+  /** The rank selected with the arrow keys or the pointer. */
   const cursor = useSignal(0);
-  /** The edge under the pointer. The chunk on this edge is picked while the pointer stays there. */
+  /**
+   * The rank whose way is under the pointer. Its chunks are picked while the pointer stays there.
+   */
   const pointed = useRef<number | null>(null);
   const rank = Math.min(n - 1, cursor.value);
-  const pick = (edge: number): void => {
+  const pick = (sender: number): void => {
     const frame = player.frame.peek();
-    cursor.value = edge;
-    player.picked.value = frame?.cells.length === n ? { chunk: chunkOnEdge(frame, edge), rank: null } : null;
+    cursor.value = sender;
+    player.picked.value = frame?.plan.n === n ? pickedOf(frame, sender) : null;
   };
   const point = (event: PointerEvent): void => {
+    const frame = player.frame.peek();
+    if (frame?.plan.n !== n) return;
     const place = box.current!.getBoundingClientRect();
-    const edge = edgeAt(layout, n, event.clientX - place.left, event.clientY - place.top);
-    if (edge === pointed.current && event.type === 'pointermove') return;
-    pointed.current = edge;
-    if (edge === null) player.picked.value = null;
-    else pick(edge);
+    const { transfers } = shownStep(frame);
+    const ways = transfers.map(({ from, to }) => wayOf(layout, from, to));
+    const at = wayAt(ways, event.clientX - place.left, event.clientY - place.top);
+    const sender = at === null ? null : transfers[at]!.from;
+    if (sender === pointed.current && event.type === 'pointermove') return;
+    pointed.current = sender;
+    if (sender === null) player.picked.value = null;
+    else pick(sender);
   };
   const onkey = (event: KeyboardEvent): void => {
     if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick(rightOf(rank, n));
@@ -77,35 +93,33 @@ export function EdgeKeys({ layout, n, player }: Props) {
 
 function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player }) {
   const text = useComputed(() => {
+    const { ring } = messages.value;
     const now = player.frame.value;
-    if (now === null || now.cells.length !== n) return '';
-    const chunk = player.picked.value?.chunk ?? chunkOnEdge(now, rank);
-    const { from, to } = moveOf(now, chunk);
-    const narration = narratePicked(now, { chunk, rank: null }, player.stage.value?.numbers);
-    return `${messages.value.ring.edge(chunkName(chunk), from, to)}. ${narration}`;
+    if (now?.plan.n !== n) return '';
+    const picked = player.picked.value?.rank === null ? player.picked.value : pickedOf(now, rank);
+    const move = moveOf(now, picked);
+    if (move === null) return ring.sendsNothing(rank);
+    const narration = narratePicked(now, picked, player.stage.value?.numbers);
+    return `${ring.edge(chunksOf(move, now.plan.chunks), move.from, move.to)}. ${narration}`;
   });
   return <>{text}</>;
 }
 
 /**
- * Highlights the edge that the picked chunk travels on, the two ranks at its ends, and the rank
+ * Highlights the way that the picked chunks travel on, the two ranks at its ends, and the rank
  * whose copy is picked. The highlight is drawn under the marks.
  */
-export function EdgeLight({ layout, n, player }: Props) {
-  const lit = useHighlight(player, n);
+export function EdgeLight({ layout, player }: Props) {
+  const lit = useHighlight(player, layout.places.length);
   if (lit === null) return null;
   const { from, to, rank } = lit;
-  const line = { width: 2, height: 2 };
   const halo = (one: number, name: string) => {
-    const { x, y } = pointAt(layout, angleOf(one, n));
-    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.58} class={`light ${name}`} />;
+    const { x, y, mark } = layout.places[one]!;
+    return <circle key={name} cx={x} cy={y} r={mark * 1.58} class={`light ${name}`} />;
   };
   return (
     <g aria-hidden="true">
-      <path
-        d={arcPath(layout, angleAlong(layout, n, from, 0, line), angleAlong(layout, n, from, 1, line))}
-        class="edge lit"
-      />
+      <path d={pathOf(wayOf(layout, from, to))} class="edge lit" />
       {rank !== null && rank !== from && rank !== to && halo(rank, 'at')}
       {halo(from, 'from')}
       {halo(to, 'to')}

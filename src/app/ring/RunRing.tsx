@@ -1,9 +1,10 @@
 /**
- * Shows the ring of a run: its members, its edges as far as this rank knows them, and the replay of
- * a round.
+ * Shows the picture of a run: its members, the edges of a ring as far as this rank knows them, and
+ * the replay of a round.
  */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { AllReduceName } from '../../spec/algorithms.ts';
 import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { formatBytes } from '../locales/format.ts';
@@ -12,21 +13,22 @@ import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player/player.ts';
-import { RingView, type RingEdge } from './RingView.tsx';
+import type { RingEdge } from './Edges.tsx';
+import { RingView } from './RingView.tsx';
 import type { Instead } from '../state/strategies.ts';
 
 interface Props {
   view: View;
   run: Run;
   player: Player;
-  /** What ranks do instead of using a ring; `null` if there is a ring. */
-  instead: Instead | null;
+  /** The algorithm to draw; or what ranks do instead of an all-reduce of gradients. */
+  picture: AllReduceName | Instead;
 }
 
-export function RunRing({ view, run, player, instead }: Props) {
+export function RunRing({ view, run, player, picture }: Props) {
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? null : narrate(frame, frame.cells.length, ownRank(view, run)).title;
+    return frame === null ? null : narrate(frame, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
   const stateText = describeState(view);
@@ -50,13 +52,14 @@ export function RunRing({ view, run, player, instead }: Props) {
     <RingView
       members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
       you={ownRank(view, run)}
-      lines={instead?.lines ?? 'ring'}
+      shape={typeof picture === 'string' ? picture : picture.lines}
+      focus={run.rank}
       edges={edgesOf(run)}
       player={player}
       centre={centre}
       label={ring.membersOf(
         centre.title,
-        instead === null,
+        typeof picture === 'string' ? picture : null,
         run.members.map((one) => one.name),
       )}
     />

@@ -1,6 +1,10 @@
-/** The ring before a run. It has the plan and the player of a real ring, and simulated times. */
+/**
+ * The picture of an all-reduce before a run. It has the plan and the player of a real one, and
+ * simulated times.
+ */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
+import type { AllReduceName } from '../../spec/algorithms.ts';
 import { Term } from '../components/Term.tsx';
 import { messages } from '../locales/index.ts';
 import { narrate, narratePicked } from './narrate.ts';
@@ -12,16 +16,17 @@ import { usePlayer } from './player/usePlayer.ts';
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** The label below the centre of the ring. */
+  algorithm?: AllReduceName;
+  /** The label below the centre of the picture. */
   kind: string;
 }
 
-export function SimulatedRing({ members, you, kind }: Props) {
-  const player = useSimulated(members.length);
+export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props) {
+  const player = useSimulated(members.length, algorithm);
   const isClosed = members.length >= 2;
   return (
     <figure class="simulated">
-      <TitledRing members={members} you={you} player={player} kind={isClosed ? kind : ''} />
+      <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={isClosed ? kind : ''} />
       <figcaption class="caption">
         {isClosed ? <Caption player={player} you={you} /> : <span class="dim">{messages.value.ring.closes}</span>}
       </figcaption>
@@ -31,24 +36,26 @@ export function SimulatedRing({ members, you, kind }: Props) {
 }
 
 /** Returns a player that plays a simulated round of `n` ranks and reacts to keys. */
-export function useSimulated(n: number): Player {
-  const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
+export function useSimulated(n: number, algorithm: AllReduceName = 'ring'): Player {
+  const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n, algorithm), n }), [n, algorithm]);
   return usePlayer(stage, { autoplay: true, keys: true });
 }
 
-export function TitledRing({ members, you, player, kind }: Props & { player: Player }) {
+export function TitledRing({ members, you, algorithm = 'ring', player, kind }: Props & { player: Player }) {
   const n = members.length;
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? messages.value.ring.titles.alone : narrate(frame, frame.cells.length, null).title;
+    return frame === null ? messages.value.ring.titles.alone : narrate(frame, null).title;
   }).value;
   return (
     <RingView
       members={members}
       you={you}
+      shape={algorithm}
+      focus={you ?? 0}
       player={player}
       centre={{ top: '', title, bottom: kind }}
-      label={messages.value.ring.picture(n, kind)}
+      label={messages.value.ring.picture(n, algorithm, kind)}
     />
   );
 }
@@ -75,7 +82,7 @@ export function Caption({ player, you }: { player: Player; you: number | null })
     const picked = player.picked.value;
     if (frame === null) return '';
     if (picked?.rank === null) return narratePicked(frame, picked, player.stage.value?.numbers);
-    return narrate(frame, frame.cells.length, you).text;
+    return narrate(frame, you).text;
   });
   return <>{text.value}</>;
 }

@@ -1,162 +1,279 @@
-/** Computes positions on the ring, in pixels. */
+/**
+ * Computes where ranks are drawn, in pixels. On a ring and for pairs, all ranks are on one circle.
+ * For the two-level algorithm, groups are on a circle, and each group is a small circle.
+ */
+import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
 
-export interface RingLayout {
+/**
+ * What is drawn: the picture of an algorithm, lines from rank 0 to all others, or only the ranks.
+ */
+export type Shape = AllReduceName | 'star' | 'none';
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** The place of a rank. */
+export interface Place extends Point {
+  /** The direction from the centre of the rank's circle, radians. */
+  angle: number;
+  /** Radius of the mark. */
+  mark: number;
+  /** Whether the number of the rank fits inside the mark, or next to it. */
+  number: 'inside' | 'beside' | 'none';
+}
+
+export interface Circle extends Point {
+  radius: number;
+}
+
+export interface RingLayout extends Circle {
+  shape: Shape;
   width: number;
   height: number;
-  cx: number;
-  cy: number;
-  /** Radius of the ring. */
-  radius: number;
-  /** Radius of a rank's mark. */
-  mark: number;
-  /** Whether there is room for names next to the marks, and for labels on the edges. */
+  /** By rank. */
+  places: readonly Place[];
+  /** The circles of the groups of the two-level algorithm. */
+  groups: readonly Circle[];
+  /** Whether there is room for names next to all marks, and for labels on the edges. */
   named: boolean;
+  /** The ranks that are enlarged: this page's rank and its neighbours, if there are many ranks. */
+  near: ReadonlySet<number>;
 }
 
-/** With more ranks, marks are too small to have a number inside. */
+export interface LayoutOptions {
+  width: number;
+  height: number;
+  n: number;
+  textSize: number;
+  /** Whether the ranks have names. */
+  named: boolean;
+  shape: Shape;
+  /** The rank to enlarge with its neighbours if there are many; `null` for none. */
+  focus: number | null;
+}
+
+/** With more ranks on one circle, marks are too small to have a number inside. */
 export const MOST_INSIDE = 16;
+/** The number of neighbours on each side that are enlarged together with a rank. */
+const NEAR = 2;
+/**
+ * The part of the circle for the enlarged ranks, as a share. The distances to the next ranks on
+ * both sides are included.
+ */
+const NEAR_SHARE = 0.42;
+/** Radius of an enlarged mark at the usual size of letters, pixels. */
+const NEAR_MARK = 15;
+/** Space for a number next to a small mark, pixels. */
+const NUMBER_SPACE = 22;
 
-/** Returns the angle of a rank. Rank 0 is at the top, and the other ranks follow clockwise. */
-export function angleOf(rank: number, n: number): number {
-  return -Math.PI / 2 + (2 * Math.PI * rank) / n;
+export function layoutRing(options: LayoutOptions): RingLayout {
+  return options.shape === 'two-level' && groupSizeOf(options.n) > 1 ? layoutGroups(options) : layoutCircle(options);
 }
 
-export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
-  const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
+function layoutCircle({ width, height, n, textSize, named, shape, focus }: LayoutOptions): RingLayout {
+  const zoom = textSize / 13;
+  const hasLens = shape === 'ring' && n > MOST_INSIDE && focus !== null;
+  const near = new Set<number>();
+  if (hasLens) for (let i = -NEAR; i <= NEAR; i++) near.add((focus + i + n) % n);
+  const usual = (n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * zoom;
+  const widest = hasLens ? NEAR_MARK * zoom : usual;
   // A name is above, below or next to its mark. So the ring must leave room for lines of text at
   // the top and bottom, and for a word at the sides.
   const radiusWith = (lines: number, letters: number): number =>
-    Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
+    Math.min(height / 2 - widest * 1.4 - textSize * lines, width / 2 - widest * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
   // Names are shown only if they leave room for the centre of the ring. Otherwise only marks and
   // numbers are shown.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
   // A single rank is in the centre. Numbers are inside large marks, and next to small marks. The
   // halo of a mark needs space too.
-  const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
+  const beside = n <= MOST_INSIDE ? 0.7 : hasLens ? 0.4 : 1.6;
   const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
-  return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
-}
-
-export function pointAt(layout: RingLayout, angle: number, radius: number = layout.radius): { x: number; y: number } {
-  return { x: layout.cx + radius * Math.cos(angle), y: layout.cy + radius * Math.sin(angle) };
+  const gaps = hasLens ? lensGaps(n, focus) : Array.from({ length: n }, () => (2 * Math.PI) / n);
+  const far = Math.min(...gaps) * radius;
+  // Small marks must not touch each other.
+  const small = n <= MOST_INSIDE ? usual : Math.max(1.5, Math.min(usual, far * 0.3));
+  const large = Math.min(NEAR_MARK * zoom, Math.max(...gaps) * radius * 0.2);
+  // With a lens, the enlarged ranks are at the top. Otherwise rank 0 is at the top.
+  const angles: number[] = [];
+  const top = hasLens ? focus : 0;
+  let angle = -Math.PI / 2;
+  for (let i = 0; i < n; i++) {
+    const rank = (top + i) % n;
+    angles[rank] = angle;
+    angle += gaps[rank]!;
+  }
+  const every = Math.max(1, 2 ** Math.ceil(Math.log2((NUMBER_SPACE * zoom) / Math.max(1, far))));
+  const [x, y] = [width / 2, height / 2];
+  const places = angles.map((at, rank): Place => {
+    const isNear = near.has(rank);
+    const mark = isNear ? large : small;
+    const isInside = n <= MOST_INSIDE || (isNear && large >= 9 * zoom);
+    const number = isInside ? 'inside' : isNear || rank === focus || rank % every === 0 ? 'beside' : 'none';
+    return { x: x + radius * Math.cos(at), y: y + radius * Math.sin(at), angle: at, mark, number };
+  });
+  return { shape, width, height, x, y, radius, places, groups: [], named: fits || (named && n === 1), near };
 }
 
 /**
- * Returns the angle of the centre of a box that has moved `progress` (0 to 1) of the way from
- * `rank` to its right neighbour. The box starts and stops where it touches the marks of the two
- * ranks.
- *
- * @param half half the width and half the height of the box.
+ * Returns the angle between each rank and the next one. The ranks near `focus` are further apart
+ * than the others.
  */
-export function angleAlong(
-  layout: RingLayout,
-  n: number,
-  rank: number,
-  progress: number,
-  half: { width: number; height: number },
-): number {
-  const whole = (2 * Math.PI) / n;
-  const from = angleOf(rank, n);
-  const gapAt = (angle: number): number => {
-    // At this angle, the box extends this far in front of its centre.
-    const reach = half.width * Math.abs(Math.sin(angle)) + half.height * Math.abs(Math.cos(angle));
-    return Math.min((layout.mark * 1.45 + reach) / layout.radius, whole * 0.42);
-  };
-  const start = from + gapAt(from);
-  const end = from + whole - gapAt(from + whole);
-  return start + (end - start) * progress;
+function lensGaps(n: number, focus: number): number[] {
+  // There are four large gaps, and two of half the size at their ends.
+  const others = n - 2 * NEAR - 2;
+  const large = (NEAR_SHARE / (1 - NEAR_SHARE) / (2 * NEAR + 1)) * others;
+  const weights = Array.from({ length: n }, (_, rank) => {
+    const distance = (rank - focus + n + NEAR + 1) % n;
+    if (distance === 0 || distance === 2 * NEAR + 1) return Math.max(1, large / 2);
+    return distance <= 2 * NEAR ? Math.max(1, large) : 1;
+  });
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  return weights.map((weight) => (2 * Math.PI * weight) / sum);
 }
 
-/** Returns an SVG path along the ring from angle `a` to angle `b`, clockwise. */
-export function arcPath(layout: RingLayout, a: number, b: number): string {
-  const from = pointAt(layout, a);
-  const to = pointAt(layout, b);
-  const large = b - a > Math.PI ? 1 : 0;
-  const r = layout.radius.toFixed(1);
-  return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
+/** Returns the angle of place `i` of `of` places on a circle. Place 0 is at the top. */
+function around(i: number, of: number): number {
+  return -Math.PI / 2 + (2 * Math.PI * i) / of;
+}
+
+/** The largest radius of a group, as a share of the picture. The rest is for the centre. */
+const GROUP_SHARE = 0.32;
+
+function layoutGroups({ width, height, n, textSize, shape, focus }: LayoutOptions): RingLayout {
+  const zoom = textSize / 13;
+  const size = groupSizeOf(n);
+  const count = n / size;
+  const gap = 26 * zoom;
+  const widest = 15 * zoom;
+  const room = Math.min(width, height) / 2 - widest * 1.45 - 2;
+  // Neighbouring groups must not touch each other.
+  const sine = Math.sin(Math.PI / count);
+  const small = Math.min(room * GROUP_SHARE, (room * sine - gap) / (1 + sine));
+  const radius = room - small;
+  const mark = Math.min(widest, ((2 * Math.PI * small) / size) * 0.23, small * 0.5);
+  const [x, y] = [width / 2, height / 2];
+  const groups = Array.from({ length: count }, (_, group): Circle => {
+    const angle = around(group, count);
+    return { x: x + radius * Math.cos(angle), y: y + radius * Math.sin(angle), radius: small };
+  });
+  const isInside = mark >= 8.5 * zoom;
+  const places = Array.from({ length: n }, (_, rank): Place => {
+    const group = Math.floor(rank / size);
+    // The first rank of each group is the outermost one.
+    const angle = around(group, count) + (2 * Math.PI * (rank % size)) / size;
+    const centre = groups[group]!;
+    const number = isInside ? 'inside' : rank === focus ? 'beside' : 'none';
+    return { x: centre.x + small * Math.cos(angle), y: centre.y + small * Math.sin(angle), angle, mark, number };
+  });
+  return { shape, width, height, x, y, radius, places, groups, named: false, near: new Set() };
+}
+
+/** Returns the point at a distance from the centre of a circle. */
+export function pointAt({ x, y, radius }: Circle, angle: number, distance: number = radius): Point {
+  return { x: x + distance * Math.cos(angle), y: y + distance * Math.sin(angle) };
+}
+
+/** The line on which a chunk travels from one rank to another. */
+export interface Way {
+  from: Place;
+  to: Place;
+  length: number;
+  /** Returns the point at a share of the way, 0 to 1. */
+  at: (share: number) => Point;
+}
+
+/** How far a curve between two ranks departs from the straight line, as a share of its length. */
+const BOW = 0.1;
+
+/** Returns the way from one rank to another. */
+export function wayOf(layout: RingLayout, from: number, to: number): Way {
+  const [a, b] = [layout.places[from]!, layout.places[to]!];
+  const circle = circleOf(layout, from, to);
+  if (circle !== null) {
+    const turn = (b.angle - a.angle + 4 * Math.PI) % (2 * Math.PI) || 2 * Math.PI;
+    return { from: a, to: b, length: turn * circle.radius, at: (share) => pointAt(circle, a.angle + turn * share) };
+  }
+  const [dx, dy] = [b.x - a.x, b.y - a.y];
+  // The curve to the right of the direction, so that the two directions of a pair differ.
+  const middle = { x: (a.x + b.x) / 2 - dy * BOW * 2, y: (a.y + b.y) / 2 + dx * BOW * 2 };
+  const at = (share: number): Point => {
+    const rest = 1 - share;
+    const mix = (p: number, q: number, r: number): number => rest * rest * p + 2 * rest * share * q + share * share * r;
+    return { x: mix(a.x, middle.x, b.x), y: mix(a.y, middle.y, b.y) };
+  };
+  return { from: a, to: b, length: Math.hypot(dx, dy) * (1 + 2 * BOW * BOW), at };
+}
+
+/** Returns the circle on which two ranks are neighbours; or `null`. */
+function circleOf({ shape, groups, places, ...circle }: RingLayout, from: number, to: number): Circle | null {
+  const n = places.length;
+  if (shape === 'ring') return to === (from + 1) % n ? circle : null;
+  if (groups.length === 0) return null;
+  const size = n / groups.length;
+  const group = Math.floor(from / size);
+  return group === Math.floor(to / size) ? groups[group]! : null;
+}
+
+/** A box that moves on a way: half its width and half its height. */
+interface Half {
+  width: number;
+  height: number;
 }
 
 /**
- * A pointer within this distance of the ring, in pixels, is on the ring. It is the width of a
- * finger. With large marks, the distance is larger.
+ * Returns the centre of a box that has moved `progress` (0 to 1) of the way. The box starts and
+ * stops where it touches the marks of the two ranks.
+ */
+export function boxOn(way: Way, progress: number, half: Half): Point {
+  const start = gapOf(way, way.from.mark, 0, half);
+  const end = 1 - gapOf(way, way.to.mark, 1, half);
+  return way.at(start + (end - start) * progress);
+}
+
+/** Returns the share of the way at its end `at` (0 or 1) that the mark and half of the box take. */
+function gapOf(way: Way, mark: number, at: 0 | 1, half: Half): number {
+  const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];
+  const long = Math.hypot(q.x - p.x, q.y - p.y) || 1;
+  // The box extends this far in front of its centre.
+  const reach = (half.width * Math.abs(q.x - p.x) + half.height * Math.abs(q.y - p.y)) / long;
+  return Math.min((mark * 1.45 + reach) / way.length, 0.42);
+}
+
+/**
+ * Half the width and the height of an invisible box at each end of an edge, pixels. The box keeps
+ * the edge apart from the mark.
+ */
+const EDGE = { width: 2, height: 2 };
+/** The number of straight lines of an edge per radian or bow. They look like a curve. */
+const LINES = 24;
+
+/** Returns an SVG path of the way between the marks of its ranks. */
+export function pathOf(way: Way): string {
+  const points = pointsOf(way, way.length < 60 ? LINES / 4 : LINES);
+  return `M${points.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join('L')}`;
+}
+
+function pointsOf(way: Way, lines: number): Point[] {
+  return Array.from({ length: lines + 1 }, (_, i) => boxOn(way, i / lines, EDGE));
+}
+
+/**
+ * A pointer within this distance of a way, in pixels, is on the way. It is the width of a finger.
+ * With large marks, the distance is larger.
  */
 const REACH = 28;
 
-/**
- * Returns the rank at the start of the edge that the pointer is on; `null` if the pointer is not on
- * the ring.
- */
-export function edgeAt(layout: RingLayout, n: number, x: number, y: number): number | null {
-  const dx = x - layout.cx;
-  const dy = y - layout.cy;
-  if (Math.abs(Math.hypot(dx, dy) - layout.radius) > Math.max(REACH, layout.mark * 1.5)) return null;
-  const turn = (Math.atan2(dy, dx) - angleOf(0, n)) / (2 * Math.PI);
-  return Math.floor((turn - Math.floor(turn)) * n) % n;
-}
-
-/** The shape of a travelling chunk, in pixels from its centre. */
-interface Capsule {
-  kind: 'slots' | 'bar' | 'dot';
-  width: number;
-  height: number;
-  /** In a capsule with slots: the width of the letter, and the width of the number after it. */
-  letter: number;
-  figure: number;
-  /**
-   * The area of the slots, one for each rank. It is next to the letter, or in a line below the
-   * letter if there is a number.
-   */
-  slots: { x: number; y: number; width: number; height: number };
-}
-
-/** With more ranks there are no slots, because there are no more colours. */
-const MOST_SLOTS = 8;
-/** Width of a digit, relative to the text size. */
-const DIGIT = 0.64;
-
-/**
- * Returns the most detailed capsule that fits between two marks.
- *
- * @param letters length of the longest number to show in the capsule; 0 without a number.
- */
-export function capsuleFor(layout: RingLayout, n: number, textSize: number, letters: number): Capsule {
-  const free = (2 * Math.PI * layout.radius) / n - 2.9 * layout.mark;
-  if (n <= MOST_SLOTS) {
-    const fitting = letters > 0 ? numbered(n, textSize, letters) : slotted(n, textSize, free);
-    if (fitting.width <= free * 0.8) return fitting;
-    if (letters > 0) return capsuleFor(layout, n, textSize, 0);
+/** Returns the index of the way that the pointer is on; `null` if it is on none. */
+export function wayAt(ways: readonly Way[], x: number, y: number): number | null {
+  let nearest: number | null = null;
+  let least = Infinity;
+  for (const [i, way] of ways.entries()) {
+    const distance = Math.min(...pointsOf(way, LINES).map((point) => Math.hypot(point.x - x, point.y - y)));
+    if (distance >= least || distance > Math.max(REACH, way.from.mark * 1.5)) continue;
+    [nearest, least] = [i, distance];
   }
-  const none = { letter: 0, figure: 0, slots: { x: 0, y: 0, width: 0, height: 0 } };
-  if (free >= 24) return { kind: 'bar', width: 20, height: 8, ...none };
-  return { kind: 'dot', width: 5, height: 5, ...none };
-}
-
-/** Returns a capsule with a letter, and slots next to it that are as wide as the room allows. */
-function slotted(n: number, textSize: number, free: number): Capsule {
-  const letter = textSize * 1.25;
-  const widthWith = (slot: number): number => letter + slot * n + 6;
-  const sizes = [8, 6, 5, 4, 3].map((size) => (size * textSize) / 13);
-  const slot = sizes.find((size) => widthWith(size) <= free * 0.8) ?? sizes.at(-1)!;
-  const width = widthWith(slot);
-  const height = Math.round(textSize * 1.55);
-  const slots = { x: -width / 2 + letter + 2, y: 4 - height / 2, width: slot * n, height: height - 8 };
-  return { kind: 'slots', width, height, letter, figure: 0, slots };
-}
-
-/** Returns a capsule with a letter and a number, and a line of slots below them. */
-function numbered(n: number, textSize: number, letters: number): Capsule {
-  const letter = textSize * 1.25;
-  const figure = (letters * DIGIT + 0.8) * textSize;
-  const line = textSize * 0.4;
-  const width = Math.max(letter + figure, n * 4 + 8);
-  const height = Math.round(textSize * 1.5 + line);
-  return {
-    kind: 'slots',
-    width,
-    height,
-    letter,
-    figure,
-    slots: { x: 4 - width / 2, y: height / 2 - line - 3, width: width - 8, height: line },
-  };
+  return nearest;
 }

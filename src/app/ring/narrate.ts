@@ -1,12 +1,12 @@
-/** Describes a frame of the ring in a sentence, for the caption and for screen readers. */
-import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
+/** Describes a frame of an all-reduce in a sentence, for the caption and for screen readers. */
+import type { PlanStep, PlanTransfer } from '../../collectives/plans/planSteps.ts';
 import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
 import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player/player.ts';
 
 interface Narration {
-  /** Two or three words for the ring's centre. */
+  /** Two or three words for the centre of the picture. */
   title: string;
   text: string;
 }
@@ -15,21 +15,33 @@ interface Narration {
 const MOST_LISTED = 6;
 
 /** @param you this page's rank in the ring; `null` if it has none. */
-export function narrate(frame: Frame, n: number, you: number | null): Narration {
+export function narrate(frame: Frame, you: number | null): Narration {
   const { ring } = messages.value;
-  const half = n - 1;
+  const { plan } = frame;
   const isRun = you !== null;
   if (frame.phase === 'done') return { title: ring.titles.done, text: ring.doneText(isRun) };
   if (frame.completed === 0 && frame.flights.length === 0)
-    return { title: ring.titles.own, text: ring.ownText(isRun, n) };
-  const step = shownStep(frame);
-  const isAdding = step < half;
-  const title = isAdding ? ring.titles.reduceScatter(step + 1, half) : ring.titles.allGather(step - half + 1, half);
-  if (you === null) return { title, text: isAdding ? ring.reduceScatterText(isRun) : ring.allGatherText(isRun) };
-  const yours = transferFrom(n, step, you);
-  const theirs = transferFrom(n, step, modulo(you - 1, n));
-  const describe = isAdding ? ring.youAdd : ring.youCopy;
-  return { title, text: describe(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
+    return { title: ring.titles.own, text: ring.ownText(isRun, plan.chunks) };
+  const { phase, hop, hops, transfers } = shownStep(frame);
+  const title = ring.titles.step(ring.phases[phase].title, hop + 1, hops);
+  if (you === null) return { title, text: ring.phaseText(phase, isRun) };
+  const sent = transfers.find(({ from }) => from === you);
+  const got = transfers.find(({ to }) => to === you);
+  const text = ring.youMove(
+    phase,
+    sent === undefined ? null : { chunks: chunksOf(sent, plan.chunks), rank: sent.to, adds: sent.reduces },
+    got === undefined ? null : { chunks: chunksOf(got, plan.chunks), rank: got.from, adds: got.reduces },
+  );
+  return { title, text };
+}
+
+/** Returns the chunks of a transfer in words: `chunk A`, `chunks A to D`, `the whole gradient`. */
+export function chunksOf({ first, count }: Pick<PlanTransfer, 'first' | 'count'>, chunks: number): string {
+  const { ring } = messages.value;
+  if (count === chunks) return ring.whole;
+  return count === 1
+    ? ring.oneChunk(chunkName(first))
+    : ring.manyChunks(chunkName(first), chunkName(first + count - 1));
 }
 
 /**
@@ -38,53 +50,60 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
  */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = messages.value;
+  const { plan } = frame;
+  const move = moveOf(frame, picked);
+  if (picked.sender !== null && move === null) return ring.sendsNothing(picked.sender);
   const holder = holderOf(frame, picked);
-  const name = chunkName(picked.chunk);
-  const parts = frame.cells[holder]![picked.chunk]!;
+  const isTransfer = picked.sender !== null && move !== null;
+  const chunk = isTransfer ? move.first : picked.chunk;
+  const name = isTransfer ? chunksOf(move, plan.chunks) : chunksOf({ first: chunk, count: 1 }, plan.chunks);
+  const parts = frame.cells[holder]![chunk]!;
   const isOnItsWay = picked.rank === null && frame.flights.length > 0;
-  const sums = numbers === undefined ? '' : sumsOf(parts, numbers, picked.chunk).join('; ');
-  return ring.cellText(
-    isOnItsWay ? ring.travelling(name) : ring.cell(holder, name),
-    holds(parts, frame.cells.length),
-    sums,
-  );
+  const sums = numbers === undefined ? '' : sumsOf(parts, numbers, chunk).join('; ');
+  return ring.cellText(isOnItsWay ? ring.travelling(name) : ring.cell(holder, name), holds(parts, frame), sums);
 }
 
-function holds({ first, count }: Parts, n: number): string {
+function holds(parts: Parts, { plan }: Frame): string {
   const { ring } = messages.value;
-  if (count === n) return ring.holdsAll(n);
-  if (count === 1) return ring.holdsOwn(first);
-  if (count > MOST_LISTED) return ring.holdsMany(first, (first + count - 1) % n, count, n);
-  return ring.holdsSome(Array.from({ length: count }, (_, i) => (first + i) % n).sort((a, b) => a - b));
+  const { n, algorithm } = plan;
+  const [first, last] = [parts[0]!, parts.at(-1)!];
+  if (parts.length === n) return ring.holdsAll(n);
+  if (parts.length === 1) return ring.holdsOwn(first);
+  if (parts.length <= MOST_LISTED) return ring.holdsSome(parts.toSorted((a, b) => a - b));
+  return algorithm === 'ring' ? ring.holdsMany(first, last, parts.length, n) : ring.holdsCount(parts.length, n);
 }
 
 /**
- * Returns the rank whose copy of a chunk is picked. If the travelling chunk is picked, this is its
+ * Returns the rank whose copy of a chunk is picked. If a travelling chunk is picked, this is its
  * sender, and once the chunk has arrived, its receiver.
  */
-export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
-  if (rank !== null) return rank;
-  const { from, to } = moveOf(frame, chunk);
-  return frame.flights.length > 0 || frame.completed === 0 ? from : to;
-}
-
-/** Returns the transfer of `chunk` in the ring step that the frame shows. */
-export function moveOf(frame: Frame, chunk: number): Transfer {
-  return transfersAt(frame.cells.length, shownStep(frame)).find((one) => one.chunk === chunk)!;
+export function holderOf(frame: Frame, picked: Picked): number {
+  if (picked.rank !== null) return picked.rank;
+  const move = moveOf(frame, picked);
+  if (move === null) return picked.sender ?? 0;
+  return frame.flights.length > 0 || frame.completed === 0 ? move.from : move.to;
 }
 
 /**
- * Returns the ring step that a frame shows, 0 to 2(n-1)-1. Between two ring steps, it is the
- * earlier one.
+ * Returns the transfer that is picked in the step that the frame shows: of the picked sender, to or
+ * from the picked rank, or of the picked chunk. Returns `null` if nothing fits.
  */
-function shownStep({ completed, flights }: Frame): number {
-  return flights.length > 0 ? completed : Math.max(0, completed - 1);
+export function moveOf(frame: Frame, { chunk, rank, sender }: Picked): PlanTransfer | null {
+  const { transfers } = shownStep(frame);
+  if (sender !== null) return transfers.find(({ from }) => from === sender) ?? null;
+  const moves = transfers.filter(({ first, count }) => chunk >= first && chunk < first + count);
+  const own = moves.find(({ to }) => to === rank) ?? moves.find(({ from }) => from === rank);
+  return own ?? moves[0] ?? null;
+}
+
+/** Returns the step that a frame shows. Between two steps, it is the earlier one. */
+export function shownStep({ plan, completed, flights }: Frame): PlanStep {
+  return plan.steps[flights.length > 0 ? completed : Math.max(0, completed - 1)]!;
 }
 
 /**
- * Returns the chunk on the edge from `rank` to its right neighbour, in the ring step that the frame
- * shows.
+ * Returns the transfer from `rank` in the step that the frame shows; `null` if it sends nothing.
  */
-export function chunkOnEdge(frame: Frame, rank: number): number {
-  return transferFrom(frame.cells.length, shownStep(frame), rank).chunk;
+export function transferFromRank(frame: Frame, rank: number): PlanTransfer | null {
+  return shownStep(frame).transfers.find(({ from }) => from === rank) ?? null;
 }

@@ -1,6 +1,6 @@
 /**
- * The numbers of an all-reduce that is small enough to show them: the terms and the sums of each
- * chunk; pure.
+ * The numbers of an all-reduce on a ring that is small enough to show them: the terms and the sums
+ * of each chunk; pure.
  */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
@@ -28,7 +28,7 @@ interface ElementValues {
 /** Returns the terms and sums of a copy of `chunk` whose sum includes the ranks `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
-  const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);
+  const ranks = [...parts];
   const { start, end } = chunkRange(numbers[0]?.length ?? 0, n, chunk);
   const elements = Array.from({ length: end - start }, (_, i) => {
     const terms = ranks.map((rank) => numbers[rank]![start + i]!);
@@ -85,8 +85,11 @@ export function extentOf(numbers: Numbers): Extent {
     // A copy of a chunk holds either the numbers of a single rank, or a partial sum. The partial
     // sum of chunk `i` starts with the numbers of rank `i + 1`.
     for (let i = 1; i <= n; i++) {
-      meet({ first: i - 1, count: 1 }, chunk);
-      meet({ first: (chunk + 1) % n, count: i }, chunk);
+      meet([i - 1], chunk);
+      meet(
+        Array.from({ length: i }, (_, k) => (chunk + 1 + k) % n),
+        chunk,
+      );
     }
   }
   return { largest, letters };

@@ -2,10 +2,15 @@
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { moveOf } from './narrate.ts';
-import type { Picked, Player } from './player/player.ts';
+import type { Player } from './player/player.ts';
 
-export interface Highlight extends Picked {
-  /** The two ranks that the chunk travels between. */
+export interface Highlight {
+  /** The picked chunks, `first` .. `first + count - 1`. */
+  first: number;
+  count: number;
+  /** The rank whose copy is picked; `null` if a travelling chunk is picked. */
+  rank: number | null;
+  /** The two ranks that the chunks travel between. */
   from: number;
   to: number;
 }
@@ -18,9 +23,11 @@ export function useHighlight(player: Player, n: number): Highlight | null {
   const text = useComputed(() => {
     const picked = player.picked.value;
     const frame = player.frame.value;
-    if (picked === null || frame === null || frame.cells.length !== n) return 'null';
-    const { from, to } = moveOf(frame, picked.chunk);
-    return JSON.stringify({ ...picked, from, to } satisfies Highlight);
+    if (picked === null || frame?.plan.n !== n) return 'null';
+    const move = moveOf(frame, picked);
+    if (move === null) return 'null';
+    const { first, count } = picked.sender === null ? { first: picked.chunk, count: 1 } : move;
+    return JSON.stringify({ first, count, rank: picked.rank, from: move.from, to: move.to } satisfies Highlight);
   }).value;
   return useMemo(() => JSON.parse(text) as Highlight | null, [text]);
 }

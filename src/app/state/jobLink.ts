@@ -1,13 +1,14 @@
 /**
  * Writes a job as settings of a link, and reads it again: `#new?job=mnist&seed=7`. The settings
- * have the names of the job's fields. A link has only values that differ from the defaults, so that
- * it stays short. Pure.
+ * have the names of the job's fields. A link has only values that differ from the page's defaults,
+ * so that it stays short. Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
 import { GPT_FIELDS } from '../../spec/gpt.ts';
 import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
+import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
 
 /** Fields whose values are written as plain text. The other fields have their own encodings. */
 const WRITTEN = writtenOf(FIELDS);
@@ -32,9 +33,11 @@ const PACKED = 'layers:';
  */
 const MAX_PACKED_LENGTH = 1500;
 
-/** Returns the job of a link. If the job is not valid, returns the default job and the error. */
+/**
+ * Returns the job of a link. If the job is not valid, returns the page's default job and the error.
+ */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
-  const fields = readFrom(query, WRITTEN);
+  const fields: Record<string, unknown> = { ...PAGE_JOB, ...readFrom(query, WRITTEN) };
   const model = query.get('model');
   if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
   fields['gpt'] = { ...DEFAULT_JOB.gpt, ...readFrom(query, WRITTEN_GPT) };
@@ -46,7 +49,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   try {
     return { job: parseJob(fields), problem: null };
   } catch (error) {
-    return { job: DEFAULT_JOB, problem: messageOf(error) };
+    return { job: DEFAULT_PAGE_JOB, problem: messageOf(error) };
   }
 }
 
@@ -86,7 +89,11 @@ export function fitsLink({ model }: JobSpec): boolean {
  * The model is also `null` if it is too long for a link.
  */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
-  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
+  const usual: JobSpec = {
+    ...defaultsOf(job.job, job.strategy, job.schedule),
+    ...PAGE_JOB,
+    job: DEFAULT_JOB.job,
+  };
   const settings = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
   const { data } = job;
   return {

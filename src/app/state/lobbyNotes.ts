@@ -1,6 +1,7 @@
 /** Writes the notes of a lobby: what a run means for this tab, and whether the host can start. */
 import { isChosenByTabs } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
+import { algorithmProblem } from './algorithm.ts';
 import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
 import type { Lobby } from './room.ts';
 import type { View } from './view.ts';
@@ -35,7 +36,8 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
   if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
-  return null;
+  const problem = algorithmProblem(lobby.job, ready.length);
+  return problem === null ? null : obstacle.algorithm(problem);
 }
 
 /** Returns notes for the host before a start. */

@@ -58,6 +58,7 @@ export function reduceRun(run: Run, event: RunEvent): Run {
     case 'link':
     case 'file-distribution':
     case 'algorithm':
+    case 'shares':
     case 'codec':
     case 'trace':
     case 'segments':

@@ -2,6 +2,7 @@
  * State of what ranks report about one generation of a run: links, ring steps, statistics and
  * hashes.
  */
+import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
 import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
@@ -14,6 +15,8 @@ export interface LinkView {
   roundTripMs: number | null;
 }
 
+export type SharesView = Omit<EventOf<'shares'>, 'type'>;
+
 export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
@@ -21,9 +24,11 @@ export interface RunTelemetry {
   fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
   /** The algorithm that sends the gradients; `null` before the first step of a generation. */
   algorithm: RunAlgorithm | null;
+  /** The ranks' shares of a step; `null` before speeds are exchanged in a generation. */
+  shares: SharesView | null;
   /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
-  /** The trace of the newest bucket whose ring steps are all known. */
+  /** The trace of the newest bucket whose steps are all known. */
   trace: RecordedTrace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** The previous statistics. Rates are computed from the difference. */
@@ -44,6 +49,7 @@ export const initialTelemetry: RunTelemetry = {
   links: {},
   fileDistribution: null,
   algorithm: null,
+  shares: null,
   choice: null,
   trace: null,
   statistics: null,
@@ -58,7 +64,16 @@ export const initialTelemetry: RunTelemetry = {
 export const LANE_STEPS = 32;
 
 export type TelemetryEvent = EventOf<
-  'link' | 'file-distribution' | 'algorithm' | 'codec' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes'
+  | 'link'
+  | 'file-distribution'
+  | 'algorithm'
+  | 'shares'
+  | 'codec'
+  | 'trace'
+  | 'segments'
+  | 'ranks'
+  | 'telemetry'
+  | 'hashes'
 >;
 
 interface Place {
@@ -80,15 +95,21 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     }
     case 'algorithm':
       return { algorithm: event.algorithm };
+    case 'shares': {
+      const { type: _, ...shares } = event;
+      return { shares };
+    }
     case 'codec': {
       const { choice } = event;
       // PowerSGD does not send the chunks that the trace shows.
       return { choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'trace': {
-      const { step, bucket, bytes, startedAt, hops } = event;
-      const trace = { step, bucket, bytes, startedAt, hops };
-      return isComplete(trace, run.worldSize) ? { trace } : {};
+      const { step, bucket, bytes, algorithm, startedAt, hops } = event;
+      const trace = { step, bucket, bytes, algorithm, startedAt, hops };
+      // Small buckets may use another algorithm than the one that sends most bytes.
+      const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
+      return isMinor || !isComplete(trace, run) ? {} : { trace };
     }
     case 'segments':
       return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
@@ -111,10 +132,9 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
 }
 
 /**
- * Returns whether the trace has every ring step. Other algorithms and very long rounds leave some
- * out.
+ * Returns whether the trace has every step of this rank's plan. Very long rounds leave some out.
  */
-function isComplete(trace: RecordedTrace, worldSize: number): boolean {
-  const steps = 2 * (worldSize - 1);
-  return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
+function isComplete({ algorithm, hops }: RecordedTrace, { rank, worldSize }: Place): boolean {
+  const steps = worldSize < 2 ? 0 : ownStepsOf(algorithm, worldSize, rank).length;
+  return steps > 0 && hops.length === steps && hops.some((hop) => hop.receivedAt !== null);
 }

@@ -17,8 +17,8 @@ import { remembered } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { messages } from '../locales/index.ts';
-import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { route, showRoomInAddress } from './address.ts';
+import { simulatedAlgorithm } from './algorithm.ts';
 import { isUnderWay } from './derive.ts';
 import { latestView, publishNow, publishSoon, view } from './publishedView.ts';
 import { numberIn, parseRoute, type Route } from './route.ts';
@@ -162,6 +162,8 @@ export function lessonOrder(order: LessonOrder): void {
   send({ type: 'lesson', order });
 }
 
+/** The largest number of ranks of a simulated run. */
+const MAX_SIMULATED_RANKS = 64;
 /** Time between two steps of a simulated run, milliseconds. */
 const SIMULATED_STEP_MS = 400;
 
@@ -171,11 +173,14 @@ const SIMULATED_STEP_MS = 400;
  */
 export function simulate(): void {
   const { query } = route.peek();
-  const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
+  const ranks = numberIn(query, 'ranks', [2, 32, MAX_SIMULATED_RANKS]);
+  const { algorithm, problem } = simulatedAlgorithm(query, ranks);
+  const note = messages.peek().run.simulated(ranks);
   const { beginning, next } = simulatedRun(
     ranks,
     numberIn(query, 'seed', [0, 1, 2 ** 31]),
-    messages.peek().run.simulated(ranks),
+    algorithm,
+    problem === null ? note : messages.peek().run.simulatedRing(note, problem),
   );
   stop();
   const mine = session;

@@ -1,7 +1,6 @@
 /** Tells which settings each strategy has and what the page can show of it; pure. */
-import { chooseAllReduce } from '../../collectives/plans/costModel.ts';
-import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import { Algorithm } from '../../protocol/frame.ts';
+import { autoAlgorithm } from '../../collectives/plans/algorithms.ts';
+import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
 
@@ -31,7 +30,7 @@ export function hasServer(strategy: StrategyName): boolean {
   return strategy === 'parameter-server' || strategy === 'async-parameter-server' || strategy === 'data-parallel';
 }
 
-/** What is drawn for a run without a ring. */
+/** What is drawn for a run without an all-reduce of gradients. */
 export interface Instead {
   /** The lines to draw: between rank 0 and each other rank, or none. */
   lines: 'star' | 'none';
@@ -39,26 +38,29 @@ export interface Instead {
 }
 
 /**
- * Returns what the ranks of `job` do instead of using a ring; `null` if they use a ring.
+ * Returns the all-reduce algorithm that the page draws for `job`, or what the ranks do instead of
+ * an all-reduce of gradients.
  *
- * @param bucketBytes sizes of the buckets; `null` until they are known. With many ranks, small
- * buckets are not sent over the ring.
+ * @param used the algorithm in use; `null` until it is known. The page then draws the algorithm
+ *   that a run would use.
+ * @param bucketBytes sizes of the buckets; `null` until they are known.
  */
-export function insteadOfRing(
+export function pictureOf(
   { strategy, syncEvery, algorithm, codec }: JobSpec,
   worldSize: number,
+  used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
-): Instead | null {
+): AllReduceName | Instead {
   const { instead } = messages.value.job;
   switch (strategy) {
     case 'ddp': {
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
-      if (bucketBytes === null) return null;
-      if (algorithm === 'ring') return null;
-      const isEncoded = codec !== 'auto' && codec !== 'fp32';
-      const goesRound = (bytes: number): boolean => chooseAllReduce(worldSize, bytes, isEncoded) === Algorithm.RING;
-      if (algorithm === 'auto' && bucketBytes.some(goesRound)) return null;
-      return { lines: 'none', words: instead.otherwise(worldSize, ringStepCount(worldSize)) };
+      const known = ALL_REDUCE_NAMES.find((name) => name === used);
+      if (known !== undefined) return known;
+      // A world that cannot run the algorithm uses the ring.
+      if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
+      if (bucketBytes === null || worldSize < 2) return 'ring';
+      return autoAlgorithm(worldSize, Math.max(...bucketBytes), codec !== 'auto' && codec !== 'fp32');
     }
     case 'parameter-server':
     case 'data-parallel':

@@ -2,7 +2,7 @@
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isUnderWay } from './derive.ts';
 import { describeState } from './describeState.ts';
-import { upperFirst } from '../locales/format.ts';
+import { upperFirst } from '../../util/text.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
 

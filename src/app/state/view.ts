@@ -89,6 +89,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'evaluation':
     case 'confusion':
     case 'algorithm':
+    case 'shares':
     case 'codec':
     case 'saved':
     case 'sample':

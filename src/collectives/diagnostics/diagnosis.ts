@@ -3,6 +3,7 @@
  * collective, and what the other ranks have called. The functions are pure.
  */
 import * as v from 'valibot';
+import { nameRanks, upperFirst } from '../../util/text.ts';
 
 /** One rank's report on one collective. */
 export const Report = v.strictObject({
@@ -23,15 +24,6 @@ interface Diagnosis {
   missing: number[];
   /** Sentences. */
   text: string;
-}
-
-/** Maximum number of ranks that one list names. */
-const MAX_NAMED = 8;
-
-function nameRanks(ranks: readonly number[]): string {
-  const named = ranks.slice(0, MAX_NAMED).join(', ');
-  const others = ranks.length - Math.min(ranks.length, MAX_NAMED);
-  return `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${named}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
 function put(map: Map<string, number[]>, key: string, rank: number): void {
@@ -58,13 +50,15 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
   const sentences: string[] = [];
   for (const [last, ranks] of late) {
     const before = last === 'none' ? 'no collective at all' : `nothing after ${last}`;
-    sentences.push(`${nameRanks(ranks)} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
+    sentences.push(`${upperFirst(nameRanks(ranks))} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
   }
-  if (silent.length > 0) sentences.push(`${nameRanks(silent)} did not answer.`);
+  if (silent.length > 0) sentences.push(`${upperFirst(nameRanks(silent))} did not answer.`);
   if (through.length > 0) {
-    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'has' : 'have'} completed the collective.`);
+    sentences.push(
+      `${upperFirst(nameRanks(through))} ${through.length === 1 ? 'has' : 'have'} completed the collective.`,
+    );
   }
-  for (const [call, ranks] of called) sentences.push(`${nameRanks(ranks)} called ${call}.`);
+  for (const [call, ranks] of called) sentences.push(`${upperFirst(nameRanks(ranks))} called ${call}.`);
   const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
   return { missing, text: sentences.join(' ') };
 }

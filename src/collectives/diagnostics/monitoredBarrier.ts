@@ -5,6 +5,7 @@
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
+import { nameRanks, upperFirst } from '../../util/text.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
@@ -70,7 +71,7 @@ export class MonitoredBarrier {
       const arrived = this.#arrived.get(barrier);
       const missing = ranks.filter((other, i) => i > 0 && !arrived?.has(other));
       const named = waitAllRanks ? missing : missing.slice(0, 1);
-      const who = `${named.length === 1 ? 'Rank' : 'Ranks'} ${named.join(', ')}`;
+      const who = upperFirst(nameRanks(named));
       fail(
         rank === 0 && timeoutMs > 0
           ? new TimeoutError(`${who} failed to pass monitoredBarrier in ${timeoutMs} ms.`, { ...context(), missing })

@@ -1,10 +1,10 @@
 /** Creates the plan of a collective, with the caller's algorithm or the cost model's. */
 import { Algorithm } from '../../protocol/frame.ts';
-import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
+import { allReduceRounds, chooseAllGather, chooseAllReduce, chooseRooted, estimate, USUAL_COSTS } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
 import type { RootedOptions } from '../options.ts';
-import type { AlgorithmName } from '../../spec/algorithms.ts';
+import type { AlgorithmName, AllReduceName } from '../../spec/algorithms.ts';
 import {
   bruckAllGather,
   chainBroadcast,
@@ -31,7 +31,7 @@ export interface Choice {
 
 type RootedPlanner = typeof chainBroadcast;
 
-const ALL_REDUCE_CODES: Record<Exclude<AlgorithmName, 'auto'>, Algorithm> = {
+const ALL_REDUCE_CODES: Record<AllReduceName, Algorithm> = {
   ring: Algorithm.RING,
   'two-level': Algorithm.TWO_LEVEL,
   'halving-doubling': Algorithm.HALVING_DOUBLING,
@@ -43,6 +43,9 @@ const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
   [Algorithm.DOUBLING]: recursiveDoubling,
   [Algorithm.TWO_LEVEL]: twoLevelAllReduce,
 };
+const ALL_REDUCE_NAMES_BY_CODE = new Map(
+  Object.entries(ALL_REDUCE_CODES).map(([name, code]) => [code, name as AllReduceName]),
+);
 const REDUCE_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.RING]: chainReduce,
   [Algorithm.TREE]: treeReduce,
@@ -59,7 +62,33 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
  * each part.
  */
 export interface AllReduceChoice extends Choice {
+  readonly name: AllReduceName;
   readonly chunks: Displacements;
+}
+
+/** Returns the plan of an all-reduce of `length` elements over `n` ranks. */
+export function allReducePlanner(name: AllReduceName, n: number, length: number): Planner {
+  const planOf = ALL_REDUCE_PLANS[ALL_REDUCE_CODES[name]]!;
+  return (rank) => planOf(rank, n, length);
+}
+
+/** Returns the algorithm that `auto` chooses for a tensor of `bytes` over `n` ranks. */
+export function autoAlgorithm(n: number, bytes: number, isEncoded = false): AllReduceName {
+  return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduce(n, bytes, isEncoded))!;
+}
+
+/** Returns the milliseconds that the cost model expects for an all-reduce, as an integer. */
+export function expectedMs(name: AllReduceName, n: number, bytes: number): number {
+  return Math.round(estimate(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_COSTS));
+}
+
+/**
+ * Returns the number of chunks of the algorithm. One rank sums a chunk; with halving-doubling, only
+ * a power of two of the ranks sum chunks, and with doubling, all ranks sum the whole tensor.
+ */
+export function chunkCountOf(name: AllReduceName, n: number): number {
+  if (name === 'doubling') return 1;
+  return name === 'halving-doubling' ? 2 ** Math.floor(Math.log2(n)) : n;
 }
 
 /**
@@ -74,10 +103,13 @@ export function allReduceOf(
   codec: Codec | null = null,
 ): AllReduceChoice {
   const bytes = codec?.bytesOf(length) ?? byteLength;
-  const algorithm = name === 'auto' ? chooseAllReduce(n, bytes, codec !== null) : ALL_REDUCE_CODES[name];
-  const planOf = ALL_REDUCE_PLANS[algorithm]!;
-  const parts = algorithm === Algorithm.HALVING_DOUBLING ? 2 ** Math.floor(Math.log2(n)) : n;
-  return { algorithm, plan: (rank) => planOf(rank, n, length), chunks: evenDisplacements(length, parts) };
+  const chosen = name === 'auto' ? autoAlgorithm(n, bytes, codec !== null) : name;
+  return {
+    name: chosen,
+    algorithm: ALL_REDUCE_CODES[chosen],
+    plan: allReducePlanner(chosen, n, length),
+    chunks: evenDisplacements(length, chunkCountOf(chosen, n)),
+  };
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */

@@ -2,7 +2,9 @@
  * The connection to the signaling server. It validates received messages, sends heartbeats, and has
  * a deadline for connecting.
  */
-import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../../protocol/control.ts';
+import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
+import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
+import { SentMessage } from '../../protocol/deltas.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
@@ -55,6 +57,7 @@ export class SignalingClient {
   readonly #today: () => number;
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
+  readonly #decoder = new DeltaDecoder();
   #cancelHeartbeat: () => void = () => {};
   /** Milliseconds between two heartbeats; 0 before the first. */
   #heartbeatMs = 0;
@@ -75,12 +78,19 @@ export class SignalingClient {
       // Messages may still arrive while a socket closes.
       if (this.#isOver) return;
       this.#unanswered = 0;
-      let message: ServerMessage;
+      let sent: SentMessage;
       try {
-        message = parseControl(ServerMessage, String(data));
+        sent = parseControl(SentMessage, String(data));
       } catch (error) {
         // The server has another version, so all further messages could be wrong.
         return this.#lose(`The page and its server have different versions. Reload the page. (${messageOf(error)})`);
+      }
+      let message: ServerMessage;
+      try {
+        message = this.#decoder.decode(sent);
+      } catch (error) {
+        // This tab would act on a wrong list of members. The next connection sends the whole room.
+        return this.#lose(`This tab has missed a change of the room. (${messageOf(error)})`);
       }
       onmessage(message);
     });

@@ -26,14 +26,14 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. In a large world, the event `ranks`
- * may fill the rest.
+ * The largest number of characters for the curve in one update. Most updates are hardly longer. In
+ * a large world, the event `ranks` fills the rest of {@link MAX_UPDATE_LENGTH}.
  */
-const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
+const CURVE_LENGTH = 12 * 1024;
 
 /** Events of which only the latest of each type matters. */
 type Newest = EventOf<
-  'finished' | 'lesson' | 'algorithm' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
+  'finished' | 'lesson' | 'algorithm' | 'shares' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
 >;
 /**
  * The types of {@link Newest} events, with the most important type first. An update contains as
@@ -43,6 +43,7 @@ const NEWEST = [
   'finished',
   'lesson',
   'algorithm',
+  'shares',
   'codec',
   'hashes',
   'ranks',

@@ -36,7 +36,6 @@ export function createGptTask(
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
   const score = classMetrics(job);
-  const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {
     queryModel: author,
@@ -47,11 +46,10 @@ export function createGptTask(
     isShard: shard !== undefined,
     dataHash: () => Promise.resolve(shard?.digest ?? hashState([train, test].flatMap(describe))),
     dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
-    withBatch: (indices, use, step) =>
-      trainBatch.with(indices, (batch) =>
+    withBatch: (indices, use, step, size) =>
+      new WindowBatch(train, size).with(indices, (batch) =>
         use(() => {
-          const masks =
-            dropout === 0 ? null : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, trainBatch.size, step);
+          const masks = dropout === 0 ? null : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step);
           return lossSum(network.logits(batch.tokens, masks), batch);
         }),
       ),

@@ -77,7 +77,12 @@ export async function createJobTask(
   const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
   const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
   const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
-  const trainBatch = new Batch(train, job.batchSize);
+  const trainBatches = new Map<number, Batch>();
+  const trainBatchOf = (size: number): Batch => {
+    const batch = trainBatches.get(size) ?? new Batch(train, size);
+    trainBatches.set(size, batch);
+    return batch;
+  };
   const seed = shard?.seed ?? job.seed;
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share. Otherwise such an evaluation could consist mainly of padding.
@@ -92,11 +97,9 @@ export async function createJobTask(
     isShard: shard !== undefined,
     dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(fingerprintOf))).flat()),
     dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
-    withBatch: (indices, use, step) =>
-      trainBatch.with(indices, ({ inputs, labels, weights }) =>
-        use(() =>
-          sumOfLosses(model.logits(inputs, dropoutMasks(model, seed, indices, trainBatch.size, step)), labels, weights),
-        ),
+    withBatch: (indices, use, step, size) =>
+      trainBatchOf(size).with(indices, ({ inputs, labels, weights }) =>
+        use(() => sumOfLosses(model.logits(inputs, dropoutMasks(model, seed, indices, size, step)), labels, weights)),
       ),
     classifies: labelUnit === undefined,
     classes,

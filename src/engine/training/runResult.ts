@@ -22,10 +22,12 @@ export interface RunEnd {
   tested: Tested | null;
   comparison: StateComparison;
   rangeTest: RangeTest | null;
+  /** The ranks' shares; see `WorkBalance.outcome`. */
+  shares: readonly number[] | null;
 }
 
 export function resultOf(
-  { plan, device, progress, strategy, reporter, tested, comparison, rangeTest }: RunEnd,
+  { plan, device, progress, strategy, reporter, tested, comparison, rangeTest, shares }: RunEnd,
   end: Pick<RunResult, 'worldSize' | 'transport' | 'restarts' | 'ms'>,
 ): RunResult {
   const { step, position, verdicts } = progress;
@@ -37,6 +39,7 @@ export function resultOf(
   return {
     worldSize: end.worldSize,
     strategy: plan.strategy,
+    ...(shares && { shares: [...shares] }),
     algorithm: figures.algorithm,
     codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
     ...(choice && { choice }),

@@ -8,6 +8,7 @@ import { isElastic } from '../../spec/job.ts';
 import { type TrainingPlan } from '../../spec/plan.ts';
 import { DivergenceError, MismatchError } from '../../util/errors.ts';
 import { dissenters } from '../../util/majority.ts';
+import { nameRanks } from '../../util/text.ts';
 import type { RunStats } from './telemetry/runStats.ts';
 import type { StepTelemetry } from './telemetry/stepTelemetry.ts';
 
@@ -43,8 +44,8 @@ export class StateComparison {
     this.hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: divergent.length === 0 });
     if (divergent.length > 0) {
-      const { differ, reason } = explain(divergent);
-      const what = `After step ${step + 1} ${differ} from the other ranks' state`;
+      const what = `After step ${step + 1} the state of ${nameRanks(divergent)} differs from the other ranks' state`;
+      const reason = 'Either a machine computes wrong results, or it runs another version of the page.';
       const context = { rank: group.rank, worldSize: group.worldSize, step, divergent };
       if (isElastic(plan)) throw new DivergenceError(`${what} and must be replaced. ${reason}`, context);
       throw new MismatchError(`${what}, so the run has stopped. ${reason}`, context);
@@ -53,17 +54,4 @@ export class StateComparison {
     await emit({ type: 'ranks', step, ranks: statistics });
     await emit({ type: 'telemetry', step, ranks });
   }
-}
-
-function explain(divergent: readonly number[]): { differ: string; reason: string } {
-  if (divergent.length === 1) {
-    return {
-      differ: `the state of rank ${divergent[0]} differs`,
-      reason: 'Either that machine computes wrong results, or it runs another version of the page.',
-    };
-  }
-  return {
-    differ: `the states of ranks ${divergent.slice(0, -1).join(', ')} and ${divergent.at(-1)} differ`,
-    reason: 'Either these machines compute wrong results, or they run another version of the page.',
-  };
 }

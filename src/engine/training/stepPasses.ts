@@ -5,51 +5,81 @@ import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
 import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
+import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
 
 interface Learner {
   task: Task;
-  plan: TrainingPlan;
   strategy: RunStrategy;
 }
 
+/** A step that a rank has taken, and what the rank itself has computed for it. */
+interface LearnedStep {
+  report: StepReport;
+  own: OwnWork;
+}
+
+/** Work of a rank in a step. */
+export interface OwnWork {
+  samples: number;
+  /** Milliseconds, without the update of parameters and without waits for other ranks. */
+  ms: number;
+}
+
 /**
- * Takes a step. Computes the gradient of this rank's part of the step in micro-batches. The
+ * Takes a step. Computes the gradient of this rank's part of the step in one or more passes. The
  * strategy combines this gradient with the other ranks' gradients.
  *
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */
 export async function learn(
-  { task, plan, strategy }: Learner,
+  { task, strategy, clock }: Learner & { clock: Clock },
   step: number,
-  { window, indices, microBatches }: StepAssignment,
+  { window, indices, passes }: StepAssignment,
   onapplied: (loss: number, samples: number) => void,
-): Promise<StepReport> {
+): Promise<LearnedStep> {
   const { elastic } = strategy;
+  const startedAt = clock.now();
   const todo = indices.slice(elastic?.heldSamples ?? 0);
-  const batches = Array.from({ length: microBatches }, (_, i) =>
-    todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
-  );
+  let at = 0;
+  const batches = passes.map((size) => {
+    const samples = todo.subarray(at, at + size);
+    at += size;
+    return { samples, size };
+  });
   const last = batches.pop()!;
   if (elastic) {
-    for (const batch of batches) {
-      await task.withBatch(batch, (pass) => elastic.accumulate(pass, optionsOf(batch)), step);
+    for (const { samples, size } of batches) {
+      await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples)), step, size);
     }
   }
-  const options = { ...optionsOf(last), totalSamples: window.size };
-  return task.withBatch(
-    last,
+  const accumulatedMs = clock.now() - startedAt;
+  const options = { ...optionsOf(last.samples), totalSamples: window.size };
+  const report = await task.withBatch(
+    last.samples,
     (pass) => strategy.step(pass, options, ({ loss, samples }) => onapplied(loss, samples)),
     step,
+    last.size,
   );
+  const ms = clock.now() - startedAt - report.exposed - report.update;
+  return {
+    report: { ...report, compute: accumulatedMs + report.compute },
+    own: { samples: todo.length, ms },
+  };
 }
 
 /** Runs every kind of pass once, to compile shaders. The state does not change. */
-export async function warmUp({ task, plan, strategy }: Learner, testsHeldOut: boolean): Promise<void> {
-  const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
-  await keepingBuffers(task.model, () => task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0));
+export async function warmUp(
+  { task, strategy, plan }: Learner & { plan: TrainingPlan },
+  testsHeldOut: boolean,
+): Promise<void> {
+  const { batchSize } = plan;
+  const first = Uint32Array.from({ length: Math.min(batchSize, task.trainSamples) }, (_, i) => i);
+  await keepingBuffers(task.model, () =>
+    task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, batchSize),
+  );
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
 }
 

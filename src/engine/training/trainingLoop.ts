@@ -14,9 +14,8 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
-import { type TrainingPlan } from '../../spec/plan.ts';
+import { misfitOfPlan, type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
-import { misfitOfAlgorithm } from '../../spec/algorithms.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Yielder } from '../../util/yielder.ts';
@@ -31,6 +30,7 @@ import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { learn, warmUp } from './stepPasses.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
+import { WorkBalance } from './data/workBalance.ts';
 
 /**
  * After this many milliseconds of work, the loop yields to timers and messages. A rank that sends
@@ -68,6 +68,7 @@ export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   readonly #strategy: RunStrategy;
   readonly #samples: RunSamples;
+  readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
   readonly #run: RunProgress;
   readonly #rate: LearningRate;
@@ -88,6 +89,7 @@ export class TrainingLoop {
     this.#options = options;
     this.#strategy = strategy;
     this.#samples = new RunSamples(plan, options.task, dataHash);
+    this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
@@ -188,7 +190,7 @@ export class TrainingLoop {
     }
     // The world size may have changed to one that cannot run the plan's algorithm.
     if (plan.algorithm !== 'auto') {
-      group.algorithm = misfitOfAlgorithm(plan.algorithm, group.worldSize) === null ? plan.algorithm : 'ring';
+      group.algorithm = misfitOfPlan(plan, group.worldSize) === null ? plan.algorithm : 'ring';
     }
     await this.#samples.share(group, strategy.elastic?.isFresh ?? true);
     if (strategy.elastic === null) await strategy.attach(group);
@@ -203,6 +205,7 @@ export class TrainingLoop {
     if (this.steps === 0) await this.#rangeTest?.keep(this.#elastic('tested'));
     this.#duties.enter(arrivals);
     await this.#emitModel();
+    await this.#balance.enter(group, this.steps);
     return { step: this.steps, stateHash: this.stateHash() };
   }
 
@@ -277,7 +280,8 @@ export class TrainingLoop {
     const strategy = this.#strategy;
     const { figures } = this.#reporter;
     const { step } = this.#progress;
-    const assignment = this.#samples.next(this.#progress.position);
+    if (await this.#balance.update(step)) figures.skipBytes();
+    const assignment = this.#samples.next(this.#progress.position, this.#balance.shares);
     const { epoch, offset, size } = assignment.window;
     const samples = strategy.reportsAllRanks ? size : assignment.indices.length;
     if (plan.maxMinutes !== null && strategy.isSynchronized) {
@@ -289,12 +293,14 @@ export class TrainingLoop {
     const startedAt = clock.now();
     let report: StepReport;
     try {
-      report = await learn({ task, plan, strategy }, step, assignment, (loss, lossSamples) => {
+      const learned = await learn({ task, strategy, clock }, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
         this.#samples.clear();
       });
+      this.#balance.took(learned.own);
+      report = learned.report;
       if (this.#run.isOver) await strategy.synchronize();
     } finally {
       figures.countBytes();
@@ -316,6 +322,7 @@ export class TrainingLoop {
         reporter: this.#reporter,
         ...this.#duties.outcome,
         rangeTest: this.#rangeTest,
+        shares: this.#balance.outcome,
       },
       { worldSize: group.worldSize, transport, restarts: this.#worlds - 1, ms },
     );

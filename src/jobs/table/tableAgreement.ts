@@ -8,6 +8,7 @@ import { unfitMeasure, type TaskName } from '../../spec/measures.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
+import { nameRanks } from '../../util/text.ts';
 import { MAX_CATEGORIES } from './columns.ts';
 import { standardDeviation, mergeMoments } from '../moments.ts';
 
@@ -174,12 +175,12 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
  * the same task.
  */
 export function taskConflict(tables: readonly TableFacts[]): string | null {
-  const ranksOf = (task: TaskName): string =>
-    tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
+  const ranksOf = (task: TaskName): number[] => tables.flatMap((one, rank) => (one.task === task ? [rank] : []));
   const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];
-  if (classes === '' || amounts === '') return null;
+  if (classes.length === 0 || amounts.length === 0) return null;
   const column = `column ${JSON.stringify(tables[0]!.target)}`;
-  return `${column} looks like a class in the table of rank ${classes}, but like an amount in the table of rank ${amounts}. Set the job's task to classification or regression.`;
+  const difference = `${column} looks like a class on ${nameRanks(classes)}, but like an amount on ${nameRanks(amounts)}`;
+  return `${difference}. Set the job's task to classification or regression.`;
 }
 
 function isOfNumbers({ kind }: ColumnFacts): boolean {

@@ -8,6 +8,7 @@ import type { Work } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../util/errors.ts';
+import { nameRanks } from '../../util/text.ts';
 import { planDistribution, type DistributionPlan, type SliceReport, type SliceTransfer } from './distributionPlan.ts';
 
 /** The slices of the files on one rank. */
@@ -138,7 +139,7 @@ function stalled(
   const waiting = reports.flatMap(([, , lacks], other) => (lacks! > 0 ? [other] : []));
   const missing = [...new Set(lacking.map(({ from }) => from))];
   const what = `no rank has received a slice of the files for ${STALLED_MS / 1000} s`;
-  const who = waiting.length === 0 ? '' : `. Rank ${waiting.join(', ')} waits for slices from the left neighbour`;
+  const who = waiting.length === 0 ? '' : `. Slices from the left neighbour are missing on ${nameRanks(waiting)}`;
   return new TimeoutError(`Timed out: ${what}${who}.`, { rank, worldSize, generation, missing });
 }
 

@@ -17,7 +17,8 @@
  *
  * The file is long because about half of its lines document the API of one class.
  */
-import type { CodecName } from '../../collectives/codecs.ts';
+import { checkAlgorithm } from '../../collectives/argumentChecks.ts';
+import { codecOf, type CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -98,7 +99,7 @@ export class DistributedDataParallel {
    * @param model a LayersModel, or a list of float32 variables in forward order. Trainable
    *   variables are parameters; the others are buffers.
    * @throws (rejects) MismatchError on every rank if models or options differ, UsageError if
-   *   there is nothing to train or a variable is not float32.
+   *   there is nothing to train, a variable is not float32, or the ranks cannot run the algorithm.
    */
   static async create(
     model: Model | readonly Variable[],
@@ -108,6 +109,8 @@ export class DistributedDataParallel {
     const variables = variablesOf(model);
     const resolved = resolveOptions(options);
     await verifyModel(group, variables, resolved.shared);
+    const { algorithm, codec } = resolved.shared;
+    checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecOf(codec));
     const ddp = new DistributedDataParallel(variables, group, resolved);
     if (group.rank === 0) await readVariables(variables.parameters, ddp.layout.slots, ddp.parameters);
     await ddp.#broadcastModel(0);

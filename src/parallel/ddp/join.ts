@@ -5,6 +5,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { EarlyTerminationError, MismatchError } from '../../util/errors.ts';
+import { nameRanks } from '../../util/text.ts';
 
 export interface JoinOptions {
   /**
@@ -87,15 +88,15 @@ export class JoinContext {
     if (finished.length > 0 && this.#throws) {
       throw new EarlyTerminationError(
         isActive
-          ? `Rank ${rank} stopped after ${this.#iterations} iterations because rank ${finished.join(', ')} has no more inputs.`
+          ? `Rank ${rank} stopped after ${this.#iterations} iterations because the inputs of ${nameRanks(finished)} ended.`
           : `Rank ${rank} has no more inputs after ${this.#iterations} iterations, so all ranks stop.`,
         { rank, worldSize },
       );
     }
     if (synchronizing.length > 0 && synchronizing.length < inside.length) {
       throw new MismatchError(
-        `Rank ${synchronizing.join(', ')} reduces the gradients of this iteration, but the other ranks only keep theirs. Use ` +
-          'noSync in the same iterations on every rank.',
+        `Only ${nameRanks(synchronizing)} reduced the gradients of this iteration; the other ranks kept theirs. Use noSync in the ` +
+          'same iterations on every rank.',
         { rank, worldSize },
       );
     }

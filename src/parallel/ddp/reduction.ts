@@ -42,8 +42,8 @@ export interface Reduction {
   /** Number of bytes of the frames that this rank sent during the reduction. */
   bytesSent: number;
   /**
-   * Trace of the ring all-reduce of each bucket; `null` for a bucket that another algorithm
-   * reduced. The list is empty if a hook reduced the buckets.
+   * Trace of the all-reduce of each bucket; `null` in a world of one rank. The list is empty if a
+   * hook reduced the buckets.
    */
   traces: (OpTrace | null)[];
   compute: number;

@@ -5,6 +5,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
+import { nameRanks } from '../../util/text.ts';
 import { allGatherHashes } from './hashes.ts';
 import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
@@ -101,7 +102,7 @@ async function equalize<Head, Gradient, State>(
     group,
     divergent,
     MismatchError,
-    `The state of rank ${divergent.join(', ')} still differs after it received the state of the other ranks. Its machine computes ` +
-      'wrongly, or it runs another version of the page. Reload the page there.',
+    `The state of ${nameRanks(divergent)} still differs after the other ranks' state was loaded. Either a machine computes wrong ` +
+      'results, or it runs another version of the page. Reload the page there.',
   );
 }

@@ -16,8 +16,8 @@ export interface StepReport {
   loss: number;
   samples: number;
   /**
-   * Trace of the ring all-reduce of each bucket; `null` for a bucket that another algorithm
-   * reduced. The list is empty if the strategy uses no ring.
+   * Trace of the all-reduce of each bucket; `null` in a world of one rank. The list is empty if the
+   * strategy has no all-reduce of gradients.
    */
   traces: readonly (OpTrace | null)[];
   /** These times are durations in milliseconds; see `StepTimes`. */

@@ -9,7 +9,6 @@ import {
   formatRate,
   formatRatio,
   formatShare,
-  list,
 } from '../../../src/app/locales/format.ts';
 
 test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
@@ -38,8 +37,4 @@ test('numbers are formatted with few digits', () => {
   expect([1.31, 9, 9.94, 12.6].map(formatRatio)).toEqual(['1.3', '9.0', '9.9', '13']);
   expect(formatLoss(Number.NaN)).toBe('NaN');
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
-});
-
-test('lists are formatted with commas, and with "and" before the last item', () => {
-  expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
 });

@@ -50,8 +50,8 @@ describe('curves as CSV', () => {
 
 /** Returns a trace in which one chunk is sent at once and one chunk arrives. */
 function trace(startedAt: number, receivedAt: number): RecordedTrace {
-  const hop = { ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt };
-  return { step: 4, bucket: 0, bytes: 8, startedAt, hops: [hop] };
+  const hop = { planStep: 0, sentAt: startedAt, receivedAt };
+  return { step: 4, bucket: 0, bytes: 8, algorithm: 'ring', startedAt, hops: [hop] };
 }
 
 describe('a timeline as a Chrome trace', () => {

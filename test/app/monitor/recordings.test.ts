@@ -7,10 +7,10 @@ import { lane, record, recording } from './fixtures.ts';
 
 describe('a recording file', () => {
   test('contains the whole recording: reading the file returns an equal recording', () => {
-    const hop = { ringStep: 0, sentChunk: 0, receivedChunk: 1, sentAt: 1, receivedAt: null, reduceMs: 0.1 };
+    const hop = { planStep: 0, sentAt: 1, receivedAt: null, reduceMs: 0.1 };
     const whole = recording(1, {
       records: [record(0), record(1, { kind: 'send', seq: null, endedAt: null })],
-      traces: [{ step: 0, bucket: 0, bytes: 4, startedAt: 0, hops: [hop] }],
+      traces: [{ step: 0, bucket: 0, bytes: 4, algorithm: 'two-level', startedAt: 0, hops: [hop] }],
       lanes: [lane(0, 0)],
       clocks: [{ offsetMs: -3, errorMs: 1 }, null],
     });

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cellsAfter, chunkName, frameAt, includes, timelineOf } from '../../../src/app/ring/frameAt.ts';
-import { chunkOnEdge, holderOf, moveOf, narrate, narratePicked } from '../../../src/app/ring/narrate.ts';
+import { cellsAfter, chunkName, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
+import { holderOf, moveOf, narrate, narratePicked, transferFromRank } from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
+import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
@@ -15,34 +16,32 @@ const TRACE: RecordedTrace = {
   bucket: 0,
   bytes: 1200,
   startedAt: 10,
-  hops: [0, 1, 2, 3].map((ringStep) => ({
-    ringStep,
-    sentChunk: 0,
-    receivedChunk: 0,
-    sentAt: 11 + 10 * ringStep,
-    receivedAt: 20 + 10 * ringStep,
+  algorithm: 'ring',
+  hops: [0, 1, 2, 3].map((planStep) => ({
+    planStep,
+    sentAt: 11 + 10 * planStep,
+    receivedAt: 20 + 10 * planStep,
   })),
 };
 
+const ring = (n: number) => allReduceSteps('ring', n);
 const worlds = fc.integer({ min: 2, max: 17 });
 
 describe('timelineOf', () => {
   test('returns times relative to the start of the all-reduce', () => {
-    expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+    expect(timelineOf(TRACE, ring(3))).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
   });
 
   test('returns times that never decrease and a positive travel time for every chunk, for any recorded times', () => {
     const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
     fc.assert(
       fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
-        const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
-          ringStep,
-          sentChunk: 0,
-          receivedChunk: 0,
-          sentAt: times[ringStep]![0],
-          receivedAt: times[ringStep]![1],
+        const hops = Array.from({ length: ringStepCount(n) }, (_, planStep) => ({
+          planStep,
+          sentAt: times[planStep]![0],
+          receivedAt: times[planStep]![1],
         }));
-        const { leaves, arrives, duration } = timelineOf({ ...TRACE, startedAt: 0, hops }, n);
+        const { leaves, arrives, duration } = timelineOf({ ...TRACE, startedAt: 0, hops }, ring(n));
         let before = 0;
         arrives.forEach((arrive, i) => {
           expect(leaves[i]).toBeGreaterThanOrEqual(before);
@@ -61,8 +60,8 @@ describe('frameAt', () => {
     const frame = frameAt(TRACE, 3, 5.5);
     expect(frame.completed).toBe(0);
     expect(frame.phase).toBe('reduce-scatter');
-    expect(frame.flights.map(({ from, to, chunk }) => ({ from, to, chunk }))).toEqual(
-      transfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, chunk })),
+    expect(frame.flights.map(({ from, to, first, count }) => ({ from, to, first, count }))).toEqual(
+      transfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, first: chunk, count: 1 })),
     );
     for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
   });
@@ -83,7 +82,7 @@ describe('frameAt', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
         const trace = simulatedTrace(n);
-        const { duration } = timelineOf(trace, n);
+        const { duration } = timelineOf(trace, ring(n));
         let completed = 0;
         for (const place of places.sort((a, b) => a - b)) {
           const frame = frameAt(trace, n, place * duration);
@@ -93,7 +92,7 @@ describe('frameAt', () => {
             expect(flight.to).toBe((flight.from + 1) % n);
             expect(flight.progress).toBeGreaterThanOrEqual(0);
             expect(flight.progress).toBeLessThanOrEqual(1);
-            expect(flight.parts).toEqual(frame.cells[flight.from]![flight.chunk]);
+            expect(flight.parts).toEqual(frame.cells[flight.from]![flight.first]);
           }
         }
       }),
@@ -105,10 +104,10 @@ describe('cellsAfter', () => {
   test('returns only own numbers after 0 ring steps, and sums of all ranks after the last ring step', () => {
     fc.assert(
       fc.property(worlds, (n) => {
-        cellsAfter(n, 0).forEach((row, rank) => {
-          for (const parts of row) expect(parts).toEqual({ first: rank, count: 1 });
+        cellsAfter(ring(n), 0).forEach((row, rank) => {
+          for (const parts of row) expect(parts).toEqual([rank]);
         });
-        for (const row of cellsAfter(n, ringStepCount(n))) for (const parts of row) expect(parts.count).toBe(n);
+        for (const row of cellsAfter(ring(n), ringStepCount(n))) for (const parts of row) expect(parts).toHaveLength(n);
       }),
     );
   });
@@ -117,13 +116,13 @@ describe('cellsAfter', () => {
     fc.assert(
       fc.property(worlds, fc.nat(32), (n, steps) => {
         const completed = Math.min(steps, ringStepCount(n));
-        cellsAfter(n, completed).forEach((row, rank) => {
+        cellsAfter(ring(n), completed).forEach((row, rank) => {
           row.forEach((parts) => {
-            expect(parts.count).toBeLessThanOrEqual(n);
-            expect(includes(parts, n, rank)).toBe(true);
+            expect(new Set(parts).size).toBe(parts.length);
+            expect(parts).toContain(rank);
           });
         });
-        cellsAfter(n, n - 1).forEach((row, rank) => expect(row[rank]!.count).toBe(n));
+        cellsAfter(ring(n), n - 1).forEach((row, rank) => expect(row[rank]).toHaveLength(n));
       }),
     );
   });
@@ -138,26 +137,26 @@ describe('narrate', () => {
     // In ring step 1 of 3 ranks, rank 0 sends chunk B (0 - 1 - 1 = -2, which is 1 modulo 3), and
     // rank 2 sends chunk A to rank 0.
     for (const t of [15, 20.5]) {
-      expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
+      expect(narrate(frameAt(TRACE, 3, t), 0).text).toBe(
         'Reduce-scatter: you send chunk B to rank 1 and add your numbers to chunk A from rank 2.',
       );
     }
   });
 
   test('describes the beginning and the end of the all-reduce', () => {
-    expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
-    expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all equal');
-    expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'all-gather 1/2' });
+    expect(narrate(frameAt(TRACE, 3, 0), 0).text).toContain('cut it into 3 chunks');
+    expect(narrate(frameAt(TRACE, 3, 40), 0).title).toBe('all equal');
+    expect(narrate(frameAt(TRACE, 3, 25), null)).toMatchObject({ title: 'all-gather 1/2' });
   });
 });
 
 describe('the chunk that the user picked', () => {
   test('is shown at its sender until the chunk arrives, then at its receiver', () => {
-    const travelling = { chunk: 0, rank: null };
+    const travelling = { chunk: 0, rank: null, sender: null };
     // Chunk A is sent from rank 1 to rank 2, then to rank 0.
-    expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });
+    expect(moveOf(frameAt(TRACE, 3, 5), travelling)).toMatchObject({ from: 1, to: 2, first: 0 });
     expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
-    expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);
+    expect(transferFromRank(frameAt(TRACE, 3, 15), 2)!.first).toBe(0);
   });
 
   test('is described with all terms of its sum', () => {
@@ -166,12 +165,12 @@ describe('the chunk that the user picked', () => {
       { t: 5, rank: null },
       { t: 10.5, rank: null },
       { t: 40, rank: 1 },
-    ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank }, numbers));
+    ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank, sender: null }, numbers));
     expect(sentences[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
     expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
-    expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
+    expect(narratePicked(crowd, { chunk: 3, rank: 12, sender: null }, undefined)).toBe(
       'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from rank 4 round the ring to rank 12.',
     );
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { edgeAt, layoutRing, pointAt } from '../../../src/app/ring/geometry.ts';
+import { layoutRing, pointAt, wayAt, wayOf } from '../../../src/app/ring/geometry.ts';
 import { nextSpeed, speedForAddress, speedIn, speedText } from '../../../src/app/ring/player/speed.ts';
 
 describe('the speed of the player', () => {
@@ -27,10 +27,12 @@ describe('the speed of the player', () => {
 });
 
 test('a pointer near the ring is on the edge between two ranks, and a pointer near the centre is on no edge', () => {
-  const layout = layoutRing(400, 400, 4, 13, false);
+  const options = { width: 400, height: 400, n: 4, textSize: 13, named: false, shape: 'ring' as const, focus: null };
+  const layout = layoutRing(options);
+  const ways = [0, 1, 2, 3].map((rank) => wayOf(layout, rank, (rank + 1) % 4));
   const on = (degrees: number, radius = layout.radius): number | null => {
     const { x, y } = pointAt(layout, (degrees * Math.PI) / 180, radius);
-    return edgeAt(layout, 4, x, y);
+    return wayAt(ways, x, y);
   };
   // Rank 0 is at the top, and its edge leads to the right.
   expect([-45, 45, 135, 225].map((degrees) => on(degrees))).toEqual([0, 1, 2, 3]);

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
 import { withQuery } from '../../../src/app/state/route.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
@@ -29,6 +30,9 @@ test.each([
   { job: 'images', data: { kind: 'url', url: 'pets.zip' }, side: 48, channels: 1, model: 'cnn' },
   { strategy: 'diloco', syncEvery: 4 },
   { transport: 'auto' },
+  { algorithm: 'ring' },
+  { algorithm: 'auto' },
+  { algorithm: 'two-level', codec: 'int8' },
   { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
   { codec: 'int8', errorFeedback: false, hidden: 256 },
   { model: OWN, seed: 7 },
@@ -46,8 +50,19 @@ test.each([
 });
 
 test('a link to the default job has no job settings, even if the address had settings of another job', () => {
-  expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
-  expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
+  expect(withQuery('#new', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new');
+  expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
+});
+
+test('a link without an algorithm gives the ring, which is the default of rooms on the page', () => {
+  expect(jobOfLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
+  expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new?algorithm=auto');
+});
+
+test('a link with an algorithm that does not support its codec gives the default job and the reason', () => {
+  const { job, problem } = jobOfLink(new URLSearchParams('algorithm=doubling&codec=int8'));
+  expect(job).toEqual(DEFAULT_PAGE_JOB);
+  expect(problem).toMatch(/doubling supports only the codecs fp32 and powersgd/);
 });
 
 test.each([
@@ -59,10 +74,11 @@ test.each([
   'job=poker',
   'learningRate=1e9',
   'codec=zip',
+  'algorithm=star',
   'errorFeedback=1',
 ])('a link with an invalid setting gives the default job and an error: %s', (query) => {
   const { job, problem } = jobOfLink(new URLSearchParams(query));
-  expect(job).toEqual(DEFAULT_JOB);
+  expect(job).toEqual(DEFAULT_PAGE_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
@@ -72,7 +88,7 @@ test('a model with many layers is too large for a link', () => {
     config: { name: [0, 1, 2].map((word) => mixSeed(i, word).toString(36)).join('-'), units: 40 },
   }));
   const [first, last] = OWN.config.layers;
-  const job = parseJob({ model: { ...OWN, config: { layers: [first, ...middle, last] } } });
+  const job = parseJob({ ...PAGE_JOB, model: { ...OWN, config: { layers: [first, ...middle, last] } } });
   expect(fitsLink(job)).toBe(false);
   expect(withQuery('#new', linkOfJob(job))).toBe('#new');
   expect(fitsLink(parseJob({ model: OWN }))).toBe(true);

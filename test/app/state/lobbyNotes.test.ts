@@ -63,6 +63,17 @@ describe('the start of a run', () => {
     expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
   });
 
+  test('requires a number of tabs that the algorithm can divide into groups', () => {
+    const seven = Array.from({ length: 7 }, (_, i) => member(`Tab ${i}`));
+    const of = (algorithm: string, strategy = 'ddp') =>
+      startObstacle(lobby({ job: parseJob({ algorithm, strategy }), members: seven }), seven[0]!.member);
+    expect(of('two-level')).toMatch(/equal size, but 7 tabs cannot be divided.* Choose another algorithm/);
+    expect(of('ring')).toBeNull();
+    expect(of('two-level', 'parameter-server')).toBeNull();
+    const six = lobby({ job: parseJob({ algorithm: 'two-level' }), members: seven.slice(1) });
+    expect(startObstacle(six, seven[1]!.member)).toBeNull();
+  });
+
   test('is automatic if the room sets a number of tabs, and missingToStart counts the tabs that are not ready yet', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);

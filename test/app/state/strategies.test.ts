@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
-import { insteadOfRing, reportsOwnLossOnly } from '../../../src/app/state/strategies.ts';
+import { pictureOf, reportsOwnLossOnly } from '../../../src/app/state/strategies.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { createStrategy } from '../../../src/parallel/strategies/index.ts';
 import { parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
@@ -8,31 +8,33 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 
 const MIB = 1024 ** 2;
-const RING = parseJob({});
+const AUTO = parseJob({});
 
-describe('the diagram of a room', () => {
-  test('is a ring if there are few ranks, or while the buckets are unknown', () => {
-    expect(insteadOfRing(RING, 4, [64, 36_000])).toBeNull();
-    expect(insteadOfRing(RING, 20, null)).toBeNull();
+const drawn = (algorithm: string, n: number) => pictureOf(parseJob({ algorithm }), n, null, null);
+
+describe('the picture of a room', () => {
+  test('is that of the job’s algorithm, or of the ring if the ranks cannot run the algorithm', () => {
+    expect(drawn('ring', 64)).toBe('ring');
+    expect(drawn('two-level', 12)).toBe('two-level');
+    expect(drawn('two-level', 7)).toBe('ring');
+    expect(drawn('doubling', 7)).toBe('doubling');
   });
 
-  test('is not a ring if many ranks have small buckets, and the page explains why', () => {
-    const instead = insteadOfRing(RING, 20, [65_536, 36_000]);
-    expect(instead).toMatchObject({
-      lines: 'none',
-      words: expect.stringMatching(/ring of 20.*38 steps.*pairs or groups/),
-    });
+  test('is, with auto, that of the algorithm in use, or of the largest bucket until the algorithm is known', () => {
+    expect(pictureOf(AUTO, 4, null, [64, 36_000])).toBe('ring');
+    expect(pictureOf(AUTO, 20, null, null)).toBe('ring');
+    expect(pictureOf(AUTO, 32, null, [36_000, 4 * MIB])).toBe('two-level');
+    expect(pictureOf(AUTO, 32, null, [36_000, 16 * MIB])).toBe('ring');
+    expect(pictureOf(AUTO, 32, 'halving-doubling', [36_000, 16 * MIB])).toBe('halving-doubling');
+    expect(pictureOf(AUTO, 1, 'none', [36_000])).toBe('ring');
   });
 
-  test('is a ring if at least one bucket uses the ring', () => {
-    expect(insteadOfRing(RING, 12, [65_536])).not.toBeNull();
-    expect(insteadOfRing(RING, 12, [65_536, 4 * MIB])).toBeNull();
-    expect(insteadOfRing(RING, 32, [4 * MIB])).not.toBeNull();
-    expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
+  test('has no all-reduce of gradients with PowerSGD', () => {
+    expect(pictureOf(parseJob({ codec: 'powersgd' }), 4, 'ring', [MIB])).toMatchObject({ lines: 'none' });
   });
 
   test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('is a star for %s', (strategy) => {
-    const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
+    const instead = pictureOf(parseJob({ strategy }), 3, null, [MIB]);
     expect(instead).toMatchObject({
       lines: 'star',
       words: expect.stringMatching(/to rank 0, which returns parameters/),
@@ -40,7 +42,10 @@ describe('the diagram of a room', () => {
   });
 
   test.each(['local-sgd', 'diloco'])('has a text that says how often ranks exchange data with %s', (strategy) => {
-    const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
+    const words = (syncEvery: number | null) => {
+      const picture = pictureOf(parseJob({ strategy, syncEvery }), 3, null, [MIB]);
+      return typeof picture === 'string' ? picture : picture.words;
+    };
     expect(words(null)).toMatch(/from time to time/);
     expect(words(1)).toMatch(/after every step/);
     expect(words(8)).toMatch(/every 8 steps/);

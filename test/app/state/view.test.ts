@@ -6,6 +6,7 @@ import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import type { CodecChoice } from '../../../src/protocol/runResult.ts';
 import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
+import type { AllReduceName } from '../../../src/spec/algorithms.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
@@ -41,15 +42,13 @@ function fold(...events: EngineEvent[]): View {
   return events.reduce(reduce, initialView);
 }
 
-function trace(step: number, hops: number): EngineEvent {
-  const all: HopEvent[] = Array.from({ length: hops }, (_, ringStep) => ({
-    ringStep,
-    sentChunk: 0,
-    receivedChunk: 0,
-    sentAt: ringStep,
-    receivedAt: ringStep + 1,
+function trace(step: number, hops: number, algorithm: AllReduceName = 'ring'): EngineEvent {
+  const all: HopEvent[] = Array.from({ length: hops }, (_, planStep) => ({
+    planStep,
+    sentAt: planStep,
+    receivedAt: planStep + 1,
   }));
-  return { type: 'trace', step, bucket: 0, bytes: 1, startedAt: 0, hops: all };
+  return { type: 'trace', step, bucket: 0, bytes: 1, algorithm, startedAt: 0, hops: all };
 }
 
 function world(generation: number, members: RosterEntry[]): EngineEvent {
@@ -104,6 +103,15 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
+  test('shows the latest shares of its ranks, until another generation begins', () => {
+    const equal = { type: 'shares', step: 0, shares: [4, 4, 4], reason: 'unknown', impossible: [] } as const;
+    const speeds = [400, 400, 100];
+    const first: EngineEvent = { ...equal, shares: [...equal.shares], impossible: [], speeds: [null, null, null] };
+    const second: EngineEvent = { ...first, step: 8, shares: [5, 5, 2], reason: 'speed', speeds };
+    expect(fold(GENERATION, first, second).run?.shares).toMatchObject({ shares: [5, 5, 2], reason: 'speed', speeds });
+    expect(fold(GENERATION, second, { ...GENERATION, generation: 9 }).run?.shares).toBeNull();
+  });
+
   test('begins with the first generation, and a step before it is ignored', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
@@ -229,10 +237,18 @@ describe('the run', () => {
     expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
 
-  test('stores only traces that have all 2(n-1) ring steps', () => {
+  test('stores only traces that have all steps of this rank', () => {
     expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
     const view = fold(GENERATION, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
+    // With doubling, rank 1 of 3 receives, exchanges and sends.
+    expect(fold(GENERATION, trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('doubling');
+  });
+
+  test('stores only traces of the algorithm that sends most bytes', () => {
+    const used: EngineEvent = { type: 'algorithm', step: 0, algorithm: 'ring' };
+    expect(fold(GENERATION, used, trace(0, 4), trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('ring');
+    expect(fold(GENERATION, used, trace(0, 3, 'doubling')).run!.trace).toBeNull();
   });
 
   test('has the codec that ranks chose, and removes the trace of the ring if this codec does not use the ring', () => {

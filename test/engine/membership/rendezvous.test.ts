@@ -20,6 +20,7 @@ import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
+import { DeltaEncoder } from '../../../signaling/deltaEncoder.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const MEMBER = 'member-0000';
@@ -37,6 +38,7 @@ class FakeSocket extends EventTarget {
   readonly OPEN = 1;
   readyState: 0 | 1 | 2 | 3 = 0;
   readonly sent: ClientMessage[] = [];
+  readonly #encoder = new DeltaEncoder();
 
   constructor() {
     super();
@@ -63,7 +65,7 @@ class FakeSocket extends EventTarget {
   }
 
   says(message: ServerMessage): void {
-    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+    this.dispatchEvent(new MessageEvent('message', { data: this.#encoder.encode(message) }));
   }
 
   admits(heartbeatMs = 600_000): void {

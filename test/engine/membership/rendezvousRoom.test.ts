@@ -35,6 +35,9 @@ class Member {
   member = '';
   room = '';
   roster: readonly RosterEntry[] = [];
+  onroster: (members: readonly RosterEntry[]) => void = () => {};
+  /** How often the server has admitted this member. */
+  admissions = 0;
   /** The state with which this member enters a generation. */
   state = START;
   /** The scope of this member's errors. */
@@ -58,9 +61,13 @@ class Member {
       browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),
       onadmitted: ({ member, room }) => {
         [this.member, this.room] = [member, room];
+        this.admissions++;
         this.ready();
       },
-      onroom: ({ members }) => (this.roster = members),
+      onroom: ({ members }) => {
+        this.roster = members;
+        this.onroster(members);
+      },
       onstate: (status) => this.statuses.push(status),
       enter: (generation) => {
         this.entered.push(generation);
@@ -279,6 +286,25 @@ describe('without the server', () => {
 });
 
 describe('a member', () => {
+  test('connects again if it missed a change of the room, and acts on no incomplete list of members', async () => {
+    const [host, bo] = (await training(['host', 'bo'])) as [Member, Member];
+    const rosters: string[][] = [];
+    let lost = 0;
+    bo.port.isLost = (text) => text.startsWith('{"type":"room-delta"') && ++lost === 1;
+    bo.onroster = (roster) => rosters.push(roster.map(({ name }) => name));
+    const admissions = bo.admissions;
+    for (const name of ['cy', 'di']) {
+      enter(name, { type: 'join', room: host.room });
+      await world.until(`${name} is in the room`, () => host.roster.some((one) => one.name === name));
+    }
+    await world.until('bo knows all members', () => bo.roster.length === 4);
+    expect(lost).toBeGreaterThan(0);
+    expect(bo.admissions).toBe(admissions + 1);
+    for (const names of rosters) expect(['host,bo', 'host,bo,cy', 'host,bo,cy,di']).toContain(names.join());
+    expect(bo.fatal).toEqual([]);
+    await trainTogether(members, bo.trained.length);
+  });
+
   test('is informed when the host removes it, and does not return', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.rendezvous.send({ type: 'remove', member: bo.member });

@@ -41,12 +41,12 @@ const confusion = (step: number, classes: number): EngineEvent => ({
   ...{ type: 'confusion', step, classes: Array.from({ length: classes }, () => 'c'.repeat(MAX_CLASS_NAME)) },
   counts: Array.from({ length: classes }, () => Array<number>(classes).fill(99_999)),
 });
-const hop = (ringStep: number): HopEvent => ({
-  ...{ ringStep, sentChunk: 1, receivedChunk: 2, sentAt: 123456.789012, receivedAt: 123457.890123 },
+const hop = (planStep: number): HopEvent => ({
+  ...{ planStep, sentAt: 123456.789012, receivedAt: 123457.890123 },
 });
 const trace = (step: number, n: number): EngineEvent => {
-  const hops = Array.from({ length: 2 * (n - 1) }, (_, ringStep) => hop(ringStep));
-  return { type: 'trace', step, bucket: 0, bytes: 40, startedAt: 1, hops };
+  const hops = Array.from({ length: 2 * (n - 1) }, (_, planStep) => hop(planStep));
+  return { type: 'trace', step, bucket: 0, bytes: 40, algorithm: 'ring', startedAt: 1, hops };
 };
 
 /** A rank that sends updates, and a list of the updates that it has sent. */
@@ -66,13 +66,17 @@ function watching() {
   const stepsShown = (): number[] => events.flatMap((event) => (event.type === 'step' ? [event.step] : []));
   return { events, spectator, stepsShown };
 }
+const SHARES: EngineEvent = {
+  ...{ type: 'shares', step: 8, shares: [6, 2], reason: 'speed', speeds: [300, null] },
+  impossible: [{ rank: 1, reported: 'NaN' }],
+};
 const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
   test('sends no updates without spectators, and sends all stored events to a new spectator', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
-    see(tested(999), { type: 'algorithm', step: 0, algorithm: 'ring' }, hashes(999));
+    see(tested(999), { type: 'algorithm', step: 0, algorithm: 'ring' }, SHARES, hashes(999));
     clock.advance(60_000);
     expect(digests).toEqual([]);
     teller.audience = ['wu'];
@@ -82,6 +86,7 @@ describe('a rank', () => {
       'model',
       'evaluation',
       'algorithm',
+      'shares',
       'hashes',
     ]);
     const steps = parseSpectatorUpdate(digests[0]!).flatMap((event) => (event.type === 'step' ? [event.step] : []));

@@ -25,11 +25,11 @@ function shardOf(all: number, first: number, samples: number): Task {
   return {
     ...whole,
     ...{ trainSamples: samples, testSamples: samples, isShard: true },
-    withBatch: (indices, use, step) =>
+    withBatch: (indices, use, ...rest) =>
       whole.withBatch(
         indices.map((index) => index + first),
         use,
-        step,
+        ...rest,
       ),
   };
 }
@@ -114,7 +114,7 @@ describe('ranks with samples of their own', () => {
     };
     const all = [...(await members([4, 4])), await createMember('divergent', divergent, COUNTING_PLAN)];
     const { results } = await runGeneration(all);
-    expect((results[2] as Error).message).toContain('the same data as the other ranks: look at it');
+    expect((results[2] as Error).message).toContain('differs from the data of the other ranks: look at it');
     all.forEach((one) => one.dispose());
   });
 });

@@ -216,7 +216,7 @@ describe('TrainingLoop', () => {
       },
     );
     await expect(training).rejects.toThrow(
-      /^After step 2 the states of ranks 1 and 2 differ from the other ranks' state .*these machines compute/,
+      /^After step 2 the state of ranks 1 and 2 differs from the other ranks' state .*a machine computes/,
     );
   });
 
@@ -228,7 +228,7 @@ describe('TrainingLoop', () => {
       if (++reads === 3) inputs[7]! += 1;
     };
     await expect(train(3, { maxSteps: 2 }, { spoil })).rejects.toThrow(
-      /^Rank 2 does not have the same data as the other ranks: .*--data/,
+      /^The data of rank 2 differs from the data of the other ranks: .*--data/,
     );
   });
 

@@ -1,4 +1,5 @@
 /** The invariants R1 to R5 of recovery. If one of them is broken, a {@link Violation} is thrown. */
+import { isDeepStrictEqual } from 'node:util';
 import { bitsOf } from '../bits.ts';
 import { Violation } from '../violation.ts';
 import { numberOf, type History, type Part, type Sum } from './history.ts';
@@ -79,13 +80,13 @@ export class Invariants {
   checkAlike(parts: readonly Part[]): void {
     const { tab: first, assignment } = parts[0]!;
     for (const { tab, assignment: other } of parts) {
-      const { window, microBatches } = other;
+      const { window, passes } = other;
       const isAlike =
         tab.history === first.history &&
         numberOf(window) === numberOf(assignment.window) &&
         numberOf(window.next) === numberOf(assignment.window.next) &&
         window.size === assignment.window.size &&
-        microBatches === assignment.microBatches;
+        isDeepStrictEqual(passes, assignment.passes);
       if (!isAlike)
         throw new Violation('R2', `${tab.name} and ${first.name} are about to take different steps together`);
       const { epoch, offset } = tab.progress.position;

@@ -198,7 +198,7 @@ class Schedule implements TabOwner {
   async #run(tab: Tab, collectives: Collectives): Promise<void> {
     const { contributions = same, stepped = () => {} } = this.#faults;
     while (!isRunOver(tab.progress, BOUNDS)) {
-      const assignment = (tab.assignment ??= tab.assigner!.assign(tab.progress.position));
+      const assignment = (tab.assignment ??= tab.assigner!.assign(tab.progress.position, null));
       this.#invariants.checkHeld(tab);
       let sum: Sum | null = null;
       const part = { tab, assignment };

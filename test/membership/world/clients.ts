@@ -237,7 +237,7 @@ export class Clients {
     const client = this.clients[slot]!;
     const { replica, isTraining, isFrozen, active, assigner } = client;
     if (!isTraining || isFrozen || replica.isThrough) return false;
-    const { indices } = (client.assignment ??= assigner!.assign(replica.progress.position));
+    const { indices } = (client.assignment ??= assigner!.assign(replica.progress.position, null));
     if (replica.heldSamples < indices.length) {
       if (replica.heldSamples > 0 && replica.base !== replica.hash) {
         throw new Violation('I3', `${client.member} adds to a gradient that was computed in another state`);

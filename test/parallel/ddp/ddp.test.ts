@@ -139,6 +139,18 @@ describe('DistributedDataParallel', () => {
     });
   });
 
+  test('rejects an algorithm that the ranks cannot run, and a codec that the algorithm does not support', async () => {
+    await runWorld(3, async (group) => {
+      const twoLevel = DistributedDataParallel.create(mlp(1), group, { algorithm: 'two-level' });
+      await expect(twoLevel).rejects.toThrow(
+        /^The all-reduce cannot run: two-level needs groups of equal size, but 3 ranks/,
+      );
+      group.algorithm = 'doubling';
+      const encoded = DistributedDataParallel.create(mlp(1), group, { codec: 'int8' });
+      await expect(encoded).rejects.toThrow(/^The all-reduce cannot run: doubling supports no codec/);
+    });
+  });
+
   test('rejects variables that are not float32', async () => {
     await runWorld(1, async (group) => {
       const error = await errorOf(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));

@@ -10,6 +10,7 @@ import type { JoinOptions } from '../../../src/parallel/ddp/join.ts';
 import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { EarlyTerminationError, MismatchError, UsageError } from '../../../src/util/errors.ts';
+import { nameRanks } from '../../../src/util/text.ts';
 import { errorOf } from '../../errorOf.ts';
 import { line, meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../models.ts';
 
@@ -232,7 +233,7 @@ describe('join', () => {
           expect(error.message).toBe(
             counts[group.rank] === fewest
               ? `Rank ${group.rank} has no more inputs after ${fewest} iterations, so all ranks stop.`
-              : `Rank ${group.rank} stopped after ${fewest} iterations because rank ${dry.join(', ')} has no more inputs.`,
+              : `Rank ${group.rank} stopped after ${fewest} iterations because the inputs of ${nameRanks(dry)} ended.`,
           );
           expect(done).toBe(fewest);
           // All ranks have the same state and can continue.
@@ -261,7 +262,7 @@ describe('join', () => {
       const error = await errorOf(ddp.join(main));
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(
-        /^Rank 0 reduces the gradients of this iteration, but the other ranks only keep theirs/,
+        /^Only rank 0 reduced the gradients of this iteration; the other ranks kept theirs/,
       );
     });
   });

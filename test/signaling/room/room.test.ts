@@ -184,6 +184,12 @@ describe('a room', () => {
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
   });
 
+  test('refuses a rank above the largest possible one if no world size is known, and names none', () => {
+    const play = new Play({ capacity: 256 }).do(join('Ada'), join('Bo', { rank: 255 }), join('Cy', { rank: 256 }));
+    expect(play.received('Cy', 'refused').message).toBe('There is no rank 256. Request one from 0 to 255.');
+    expect(play.state.members.map(({ rank }) => rank)).toEqual([null, 255]);
+  });
+
   test('lets a newcomer take the rank of a disconnected member before a run', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
@@ -244,6 +250,12 @@ describe('a room', () => {
     play.do(join('Di'), ready('Di'));
     play.do({ type: 'start', member: 'Ada' });
     expect(play.received('Ada', 'prepare').members).toHaveLength(4);
+  });
+
+  test('starts a run whose strategy has no all-reduces, whatever algorithm the job names', () => {
+    const play = new Play({ job: { ...DEFAULT_JOB, strategy: 'parameter-server', algorithm: 'two-level' } }).enter(3);
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.received('Ada', 'prepare').members).toHaveLength(3);
   });
 
   test('refuses to start the run if a ready member expects a larger world, and names this member', () => {

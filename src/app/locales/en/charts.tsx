@@ -1,6 +1,6 @@
 /** Texts of the charts: curves, and the marks on them. */
 import type { XAxis } from '../../charts/axis.ts';
-import { list, upperFirst } from '../format.ts';
+import { list, upperFirst } from '../../../util/text.ts';
 
 export const charts = {
   axis: 'Horizontal axis',

@@ -1,5 +1,6 @@
 /** Texts for jobs, strategies and their settings. */
-import { formatCount, plural, upperFirst } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
+import { upperFirst } from '../../../util/text.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 
 const often = (steps: number | null): string =>
@@ -117,6 +118,20 @@ export const job = {
     powersgd: 'PowerSGD',
     auto: 'auto',
   },
+  algorithm: 'All-reduce by',
+  algorithms: {
+    auto: 'auto (quickest)',
+    ring: 'ring',
+    'two-level': 'two-level',
+    'halving-doubling': 'halving-doubling',
+    doubling: 'doubling',
+  },
+  /** Why an algorithm cannot run. */
+  misfits: {
+    codec: 'Doubling supports no gradient codec, because two tabs would each encode the same sum differently.',
+    groups: (tabs: number) =>
+      `Two-level needs groups of equal size, but ${tabs} tabs cannot be divided into groups of 2 or more.`,
+  },
   transport: 'Links in one browser',
   transports: { webrtc: 'WebRTC', auto: 'memory' },
   workers: 'Workers',
@@ -183,11 +198,8 @@ export const job = {
         return strategy satisfies never;
     }
   },
-  /** What ranks do in a run without a ring. */
+  /** What ranks do in a run without an all-reduce of gradients. */
   instead: {
-    otherwise: (ranks: number, ringSteps: number) =>
-      `On a ring of ${ranks} ranks, an all-reduce of these gradients would take ${ringSteps} steps. ` +
-      'This run has no ring: ranks exchange gradients in pairs or groups, which takes fewer steps.',
     server: 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
     asyncServer:
       'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',

@@ -1,6 +1,7 @@
 /** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
-import { list, plural } from '../format.ts';
+import { plural } from '../format.ts';
+import { list } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
 interface Thought {

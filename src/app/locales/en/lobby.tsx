@@ -1,7 +1,8 @@
 /** Texts for a room before its run. */
 import type { ComponentChildren } from 'preact';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatCount, list, plural } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
+import { list } from '../../../util/text.ts';
 
 export const lobby = {
   invite: 'Invite',
@@ -42,6 +43,15 @@ export const lobby = {
       `“Workers in one tab” needs a single tab, and ${ready} are ready. Choose another strategy.`,
     tooFew: (min: number, ready: number) =>
       `A run needs at least ${plural(min, 'tab')}; ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
+    algorithm: (problem: string) => `${problem} Choose another algorithm, or wait for more tabs.`,
+  },
+  /** The algorithm `auto` compared with the ring, by the cost model. */
+  auto: {
+    wouldSave: (tabs: number, name: string, autoMs: number, ringMs: number) =>
+      `For ${tabs} tabs, “auto” would choose ${name}: an all-reduce takes about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+    saves: (tabs: number, name: string, autoMs: number, ringMs: number) =>
+      `For ${tabs} tabs, “auto” chooses ${name}: an all-reduce takes about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+    ring: (tabs: number) => `For ${tabs} tabs, “auto” chooses the ring.`,
   },
   note: {
     unready: (names: readonly string[], isOpen: boolean) => {

@@ -1,20 +1,93 @@
 /** The ring, the grid and their player. */
 import type { ComponentChildren } from 'preact';
-import { list, plural } from '../format.ts';
+import type { AllReduceName } from '../../../spec/algorithms.ts';
+import { list, upperFirst } from '../../../util/text.ts';
+import { plural } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
 
+/** What this rank sends to another rank, or receives from it. */
+interface OwnMove {
+  chunks: string;
+  rank: number;
+  /** Whether the receiver adds the chunks. Otherwise it copies them. */
+  adds: boolean;
+}
+
+/** The pictures of the algorithms. */
+const pictures: Record<AllReduceName, (n: number) => string> = {
+  ring: (n) => `A ring of ${n} ranks`,
+  'two-level': (n) => `Rings of groups, ${n} ranks`,
+  'halving-doubling': (n) => `Pairs of ${n} ranks by halving and doubling`,
+  doubling: (n) => `Pairs of ${n} ranks by doubling`,
+};
+
+/** The phases of all algorithms: a title of a few words, and what each tab or rank does. */
+const phases = {
+  'reduce-scatter': {
+    title: 'reduce-scatter',
+    text: (who: string) =>
+      `chunks are added up. Each ${who} sends one chunk to the right and adds its own numbers to the chunk that it receives.`,
+  },
+  'all-gather': {
+    title: 'all-gather',
+    text: (who: string) =>
+      `sums are copied to all. Each finished sum travels round the ring again, and every ${who} keeps a copy.`,
+  },
+  'group-reduce-scatter': {
+    title: 'add in groups',
+    text: (who: string) =>
+      `each group is a small ring. Each ${who} sends some chunks to the right and adds its own numbers to those that it receives.`,
+  },
+  'across-reduce-scatter': {
+    title: 'add across groups',
+    text: (who: string) => `each ${who} sends a chunk to the same place of the next group, where it is added.`,
+  },
+  'across-all-gather': {
+    title: 'copy across groups',
+    text: (who: string) => `each ${who} sends a finished sum to the same place of the next group.`,
+  },
+  'group-all-gather': {
+    title: 'copy in groups',
+    text: (who: string) => `finished sums travel round each group, and every ${who} keeps a copy.`,
+  },
+  fold: {
+    title: 'fold',
+    text: (who: string) =>
+      `the number of ranks is not a power of two, so some ranks give their numbers to a neighbour. Each such ${who} then waits for the result.`,
+  },
+  halving: {
+    title: 'halving',
+    text: (who: string) =>
+      `pairs exchange halves. Each ${who} sends one half of its chunks and adds up the other half, which is halved again in the next step.`,
+  },
+  doubling: {
+    title: 'doubling',
+    text: (who: string) =>
+      `pairs exchange finished sums. Each ${who} has twice as many finished chunks after the step.`,
+  },
+  exchange: {
+    title: 'exchange',
+    text: (who: string) =>
+      `pairs exchange all their numbers. Each ${who} has the sum of twice as many ranks after the step.`,
+  },
+  unfold: {
+    title: 'unfold',
+    text: (who: string) => `each ${who} that gave its numbers away at the start receives the result.`,
+  },
+};
+
 export const ring = {
   restart: 'Back to the start',
-  back: 'One ring step back',
+  back: 'One step back',
   play: 'Play',
   pause: 'Pause',
-  on: 'One ring step forward',
+  on: 'One step forward',
   space: 'space',
   withKey: (does: string, key: string) => `${does} (${key})`,
   place: 'Place in the round',
-  done: (steps: number, of: number) => `${steps} of ${of} ring steps done`,
+  done: (steps: number, of: number, isRing: boolean) => `${steps} of ${of} ${isRing ? 'ring steps' : 'steps'} done`,
   speed: 'Speed',
   /** Shown next to the name of the phase. */
   reduceScatter: 'chunks are added up',
@@ -29,38 +102,52 @@ export const ring = {
   /** Two or three words each, for the centre of the ring. */
   titles: {
     own: 'own gradients',
-    reduceScatter: (hop: number, of: number) => `reduce-scatter ${hop}/${of}`,
-    allGather: (hop: number, of: number) => `all-gather ${hop}/${of}`,
+    step: (phase: string, hop: number, of: number) => (of === 1 ? phase : `${phase} ${hop}/${of}`),
     done: 'all equal',
     alone: 'alone',
   },
-  ownText: (isRun: boolean, n: number) =>
-    `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${plural(n, 'chunk')}.`,
-  reduceScatterText: (isRun: boolean) =>
-    `Reduce-scatter: chunks are added up. Each ${each(isRun)} sends one chunk to the right and adds its own numbers to the chunk that it receives.`,
-  youAdd: (chunk: string, to: number, comes: string, from: number) =>
-    `Reduce-scatter: you send chunk ${chunk} to rank ${to} and add your numbers to chunk ${comes} from rank ${from}.`,
-  allGatherText: (isRun: boolean) =>
-    `All-gather: sums are copied to all. Each finished sum travels round the ring again, and every ${each(isRun)} keeps a copy.`,
-  youCopy: (chunk: string, to: number, comes: string, from: number) =>
-    `All-gather: you send the finished chunk ${chunk} to rank ${to} and keep a copy of chunk ${comes} from rank ${from}.`,
+  ownText: (isRun: boolean, chunks: number) =>
+    chunks === 1
+      ? `Every ${each(isRun)} has computed a gradient from its own share of the samples. The gradient stays in one piece.`
+      : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${plural(chunks, 'chunk')}.`,
+  phases,
+  phaseText: (phase: keyof typeof phases, isRun: boolean) =>
+    `${upperFirst(phases[phase].title)}: ${phases[phase].text(each(isRun))}`,
+  whole: 'the whole gradient',
+  oneChunk: (chunk: string) => `chunk ${chunk}`,
+  manyChunks: (first: string, last: string) => `chunks ${first} to ${last}`,
+  /** What this rank sends and receives in a step; `null` for nothing. */
+  youMove: (phase: keyof typeof phases, sent: OwnMove | null, got: OwnMove | null) => {
+    const what = sent === null || sent.adds ? sent?.chunks : sent.chunks.replace(/^(the )?/, '$1finished ');
+    const send = sent === null ? '' : `send ${what} to rank ${sent.rank}`;
+    const take =
+      got === null
+        ? ''
+        : got.adds
+          ? `add your numbers to ${got.chunks} from rank ${got.rank}`
+          : `keep a copy of ${got.chunks} from rank ${got.rank}`;
+    const both = send !== '' && take !== '' ? `${send} and ${take}` : `${send}${take}`;
+    return `${upperFirst(phases[phase].title)}: you ${both === '' ? 'wait for the others' : both}.`;
+  },
   doneText: (isRun: boolean) =>
     `Every ${each(isRun)} now holds the same sums, so all take the same step with the same average gradient.`,
 
-  cell: (rank: number, chunk: string) => `Rank ${rank}, chunk ${chunk}`,
-  travelling: (chunk: string) => `Chunk ${chunk}, on its way`,
+  cell: (rank: number, chunks: string) => `Rank ${rank}, ${chunks}`,
+  travelling: (chunks: string) => `${upperFirst(chunks)}, on its way`,
+  sendsNothing: (rank: number) => `Rank ${rank} sends nothing in this step.`,
   holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of rank ${rank} only`,
   holdsSome: (ranks: readonly number[]) => `the partial sum of ranks ${list(ranks)}`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
     `the partial sum of ${count} of ${n} ranks, from rank ${first} round the ring to rank ${last}`,
+  holdsCount: (count: number, n: number) => `the partial sum of ${count} of ${n} ranks`,
   /** The picked chunk in a sentence: `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** `chunk` and `moves` are the start and the end of one sentence. */
-  chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
-  moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number) => (
+  chunk: (name: string, bytes: string | null) => `${upperFirst(name)}${bytes === null ? '' : `, ${bytes}`}:`,
+  moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number, isRing: boolean) => (
     <>
-      from {from} to {to} in ring step {step} of {of}.
+      from {from} to {to} in {isRing ? 'ring step' : 'step'} {step} of {of}.
     </>
   ),
   /**
@@ -71,19 +158,20 @@ export const ring = {
   arrived: (ms: string, clock: number) => `The chunk arrived ${ms} after the round began (clock of rank ${clock}).`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
-      ? `Times are those of rank ${clock}, which did not measure this ring step.`
+      ? `Times are those of rank ${clock}, which did not measure this step.`
       : `Rank ${clock} cannot measure this hop, so the hop is drawn at the times of that rank: its own chunk ${list([
           ...(left === null ? [] : [`left after ${left}`]),
           ...(arrived === null ? [] : [`its next chunk arrived after ${arrived}`]),
         ])}.`,
   noTimes: 'Times are simulated, not measured.',
   hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
-  grid: (n: number) =>
-    `Chunks of every rank: ${n} ranks by ${n} chunks. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
-  onEdges: 'Chunks on the ring. Arrow keys move between them, and Escape leaves the ring.',
-  edge: (chunk: string, from: number, to: number) => `Chunk ${chunk}, from rank ${from} to rank ${to}`,
+  grid: (n: number, chunks: number) =>
+    `Chunks of every rank: ${n} ranks by ${plural(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
+  onEdges: 'Chunks on their way. Arrow keys move between them, and Escape leaves the picture.',
+  edge: (chunks: string, from: number, to: number) => `${upperFirst(chunks)}, from rank ${from} to rank ${to}`,
 
-  picture: (n: number, kind: string) => `A ring of ${n} ranks exchanging chunks, ${kind}.`,
+  picture: (n: number, algorithm: AllReduceName, kind: string) =>
+    `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,
   preview: 'simulated: a preview',
   closes: 'The ring closes when a second tab joins.',
   legend: (gradient: ComponentChildren) => (
@@ -99,6 +187,6 @@ export const ring = {
   connecting: 'connecting',
   /** Route of a link. */
   routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser' },
-  membersOf: (title: string, isRing: boolean, names: readonly string[]) =>
-    `${title}. ${isRing ? 'A ring of ' : 'No ring, world size '}${names.length}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
+  membersOf: (title: string, algorithm: AllReduceName | null, names: readonly string[]) =>
+    `${title}. ${algorithm === null ? `No all-reduce, world size ${names.length}` : pictures[algorithm](names.length)}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

@@ -1,14 +1,18 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, list, plural, upperFirst } from '../format.ts';
+import { formatBytes, formatMs, plural } from '../format.ts';
+import { list, upperFirst } from '../../../util/text.ts';
 
 export const run = {
   /** A note on a simulated run. */
   simulated: (ranks: number) =>
-    `Simulated: these ${ranks} ranks do not exist. Times are computed from the ring plan and a simulated network. Loss and accuracy are computed from a formula.`,
+    `Simulated: these ${ranks} ranks do not exist. Times are computed from the plan of the all-reduce and a simulated network. Loss and accuracy are computed from a formula.`,
+  /** The asked algorithm cannot run. */
+  simulatedRing: (note: string, problem: string) => `${note} ${problem} These ranks use the ring.`,
   title: 'Training',
   ring: 'The ring',
+  allReduce: 'The all-reduce',
   ranks: 'The ranks',
   curvesSection: 'Curves',
   holds: 'Chunks of every rank',
@@ -81,6 +85,16 @@ export const run = {
   // The tables.
   rank: 'rank',
   device: 'device',
+  perSecond: (samples: string) => `${samples}/s`,
+  impossibleSpeed: (reported: string) => `impossible speed: ${reported}`,
+  /** Why ranks have their shares of a step. */
+  shareReasons: {
+    equal: 'Every rank computes an equal share of a step.',
+    unknown: 'Shares are equal until the speeds of the ranks are measured.',
+    similar: 'Shares are equal, because unequal shares would save too little time.',
+    speed: 'Shares follow the measured speeds of the ranks, in samples per second.',
+    overhead: 'Shares are equal, because smaller passes would cost more than unequal shares would save.',
+  },
   sent: 'sent',
   received: 'received',
   link: 'link',
@@ -268,7 +282,6 @@ export const run = {
     round: 'All-reduce',
     roundOf: (step: number, bucket: number) => `step ${step}, bucket ${bucket}`,
     from: 'measured by',
-    ringLabel: (n: number) => `The ring of ${n} ranks`,
     timeline: 'The last steps',
     noSteps: 'No steps are recorded.',
     save: 'Save for Perfetto',

@@ -1,5 +1,6 @@
 /** The state of a tab in words: one word, then the reason. */
-import { list, plural } from '../format.ts';
+import { plural } from '../format.ts';
+import { list } from '../../../util/text.ts';
 
 const ranks = (of: readonly number[]): string => `${of.length === 1 ? 'rank' : 'ranks'} ${list(of)}`;
 

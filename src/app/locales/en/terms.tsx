@@ -41,6 +41,10 @@ export const terms = {
     means:
       'Communication is overlapped if the rank computes at the same time. The other communication is exposed: the step waits for it.',
   },
+  share: {
+    word: 'share',
+    means: 'A share is the part of the samples of a step that one rank computes.',
+  },
   epoch: {
     word: 'epoch',
     means: 'An epoch is one pass over all training samples, divided among the ranks.',

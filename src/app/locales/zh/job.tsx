@@ -107,6 +107,18 @@ export const job: Messages['job'] = {
     powersgd: 'PowerSGD',
     auto: '自动',
   },
+  algorithm: '全归约算法',
+  algorithms: {
+    auto: '自动（最快）',
+    ring: '环',
+    'two-level': '两级环',
+    'halving-doubling': '折半加倍',
+    doubling: '加倍',
+  },
+  misfits: {
+    codec: '“加倍”不支持梯度编码，因为两个标签页会把同一个和编码成不同的结果。',
+    groups: (tabs) => `“两级环”要分成大小相等的组，而 ${tabs} 个标签页分不成每组至少 2 个的组。`,
+  },
   transport: '同浏览器的连接',
   transports: { webrtc: 'WebRTC', auto: '内存' },
   workers: '工作线程数',
@@ -167,8 +179,6 @@ export const job: Messages['job'] = {
     }
   },
   instead: {
-    otherwise: (ranks, ringSteps) =>
-      `在 ${ranks} 个 rank 的环上，这些梯度的全归约要走 ${ringSteps} 步。这次训练没有环：各 rank 两两或分组交换梯度，步数更少。`,
     server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
     asyncServer: '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
     powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',

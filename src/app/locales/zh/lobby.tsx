@@ -36,6 +36,14 @@ export const lobby: Messages['lobby'] = {
     warming: '本标签页还在准备。',
     oneTab: (ready) => `“单页多工作线程”只能有一个标签页，而现在有 ${ready} 个标签页就绪。请换一种策略。`,
     tooFew: (min, ready) => `这里至少要 ${min} 个标签页才能开始，现在就绪 ${ready} 个。`,
+    algorithm: (problem) => `${problem}请换一种算法，或者等更多标签页。`,
+  },
+  auto: {
+    wouldSave: (tabs, name, autoMs, ringMs) =>
+      `${tabs} 个标签页时，“自动”会选${name}：一次全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
+    saves: (tabs, name, autoMs, ringMs) =>
+      `${tabs} 个标签页时，“自动”选${name}：一次全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
+    ring: (tabs) => `${tabs} 个标签页时，“自动”选环。`,
   },
   note: {
     unready: (names, isOpen) => {

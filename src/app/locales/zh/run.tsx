@@ -4,9 +4,12 @@ import type { Messages } from '../en/index.ts';
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 export const run: Messages['run'] = {
-  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和模拟的网络算出，损失和准确率由公式算出。`,
+  simulated: (ranks) =>
+    `模拟：这 ${ranks} 个 rank 并不存在。时间由全归约的计划和模拟的网络算出，损失和准确率由公式算出。`,
+  simulatedRing: (note, problem) => `${note}${problem}这些 rank 用环。`,
   title: '训练',
   ring: '环',
+  allReduce: '全归约',
   ranks: '各 rank',
   curvesSection: '曲线',
   holds: '每个 rank 的块',
@@ -67,6 +70,15 @@ export const run: Messages['run'] = {
 
   rank: 'rank',
   device: '设备',
+  perSecond: (samples) => `${samples}/秒`,
+  impossibleSpeed: (reported) => `不可能的速度：${reported}`,
+  shareReasons: {
+    equal: '每个 rank 计算一步中相等的份额。',
+    unknown: '在测出各 rank 的速度之前，份额相等。',
+    similar: '份额相等，因为按速度分配省下的时间太少。',
+    speed: '份额按测得的各 rank 速度（每秒样本数）分配。',
+    overhead: '份额相等：更小的批次多花的时间会超过按速度分配省下的时间。',
+  },
   sent: '已发送',
   received: '已接收',
   link: '连接',
@@ -230,7 +242,6 @@ export const run: Messages['run'] = {
     round: '全归约',
     roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
     from: '测量者',
-    ringLabel: (n) => `${n} 个 rank 的环`,
     timeline: '最近几步',
     noSteps: '没有记录到训练步。',
     save: '保存为 Perfetto 文件',

@@ -3,13 +3,14 @@
  * times.
  */
 import { useComputed } from '@preact/signals';
-import { chunkRange, ringStepCount, type Transfer } from '../../../collectives/plans/ringPlan.ts';
+import { chunkRange } from '../../../collectives/plans/ringPlan.ts';
+import type { PlanTransfer } from '../../../collectives/plans/planSteps.ts';
 import { formatBytes, formatMs } from '../../locales/format.ts';
 import { RankMark } from '../../components/RankMark.tsx';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 import { messages } from '../../locales/index.ts';
-import { chunkName, type Frame } from '../frameAt.ts';
-import { holderOf, moveOf, narratePicked } from '../narrate.ts';
+import type { Frame } from '../frameAt.ts';
+import { chunksOf, holderOf, moveOf, narratePicked, shownStep } from '../narrate.ts';
 import { sumsOf } from '../numbers.ts';
 import type { Picked, Player, Stage } from '../player/player.ts';
 
@@ -31,7 +32,7 @@ interface Props {
 }
 
 export function Detail({ player, clock }: Props) {
-  // The text is computed again only when a ring step begins or ends and when its chunks leave, not
+  // The text is computed again only when a step begins or ends and when its chunks leave, not
   // on every frame.
   const moment = useComputed(() => {
     const now = player.frame.value;
@@ -53,10 +54,16 @@ export function Detail({ player, clock }: Props) {
 
 function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; frame: Frame; clock: number | null }) {
   const { ring } = messages.value;
-  const { trace, n, numbers } = stage;
+  const { trace, numbers } = stage;
+  const { plan } = frame;
+  const move = moveOf(frame, picked);
+  const { first, count } = picked.sender === null || move === null ? { first: picked.chunk, count: 1 } : move;
   const { chunk } = picked;
-  const move = moveOf(frame, chunk);
-  const { start, end } = chunkRange(Math.floor(trace.bytes / BYTES_PER_ELEMENT), n, chunk);
+  const elements = Math.floor(trace.bytes / BYTES_PER_ELEMENT);
+  const { start } = chunkRange(elements, plan.chunks, first);
+  const { end } = chunkRange(elements, plan.chunks, first + count - 1);
+  const { planStep } = shownStep(frame);
+  const place = plan.steps.findIndex((one) => one.planStep === planStep);
   const sums = numbers === undefined ? [] : sumsOf(frame.cells[holderOf(frame, picked)]![chunk]!, numbers, chunk);
   return (
     <>
@@ -69,19 +76,30 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
         </p>
       )}
       <p>{narratePicked(frame, picked, undefined)}</p>
-      <p>
-        {ring.chunk(chunkName(chunk), trace.bytes > 0 ? formatBytes((end - start) * BYTES_PER_ELEMENT) : null)}{' '}
-        {ring.moves(<RankMark rank={move.from} />, <RankMark rank={move.to} />, move.ringStep + 1, ringStepCount(n))}
-      </p>
-      <p class="dim">{clock === null ? ring.noTimes : timesOf(trace, move, clock)}</p>
+      {move !== null && (
+        <p>
+          {ring.chunk(
+            chunksOf({ first, count }, plan.chunks),
+            trace.bytes > 0 ? formatBytes((end - start) * BYTES_PER_ELEMENT) : null,
+          )}{' '}
+          {ring.moves(
+            <RankMark rank={move.from} />,
+            <RankMark rank={move.to} />,
+            place + 1,
+            plan.steps.length,
+            plan.algorithm === 'ring',
+          )}
+        </p>
+      )}
+      {move !== null && <p class="dim">{clock === null ? ring.noTimes : timesOf(trace, planStep, move, clock)}</p>}
     </>
   );
 }
 
 /** Describes when the chunk left or arrived, as far as the measuring rank `clock` knows it. */
-function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
+function timesOf(trace: RecordedTrace, planStep: number, { from, to }: PlanTransfer, clock: number): string {
   const { ring } = messages.value;
-  const hop = trace.hops.find((one) => one.ringStep === ringStep);
+  const hop = trace.hops.find((one) => one.planStep === planStep);
   const since = (at: number | null | undefined): string | null =>
     at === null || at === undefined ? null : formatMs(at - trace.startedAt);
   const left = since(hop?.sentAt);

@@ -16,6 +16,7 @@ import { chunkName } from '../frameAt.ts';
 import { narratePicked } from '../narrate.ts';
 import { extentOf } from '../numbers.ts';
 import type { Player } from '../player/player.ts';
+import { usePlan } from '../player/usePlan.ts';
 import { useHighlight, type Highlight } from '../useHighlight.ts';
 
 interface Props {
@@ -27,14 +28,15 @@ interface Props {
 
 export function GridView({ names, player, clock }: Props) {
   const n = names.length;
+  const chunks = usePlan(player)?.chunks ?? n;
   const lit = useHighlight(player, n);
   const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
     <div class="grid" style={{ '--row': `${rowHeight}px` }}>
       <div class="grid-columns" aria-hidden="true">
-        {names.map((_, chunk) => (
-          <Column key={chunk} chunk={chunk} n={n} lit={lit} />
+        {Array.from({ length: chunks }, (_, chunk) => (
+          <Column key={chunk} chunk={chunk} chunks={chunks} lit={lit} />
         ))}
       </div>
       <div class="grid-rows" aria-hidden="true">
@@ -42,7 +44,7 @@ export function GridView({ names, player, clock }: Props) {
           <Row key={rank} rank={rank} n={n} name={name} lit={lit} />
         ))}
       </div>
-      <Cells n={n} player={player} lit={lit} height={rowHeight * n} />
+      <Cells n={n} chunks={chunks} player={player} lit={lit} height={rowHeight * n} />
       <div class="grid-note">
         <Detail player={player} clock={clock} />
       </div>
@@ -68,9 +70,9 @@ function isNamed(i: number, n: number, lit: number | null): boolean {
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
 }
 
-function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Highlight | null }) {
-  const named = lit?.chunk ?? null;
-  return <span class={named === chunk ? 'lit' : ''}>{isNamed(chunk, n, named) ? chunkName(chunk) : ''}</span>;
+function Column({ chunk, chunks, lit }: { chunk: number; chunks: number; lit: Highlight | null }) {
+  const isLit = lit !== null && chunk >= lit.first && chunk < lit.first + lit.count;
+  return <span class={isLit ? 'lit' : ''}>{isNamed(chunk, chunks, lit?.first ?? null) ? chunkName(chunk) : ''}</span>;
 }
 
 function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Highlight | null }) {
@@ -89,36 +91,48 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
+/** Returns the number from 0 to `count - 1` that is closest to `i`. */
+function within(i: number, count: number): number {
+  return Math.min(count - 1, Math.max(0, i));
+}
+
+interface CellsProps {
+  n: number;
+  chunks: number;
+  player: Player;
+  lit: Highlight | null;
+  height: number;
+}
+
 /** The canvas with its overlay. The user picks a cell with the pointer or the arrow keys. */
-function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Highlight | null; height: number }) {
+function Cells({ n, chunks, player, lit, height }: CellsProps) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
-  usePainted(canvas, player, { n, width, height });
+  usePainted(canvas, player, { n, chunks, width, height });
   /** The cell selected with the arrow keys or the pointer. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
-  const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
-  const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
+  const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(chunks - 1, cursor.value.chunk) };
   const hasFocus = (): boolean => document.activeElement === box.current;
   const go = (rank: number, chunk: number): void => {
     cursor.value = { rank, chunk };
-    player.picked.value = cursor.value;
+    player.picked.value = { ...cursor.value, sender: null };
   };
   const point = (event: PointerEvent): void => {
     const place = box.current!.getBoundingClientRect();
-    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n));
-    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * n));
+    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n), n);
+    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * chunks), chunks);
     const old = player.picked.peek();
     if (old?.rank !== rank || old.chunk !== chunk) go(rank, chunk);
   };
   const onkey = (event: KeyboardEvent): void => {
-    if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1));
-    else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1));
-    else if (event.key === 'ArrowUp') go(within(at.rank - 1), at.chunk);
-    else if (event.key === 'ArrowDown') go(within(at.rank + 1), at.chunk);
+    if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1, chunks));
+    else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1, chunks));
+    else if (event.key === 'ArrowUp') go(within(at.rank - 1, n), at.chunk);
+    else if (event.key === 'ArrowDown') go(within(at.rank + 1, n), at.chunk);
     else if (event.key === 'Home') go(at.rank, 0);
-    else if (event.key === 'End') go(at.rank, n - 1);
+    else if (event.key === 'End') go(at.rank, chunks - 1);
     else if (event.key === 'Escape') box.current!.blur();
     else return;
     event.preventDefault();
@@ -130,11 +144,11 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       style={{ height: `${height}px` }}
       tabIndex={0}
       role="grid"
-      aria-label={messages.value.ring.grid(n)}
+      aria-label={messages.value.ring.grid(n, chunks)}
       aria-rowcount={n}
-      aria-colcount={n}
+      aria-colcount={chunks}
       aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
-      onFocus={() => (player.picked.value = cursor.peek())}
+      onFocus={() => (player.picked.value = { ...cursor.peek(), sender: null })}
       onBlur={() => (player.picked.value = null)}
       onKeyDown={onkey}
       onPointerMove={point}
@@ -145,7 +159,7 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
-      {lit !== null && <Lights n={n} lit={lit} />}
+      {lit !== null && <Lights n={n} chunks={chunks} lit={lit} />}
       {/* There may be 4096 cells. A screen reader needs only the selected cell. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
@@ -159,23 +173,27 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Hig
 function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank: number; chunk: number }) {
   const text = useComputed(() => {
     const now = player.frame.value;
-    if (now === null || now.cells.length !== n) return messages.value.ring.cell(rank, chunkName(chunk));
-    return narratePicked(now, { rank, chunk }, player.stage.value?.numbers);
+    if (now?.plan.n !== n || chunk >= now.plan.chunks) {
+      return messages.value.ring.cell(rank, messages.value.ring.oneChunk(chunkName(chunk)));
+    }
+    return narratePicked(now, { rank, chunk, sender: null }, player.stage.value?.numbers);
   });
   return <>{text}</>;
 }
 
 /**
- * The overlay of the canvas. It highlights the column of the picked chunk, the two cells that the
- * chunk travels between, and the picked cell.
+ * The overlay of the canvas. It highlights the columns of the picked chunks, the cells that they
+ * travel between, and the picked cell.
  */
-function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlight }) {
-  const share = (i: number): string => `${(100 * i) / n}%`;
-  const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
+function Lights({ n, chunks, lit }: { n: number; chunks: number; lit: Highlight }) {
+  const { first, count, from, to, rank } = lit;
+  const across = (i: number): string => `${(100 * i) / chunks}%`;
+  const down = (i: number): string => `${(100 * i) / n}%`;
+  const cell = (row: number) => ({ left: across(first), top: down(row), width: across(count), height: down(1) });
   return (
     <>
-      <i class="veil" style={{ left: 0, width: share(chunk) }} />
-      <i class="veil" style={{ left: share(chunk + 1), right: 0 }} />
+      <i class="veil" style={{ left: 0, width: across(first) }} />
+      <i class="veil" style={{ left: across(first + count), right: 0 }} />
       <i class="light from" style={cell(from)} />
       <i class="light to" style={cell(to)} />
       {rank !== null && <i class="light at" style={cell(rank)} />}
@@ -184,13 +202,12 @@ function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Highlig
 }
 
 /**
- * Paints the canvas on every change. During a ring step, only the cells that receive a chunk
- * change.
+ * Paints the canvas on every change. During a step, only the cells that receive a chunk change.
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: Player,
-  { n, width, height }: Pick<Picture, 'n' | 'width' | 'height'>,
+  { n, chunks, width, height }: Pick<Picture, 'n' | 'chunks' | 'width' | 'height'>,
 ): void {
   const colours = theme.value;
   const textSize = smallText.value;
@@ -210,8 +227,8 @@ function usePainted(
     return effect(() => {
       const now = player.frame.value;
       // Until the first trace of this world size arrives, the frame is from another world size.
-      const frame = now === null || now.cells.length !== n ? null : now;
-      const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
+      const frame = now?.plan.n === n && now.plan.chunks === chunks ? now : null;
+      const picture = { n, chunks, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];
       const next = frame && {
         completed: frame.completed,
@@ -225,5 +242,5 @@ function usePainted(
       }
       painted = next;
     });
-  }, [canvas, n, width, height, colours, textSize, player, shown]);
+  }, [canvas, n, chunks, width, height, colours, textSize, player, shown]);
 }

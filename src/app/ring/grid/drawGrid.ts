@@ -1,12 +1,11 @@
 /** Paints the cells of the grid on a canvas. */
-import { ringStepCount, transfersAt } from '../../../collectives/plans/ringPlan.ts';
 import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
-import { includes, type Frame, type Parts } from '../frameAt.ts';
+import type { Frame, Parts } from '../frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
 
 /**
- * With more ranks, the slots of single ranks would be too thin for colours. One bar then shows the
- * range of ranks.
+ * With more ranks, the slots of single ranks would be too thin for colours. Bars then show ranges
+ * of ranks.
  */
 const MOST_SLOTS = 16;
 /**
@@ -46,7 +45,9 @@ export function readPalette(element: Element): Palette {
 }
 
 export interface Picture {
+  /** The number of ranks, which are rows, and of chunks, which are columns. */
   n: number;
+  chunks: number;
   width: number;
   height: number;
   /** Device pixels per CSS pixel. */
@@ -64,22 +65,24 @@ export interface Picture {
 export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
-    for (let chunk = 0; chunk < picture.n; chunk++) drawCell(context, picture, rank, chunk, null);
+    for (let chunk = 0; chunk < picture.chunks; chunk++) drawCell(context, picture, rank, chunk, null);
   }
   if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
 }
 
 /**
- * Paints the cells that receive chunks in a ring step. No other cell changes during the ring step.
+ * Paints the cells that receive chunks in step `index` of the plan. No other cell changes during
+ * the step.
  */
-export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
-  const { n, frame } = picture;
-  if (frame === null || ringStep >= ringStepCount(n)) return;
-  const flights = ringStep === frame.completed ? frame.flights : [];
-  for (const { from, to, chunk } of transfersAt(n, ringStep)) {
-    const flight = flights[from];
+export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, index: number): void {
+  const { frame } = picture;
+  const step = frame?.plan.steps[index];
+  if (frame === null || step === undefined) return;
+  const flights = index === frame.completed ? frame.flights : [];
+  for (const [i, { to, first, count }] of step.transfers.entries()) {
+    const flight = flights[i];
     const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledBy(flight.progress) };
-    drawCell(context, picture, to, chunk, arrival);
+    for (let chunk = first; chunk < first + count; chunk++) drawCell(context, picture, to, chunk, arrival);
   }
 }
 
@@ -108,16 +111,16 @@ function drawCell(
   chunk: number,
   arrival: Arrival | null,
 ): void {
-  const { n, frame, palette, scale } = picture;
+  const { n, chunks, frame, palette, scale } = picture;
   // Rounds a length to whole device pixels, so that painting twice gives the same picture.
   const whole = (length: number): number => Math.round(length * scale) / scale;
   const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
-  const left = whole((picture.width * chunk) / n);
+  const left = whole((picture.width * chunk) / chunks);
   const top = whole((picture.height * rank) / n);
   const box = {
     x: left + whole(gap / 2),
     y: top + whole(gap / 2),
-    width: whole((picture.width * (chunk + 1)) / n) - left - gap,
+    width: whole((picture.width * (chunk + 1)) / chunks) - left - gap,
     height: whole((picture.height * (rank + 1)) / n) - top - gap,
   };
   fill(context, palette.cell, box);
@@ -143,15 +146,15 @@ function drawSlots(
   arrival: Arrival | null,
 ): void {
   const { n, palette, textSize } = picture;
-  const count = `${parts.count}/${n}`;
+  const count = `${parts.length}/${n}`;
   context.font = `${textSize}px ${picture.family}`;
   const words = context.measureText(`${n}/${n}`).width + 12;
   const hasCount = box.height >= textSize && box.width - words >= n * 8;
   const slots = hasCount ? { ...box, width: box.width - words } : box;
   const width = slots.width / n;
   for (let one = 0; one < n; one++) {
-    const isIn = includes(parts, n, one);
-    const comes = arrival !== null && includes(arrival.parts, n, one);
+    const isIn = parts.includes(one);
+    const comes = arrival?.parts.includes(one) === true;
     if (!isIn && !comes) continue;
     const height = box.height * (isIn ? 1 : arrival!.filled);
     fill(context, palette.ranks[identityOf(one).colour]!, {
@@ -162,39 +165,47 @@ function drawSlots(
     });
   }
   if (!hasCount) return;
-  context.fillStyle = parts.count === n ? palette.ink : palette.dim;
+  context.fillStyle = parts.length === n ? palette.ink : palette.dim;
   context.textAlign = 'right';
   context.textBaseline = 'middle';
   context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
 }
 
-/**
- * Draws one bar over the ranks in the sum. After the last rank, the bar continues at the start of
- * the cell. The bar of a finished sum is darker.
- */
+/** Draws bars over the ranks in the sum. The bar of a finished sum is darker. */
 function drawBar(
   context: CanvasRenderingContext2D,
-  { n, width, palette }: Picture,
+  { n, chunks, width, palette }: Picture,
   box: Box,
   parts: Parts,
   arrival: Arrival | null,
 ): void {
-  if (width / n < LEAST_BAR) {
-    context.globalAlpha = 0.12 + (0.88 * parts.count) / n;
+  if (width / chunks < LEAST_BAR) {
+    context.globalAlpha = 0.12 + (0.88 * parts.length) / n;
     fill(context, palette.ink, box);
     context.globalAlpha = 1;
     return;
   }
-  const bar = ({ first, count }: Parts, height: number): void => {
+  const unit = box.width / n;
+  const bars = (ranks: Parts, height: number): void => {
     const y = box.y + (box.height - height) / 2;
-    const whole = Math.min(count, n - first);
-    const unit = box.width / n;
-    const colour = count === n ? palette.ink : palette.dim;
-    fill(context, colour, { x: box.x + first * unit, y, width: whole * unit, height });
-    fill(context, colour, { x: box.x, y, width: (count - whole) * unit, height });
+    const colour = ranks.length === n ? palette.ink : palette.dim;
+    for (const [first, count] of runsOf(ranks)) {
+      fill(context, colour, { x: box.x + first * unit, y, width: count * unit, height });
+    }
   };
-  bar(parts, box.height);
-  if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
+  bars(parts, box.height);
+  if (arrival !== null && arrival.filled > 0) bars(arrival.parts, box.height * arrival.filled);
+}
+
+/** Returns the runs of consecutive ranks, each as its first rank and its length. */
+function runsOf(ranks: Parts): [first: number, count: number][] {
+  const runs: [number, number][] = [];
+  for (const rank of ranks.toSorted((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last !== undefined && last[0] + last[1] === rank) last[1] += 1;
+    else runs.push([rank, 1]);
+  }
+  return runs;
 }
 
 /**
@@ -214,7 +225,7 @@ function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: B
   const strip = Math.min(5, box.height / 4);
   const width = box.width / n;
   for (let one = 0; one < n; one++) {
-    if (!includes(parts, n, one)) continue;
+    if (!parts.includes(one)) continue;
     const x = box.x + one * width + 0.5;
     const y = box.y + box.height - strip;
     fill(context, palette.ranks[identityOf(one).colour]!, { x, y, width: width - 1, height: strip });

@@ -3,10 +3,11 @@
  * measured, a text shows how many times slower the player is than the run.
  */
 import { useComputed } from '@preact/signals';
-import { ringStepCount } from '../../../collectives/plans/ringPlan.ts';
+import type { PlanStep } from '../../../collectives/plans/planSteps.ts';
 import { formatCount, formatMs } from '../../locales/format.ts';
 import { messages } from '../../locales/index.ts';
 import type { Player } from './player.ts';
+import { usePlan } from './usePlan.ts';
 import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 
 /** The number of steps of the position slider. */
@@ -88,26 +89,19 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 }
 
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
-  const { ring } = messages.value;
   const ends = player.pacing.value?.ends ?? [];
-  // If there are too many ring steps for separate ticks, only the border between the two phases is
-  // shown.
-  const turn = ends[ends.length / 2 - 1] ?? 0.5;
-  const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
+  const { steps = [], algorithm = 'ring' } = usePlan(player) ?? {};
+  /** The last step of each phase but the last phase. */
+  const turns = steps.flatMap(({ phase }, i) => (i + 1 < steps.length && steps[i + 1]!.phase !== phase ? [i] : []));
+  // If there are too many steps for separate ticks, only the borders between the phases are shown.
+  const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1).keys() : turns;
   return (
     <div class="scrub">
-      <div class="phases small dim" aria-hidden="true">
-        <span>
-          reduce-scatter <span class="phase-gloss">{ring.reduceScatter}</span>
-        </span>
-        <span>
-          all-gather <span class="phase-gloss">{ring.allGather}</span>
-        </span>
-      </div>
+      {algorithm === 'ring' ? <RingPhases /> : <Phases steps={steps} ends={ends} />}
       <div class="track">
         <div class="ticks" aria-hidden="true">
-          {shown.map((end) => (
-            <i key={end} class={end === turn ? 'turn' : ''} style={{ left: `${(end * 100).toFixed(2)}%` }} />
+          {[...shown].map((i) => (
+            <i key={i} class={turns.includes(i) ? 'turn' : ''} style={{ left: percent(ends[i]!) }} />
           ))}
         </div>
         <Handle player={player} disabled={disabled} />
@@ -116,14 +110,53 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
   );
 }
 
+/** The two phases of a ring, with an explanation. */
+function RingPhases() {
+  const { ring } = messages.value;
+  return (
+    <div class="phases small dim" aria-hidden="true">
+      <span>
+        reduce-scatter <span class="phase-gloss">{ring.reduceScatter}</span>
+      </span>
+      <span>
+        all-gather <span class="phase-gloss">{ring.allGather}</span>
+      </span>
+    </div>
+  );
+}
+
+/** The phases of an algorithm, each over its steps. */
+function Phases({ steps, ends }: { steps: readonly PlanStep[]; ends: readonly number[] }) {
+  const { ring } = messages.value;
+  return (
+    <div class="phases placed small" aria-hidden="true">
+      {steps.flatMap(({ phase, hop, hops }, i) => {
+        if (hop > 0) return [];
+        const start = ends[i - 1] ?? 0;
+        const width = (ends[i + hops - 1] ?? 1) - start;
+        return [
+          <span key={phase} class="ellipsis" style={{ width: percent(width) }}>
+            {ring.phases[phase].title}
+          </span>,
+        ];
+      })}
+    </div>
+  );
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(2)}%`;
+}
+
 function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
   const { ring } = messages.value;
   const done = useComputed(() => player.frame.value?.completed ?? 0);
+  const plan = usePlan(player);
   return (
     <input
       type="range"
       aria-label={ring.place}
-      aria-valuetext={ring.done(done.value, ringStepCount(player.stage.value?.n ?? 1))}
+      aria-valuetext={ring.done(done.value, plan?.steps.length ?? 0, (plan?.algorithm ?? 'ring') === 'ring')}
       min={0}
       max={SCRUB}
       step={1}

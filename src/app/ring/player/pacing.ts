@@ -1,5 +1,5 @@
 /**
- * Computes how long the player shows each ring step of a trace. The time is proportional to the
+ * Computes how long the player shows each step of a trace. The time is proportional to the
  * duration of the step, but long enough to be seen. (One hop may take a tenth of a millisecond, and
  * the next one, behind a straggler, fifty milliseconds.) Pure.
  */
@@ -14,17 +14,17 @@ export interface Pacing {
   slowdown: number;
   /** Whether some hops are shown slower than `slowdown`. */
   stretched: boolean;
-  /** The end of each ring step, as a position between 0 and 1. */
+  /** The end of each step, as a position between 0 and 1. */
   ends: number[];
   timeline: Timeline;
 }
 
-/** The time to play a ring step, milliseconds, unless the round would be too short or too long. */
+/** The time to play a step, milliseconds, unless the round would be too short or too long. */
 const STEP_MS = 750;
-/** Limits of the time to play a round whose ring steps are equally long, milliseconds. */
+/** Limits of the time to play a round whose steps are equally long, milliseconds. */
 const SHORTEST_ROUND_MS = 4000;
 const LONGEST_ROUND_MS = 20_000;
-/** The shortest time to play a ring step, as a share of the average ring step. */
+/** The shortest time to play a step, as a share of the average step. */
 const LEAST_SHARE = 0.5;
 
 export function planPacing(timeline: Timeline): Pacing {
@@ -59,7 +59,7 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
 }
 
 /**
- * Returns the position (0 to 1) after `steps` ring steps. With `steps` = 2.5, two ring steps are
+ * Returns the position (0 to 1) after `steps` steps. With `steps` = 2.5, two steps are
  * done and half of the next one.
  */
 export function positionOf({ ends }: Pacing, steps: number): number {
@@ -69,7 +69,7 @@ export function positionOf({ ends }: Pacing, steps: number): number {
 }
 
 /**
- * Returns the number of ring steps that are done at `position`, with a fraction for the current
+ * Returns the number of steps that are done at `position`, with a fraction for the current
  * one. This is the inverse of {@link positionOf}.
  */
 export function stepsAt({ ends }: Pacing, position: number): number {
@@ -103,7 +103,7 @@ export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): n
 
 /**
  * Returns the position to show to users who prefer reduced motion. It is the middle of the flight
- * in the current ring step, so the picture jumps once in each ring step. At the ends, it is 0 or 1.
+ * in the current step, so the picture jumps once in each step. At the ends, it is 0 or 1.
  */
 export function snap(pacing: Pacing, position: number): number {
   if (position >= 1) return 1;

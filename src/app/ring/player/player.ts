@@ -1,10 +1,11 @@
 /**
- * Plays traces of ring all-reduces in slow motion. The ring, the grid and the caption are all drawn
+ * Plays traces of all-reduces in slow motion. The ring, the grid and the caption are all drawn
  * from the frame of the player. At the end of a round, it plays the newest trace. Every frame is
  * computed from (trace, n, t), so moving the slider and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from '../frameAt.ts';
+import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 
@@ -24,6 +25,11 @@ export interface Picked {
   chunk: number;
   /** The rank whose copy is picked; `null` if the travelling chunk is picked. */
   rank: number | null;
+  /**
+   * The rank whose transfers are picked, whatever chunks it sends. `null` on a ring, where a chunk
+   * is only on one edge at a time, and can be followed from edge to edge.
+   */
+  sender: number | null;
 }
 
 export interface Player {
@@ -48,7 +54,7 @@ export interface Player {
   /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStop`. */
   stepBy(direction: 1 | -1): void;
   /**
-   * Plays until `completed` ring steps are done, then pauses. Jumps there if the player is past
+   * Plays until `completed` steps are done, then pauses. Jumps there if the player is past
    * that point, or if the user prefers reduced motion.
    */
   showStep(completed: number): void;
@@ -74,7 +80,7 @@ const LONGEST_FRAME_MS = 250;
 export interface PlayerOptions {
   /** Whether the player starts by itself with the first trace. */
   autoplay: boolean;
-  /** Whether to jump from ring step to ring step instead of moving. */
+  /** Whether to jump from step to step instead of moving. */
   reducedMotion: ReadonlySignal<boolean>;
   /** Whether to paint less often, because the processor also trains. */
   thrifty: ReadonlySignal<boolean>;
@@ -83,8 +89,8 @@ export interface PlayerOptions {
 /**
  * @param newest the newest trace. A playing player begins it at the end of the current round. A
  *   player that is paused and that nobody has used shows the start of the newest trace. If the
- *   newest trace is a newer version of the current round (same step, bucket and world size), or has
- *   another world size, it replaces the current round at once.
+ *   newest trace is a newer version of the current round (same step, bucket, world size and
+ *   algorithm), or has another world size or algorithm, it replaces the current round at once.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -96,7 +102,16 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
    * while, and the picture stands still. `position` is this value limited to 0 .. 1.
    */
   const place = signal(0);
-  const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
+  /** The plan changes with the algorithm and the world size, not with every trace. */
+  const played = computed(() => (stage.value === null ? null : `${stage.value.trace.algorithm} ${stage.value.n}`));
+  const plan = computed(() => {
+    if (played.value === null) return null;
+    const { trace, n } = stage.peek()!;
+    return allReduceSteps(trace.algorithm, n);
+  });
+  const timeline = computed(() =>
+    stage.value === null || plan.value === null ? null : timelineOf(stage.value.trace, plan.value),
+  );
   const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
   const position = computed(() => {
     const running = Math.min(1, Math.max(0, place.value));
@@ -105,17 +120,17 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   });
   const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
-  // Not computed in `frame`, because the n x n cells change only once in each ring step.
-  const cells = computed(() => (stage.value === null ? [] : cellsAfter(stage.value.n, completed.value)));
+  // Not computed in `frame`, because the cells change only once in each step.
+  const cells = computed(() => (plan.value === null ? [] : cellsAfter(plan.value, completed.value)));
   const frame = computed(() =>
-    timeline.value === null || stage.value === null
+    timeline.value === null || plan.value === null
       ? null
-      : frameOf(timeline.value, stage.value.n, time.value, cells.value),
+      : frameOf(timeline.value, plan.value, time.value, cells.value),
   );
 
   /** The latest choice of the user, play or pause. It is kept while there is nothing to play. */
   let wanted = options.autoplay;
-  /** The number of ring steps after which to pause; `null` to continue playing. */
+  /** The number of steps after which to pause; `null` to continue playing. */
   let goal: number | null = null;
   let animation = 0;
   let last = 0;
@@ -125,10 +140,10 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
-    const plan = pacing.peek();
-    if (plan === null) return;
-    const next = place.peek() + passed / plan.duration;
-    const end = goal === null ? 1 + HOLD_AFTER_MS / plan.duration : positionOf(plan, goal);
+    const pace = pacing.peek();
+    if (pace === null) return;
+    const next = place.peek() + passed / pace.duration;
+    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : positionOf(pace, goal);
     if (next < end) place.value = next;
     else if (goal === null) begin(newest.peek());
     else seek(end);
@@ -184,8 +199,8 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
       return;
     }
     // The round on the screen is of an earlier generation if there is no newest round, or if the
-    // newest round has another world size.
-    const stale = next === null || on === null || next.n !== on.n;
+    // newest round has another world size or algorithm.
+    const stale = next === null || on === null || !isSamePlan(next, on);
     // A player that is paused and that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
     if (next === null || (stale && goal !== null)) halt();
@@ -212,13 +227,13 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     },
     seek,
     stepBy: (direction) => {
-      const plan = pacing.peek();
-      if (plan !== null) seek(nextStop(plan, position.peek(), direction));
+      const pace = pacing.peek();
+      if (pace !== null) seek(nextStop(pace, position.peek(), direction));
     },
     showStep: (steps) => {
-      const plan = pacing.peek();
-      if (plan === null) return;
-      const to = positionOf(plan, steps);
+      const pace = pacing.peek();
+      if (pace === null) return;
+      const to = positionOf(pace, steps);
       const isJump = options.reducedMotion.peek() || position.peek() >= to;
       rest();
       if (isJump) seek(to);
@@ -235,5 +250,9 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
 }
 
 function isSameRound(a: Stage, b: Stage): boolean {
-  return a.n === b.n && a.trace.step === b.trace.step && a.trace.bucket === b.trace.bucket;
+  return isSamePlan(a, b) && a.trace.step === b.trace.step && a.trace.bucket === b.trace.bucket;
+}
+
+function isSamePlan(a: Stage, b: Stage): boolean {
+  return a.n === b.n && a.trace.algorithm === b.trace.algorithm;
 }

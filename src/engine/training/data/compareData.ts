@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
+import { nameRanks } from '../../../util/text.ts';
 import type { Task } from '../../tasks/task.ts';
 
 interface ComparedData {
@@ -41,7 +42,7 @@ export async function compareData(
       group,
       divergent,
       DataError,
-      `Rank ${divergent.join(', ')} does not have the same data as the other ranks: ${dataAdvice}.`,
+      `The data of ${nameRanks(divergent)} differs from the data of the other ranks: ${dataAdvice}.`,
     );
   }
   const samples = all.map(({ train }) => train);
@@ -51,7 +52,7 @@ export async function compareData(
       group,
       empty,
       DataError,
-      `Rank ${empty.join(', ')} has no samples to learn from. Choose files with samples in that tab.`,
+      `There are no samples to learn from on ${nameRanks(empty)}. Choose files with samples there.`,
     );
   }
   if (!isShard) return { samples, train: trainSamples, test: testSamples };

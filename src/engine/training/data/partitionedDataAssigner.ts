@@ -21,7 +21,7 @@ export class PartitionedDataAssigner implements SampleAssigner {
 
   assign(position: CursorPosition): StepAssignment {
     const { epoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
-    return { window: { epoch, offset, size, next }, indices, microBatches: 1 };
+    return { window: { epoch, offset, size, next }, indices, passes: [this.#batchSize] };
   }
 
   /**

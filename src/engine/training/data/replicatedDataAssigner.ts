@@ -4,6 +4,7 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
+import { partOf, passesOf } from '../../../parallel/data/workShares.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
@@ -35,11 +36,20 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     this.#group = group;
   }
 
-  assign(position: CursorPosition): StepAssignment {
+  assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment {
     const { generation, rank, worldSize } = this.#group;
     const window = this.#cursor.windowAt(position, this.stepSamples);
     const all = Uint32Array.from(window.indices.keys());
-    return this.#assignmentOf({ window, assignedIn: generation, positions: splitWindow(all, rank, worldSize) }, 1);
+    if (shares === null) {
+      const positions = splitWindow(all, rank, worldSize);
+      return this.#assignmentOf({ window, assignedIn: generation, positions }, [this.#batchSize]);
+    }
+    const { start, end } = partOf(all.length, shares, rank);
+    const positions = all.subarray(start, end);
+    return this.#assignmentOf(
+      { window, assignedIn: generation, positions },
+      passesOf(positions.length, this.#batchSize),
+    );
   }
 
   retainedGradient({ heldSamples }: GradientStore): RetainedGradient | null {
@@ -70,7 +80,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     const { assignedIn } = window;
     return this.#assignmentOf(
       { window: this.#cursor.windowAt(window, window.size), assignedIn, positions: own },
-      microBatches,
+      Array.from({ length: microBatches }, () => this.#batchSize),
     );
   }
 
@@ -84,13 +94,13 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     return this.#batchSize * this.#group.worldSize;
   }
 
-  #assignmentOf(assigned: Assigned, microBatches: number): StepAssignment {
+  #assignmentOf(assigned: Assigned, passes: readonly number[]): StepAssignment {
     this.#last = assigned;
     const { epoch, offset, indices, next } = assigned.window;
     return {
       window: { epoch, offset, size: indices.length, next },
       indices: assigned.positions.map((at) => indices[at]!),
-      microBatches,
+      passes,
     };
   }
 }

@@ -59,9 +59,13 @@ export class RunSamples {
     this.#assigner = new Assigner({ group, samples, seed, batchSize });
   }
 
-  /** Returns this rank's part of the step at `position`. */
-  next(position: CursorPosition): StepAssignment {
-    this.#assignment ??= this.assigner.assign(position);
+  /**
+   * Returns this rank's part of the step at `position`.
+   *
+   * @param shares see {@link SampleAssigner.assign}.
+   */
+  next(position: CursorPosition, shares: readonly number[] | null): StepAssignment {
+    this.#assignment ??= this.assigner.assign(position, shares);
     return this.#assignment;
   }
 

@@ -15,8 +15,11 @@ export interface StepAssignment {
    * samples that it has to compute.
    */
   indices: Uint32Array;
-  /** The number of micro-batches. It is at least one, and the same on all ranks. */
-  microBatches: number;
+  /**
+   * The sizes of the passes, in order: the largest number of samples of each. There is at least one
+   * pass.
+   */
+  passes: readonly number[];
 }
 
 /** The gradients that a rank retains of a step that was not applied. */
@@ -36,8 +39,12 @@ export interface SampleAssignerOptions {
 export interface SampleAssigner {
   /** Enters another world. @param samples the number of training samples on each rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
-  /** Assigns a step that no rank has started. */
-  assign(position: CursorPosition): StepAssignment;
+  /**
+   * Assigns a step that no rank has started.
+   *
+   * @param shares the ranks' shares (see `workShares.ts`); `null` if they are equal.
+   */
+  assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment;
   /**
    * Returns the gradient that this rank retains of the latest assigned step. Returns `null` if that
    * step was applied or no gradient is retained.

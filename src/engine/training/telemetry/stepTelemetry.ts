@@ -70,14 +70,14 @@ export class StepTelemetry {
     const { step, ms } = measured;
     const recorded = traces.flatMap((trace, bucket) => {
       if (!trace?.hops.length) return [];
-      return [{ step, bucket, bytes: bucketBytes[bucket]!, startedAt: trace.startedAt, hops: [...trace.hops] }];
+      return [{ step, bucket, bytes: bucketBytes[bucket]!, ...trace, hops: [...trace.hops] }];
     });
     const lane = laneOf({ ...measured, traces });
     this.#lanes = [...this.#lanes, lane].slice(-KEPT);
     this.#traces = [...this.#traces, ...recorded].slice(-KEPT);
     this.#newLanes = [...this.#newLanes, lane].slice(-EXCHANGED_STEPS);
     this.#waits.push(exposedWait(lane, ms));
-    for (const { hops } of recorded) this.#count(hops);
+    for (const { algorithm, hops } of recorded) if (algorithm === 'ring') this.#count(hops);
     return [...recorded.map((trace) => ({ type: 'trace' as const, ...trace })), { type: 'segments', lane }];
   }
 
@@ -155,8 +155,8 @@ export class StepTelemetry {
    * the link is fast.
    */
   #count(hops: RecordedTrace['hops']): void {
-    for (const { ringStep, sentAt, receivedAt } of hops) {
-      if (ringStep < this.#group!.worldSize - 1 || sentAt === null || receivedAt === null) continue;
+    for (const { planStep, sentAt, receivedAt } of hops) {
+      if (planStep < this.#group!.worldSize - 1 || sentAt === null || receivedAt === null) continue;
       this.#chunks.count += 1;
       this.#chunks.sentAt += sentAt;
       this.#chunks.receivedAt += receivedAt;

@@ -5,21 +5,22 @@ import { frameAt, timelineOf } from '../../../../src/app/ring/frameAt.ts';
 import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../../../src/app/ring/player/player.ts';
 import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
-import { ringStepCount } from '../../../../src/collectives/plans/ringPlan.ts';
+import { allReduceSteps } from '../../../../src/collectives/plans/planSteps.ts';
+import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../../../src/spec/algorithms.ts';
 
 /**
  * A trace of two ranks and two ring steps. Chunks are on their way from 0.6 to 3.6 ms and from 4.6
  * to 7.6 ms.
  */
-const LINE = planPacing(timelineOf(simulatedTrace(2), 2));
+const LINE = planPacing(timelineOf(simulatedTrace(2), allReduceSteps('ring', 2)));
 const no = signal(false);
 
 function options(autoplay: boolean): PlayerOptions {
   return { autoplay, reducedMotion: no, thrifty: no };
 }
 
-function stageOf(n: number, step = 0): Stage {
-  return { n, trace: { ...simulatedTrace(n), step } };
+function stageOf(n: number, step = 0, algorithm: AllReduceName = 'ring'): Stage {
+  return { n, trace: { ...simulatedTrace(n, algorithm), step } };
 }
 
 /** Callbacks of animation frames. The test calls them. */
@@ -212,41 +213,46 @@ test('the player stays at its ring step when the trace of the round is extended'
   player.dispose();
 });
 
-test('a position always shows the same frame, whether the user moved the slider there or played up to it', () => {
-  const action = fc.oneof(
-    fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
-    fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
-    fc.record({ kind: fc.constant('show' as const), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
-    fc.record({ kind: fc.constant('step' as const), direction: fc.constantFrom(1 as const, -1 as const) }),
-    fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
-    fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
-  );
-  const worlds = fc.record({ n: fc.integer({ min: 2, max: 9 }), reduced: fc.boolean() });
-  fc.assert(
-    fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {
-      const stage = stageOf(n);
-      const reducedMotion = signal(reduced);
-      const player = createPlayer(signal<Stage | null>(stage), { ...options(true), reducedMotion });
-      const scrubbed = createPlayer(signal<Stage | null>(stage), options(false));
-      for (const one of actions) {
-        if (one.kind === 'pass') advance(one.ms);
-        else if (one.kind === 'seek') player.seek(one.to);
-        else if (one.kind === 'show') player.showStep(Math.round(one.share * ringStepCount(n)));
-        else if (one.kind === 'step') player.stepBy(one.direction);
-        else if (one.kind === 'speed') player.speed.value = one.speed;
-        else player[one.kind]();
-        const place = player.position.value;
-        scrubbed.seek(place);
-        expect(player.frame.value).toEqual(scrubbed.frame.value);
-        const plan = planPacing(timelineOf(stage.trace, n));
-        expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
-      }
-      // The picture does not change.
-      const seen = player.frame.value;
-      player.pause();
-      expect(player.frame.value).toEqual(seen);
-      player.dispose();
-      scrubbed.dispose();
-    }),
-  );
-});
+test.each(ALL_REDUCE_NAMES)(
+  'a position of %s always shows the same frame, by playing or with the slider',
+  (algorithm) => {
+    const action = fc.oneof(
+      fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
+      fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
+      fc.record({ kind: fc.constant('show' as const), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
+      fc.record({ kind: fc.constant('step' as const), direction: fc.constantFrom(1 as const, -1 as const) }),
+      fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
+      fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
+    );
+    const sizes = [2, 3, 4, 5, 6, 8, 9].filter((n) => misfitOfAlgorithm(algorithm, n) === null);
+    const worlds = fc.record({ n: fc.constantFrom(...sizes), reduced: fc.boolean() });
+    fc.assert(
+      fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {
+        const stage = stageOf(n, 0, algorithm);
+        const { steps } = allReduceSteps(algorithm, n);
+        const reducedMotion = signal(reduced);
+        const player = createPlayer(signal<Stage | null>(stage), { ...options(true), reducedMotion });
+        const scrubbed = createPlayer(signal<Stage | null>(stage), options(false));
+        for (const one of actions) {
+          if (one.kind === 'pass') advance(one.ms);
+          else if (one.kind === 'seek') player.seek(one.to);
+          else if (one.kind === 'show') player.showStep(Math.round(one.share * steps.length));
+          else if (one.kind === 'step') player.stepBy(one.direction);
+          else if (one.kind === 'speed') player.speed.value = one.speed;
+          else player[one.kind]();
+          const place = player.position.value;
+          scrubbed.seek(place);
+          expect(player.frame.value).toEqual(scrubbed.frame.value);
+          const plan = planPacing(timelineOf(stage.trace, allReduceSteps(algorithm, n)));
+          expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
+        }
+        // The picture does not change.
+        const seen = player.frame.value;
+        player.pause();
+        expect(player.frame.value).toEqual(seen);
+        player.dispose();
+        scrubbed.dispose();
+      }),
+    );
+  },
+);

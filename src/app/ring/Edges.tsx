@@ -1,0 +1,154 @@
+/** Draws the links between ranks. */
+import { useMemo } from 'preact/hooks';
+import { groupSizeOf } from '../../spec/algorithms.ts';
+import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
+import { capsuleFor } from './capsule.ts';
+import { pathOf, pointAt, wayOf, type RingLayout } from './geometry.ts';
+import type { Player } from './player/player.ts';
+import { usePlan, useShownStep } from './player/usePlan.ts';
+
+export interface RingEdge {
+  /** Whether the link is connected. Otherwise its edge is dashed. */
+  up: boolean;
+  label: string;
+}
+
+interface Props {
+  layout: RingLayout;
+  edges: readonly RingEdge[] | undefined;
+  player: Player | null;
+  textSize: number;
+  focus: number | null;
+}
+
+export function Edges({ layout, edges, player, textSize, focus }: Props) {
+  const n = layout.places.length;
+  switch (layout.shape) {
+    case 'none':
+      return null;
+    case 'star':
+      return <>{layout.places.map((_, rank) => rank > 0 && <Spoke key={rank} layout={layout} rank={rank} />)}</>;
+    case 'ring':
+      return (
+        <>
+          {layout.places.map((_, rank) => (
+            <RingSide key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
+          ))}
+        </>
+      );
+    case 'two-level':
+    case 'halving-doubling':
+    case 'doubling':
+      return (
+        <>
+          {layout.shape === 'two-level' && <GroupRings layout={layout} />}
+          <StepEdges layout={layout} player={player} focus={focus} />
+        </>
+      );
+    default:
+      return layout.shape satisfies never;
+  }
+}
+
+/** With more ranks, there is no room for arrows on the edges. */
+const MOST_ARROWS = 16;
+
+interface SideProps {
+  layout: RingLayout;
+  n: number;
+  rank: number;
+  edge: RingEdge | undefined;
+  textSize: number;
+}
+
+/** The edge of a ring from a rank to its right neighbour. */
+function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
+  const to = (rank + 1) % n;
+  const way = wayOf(layout, rank, to);
+  const { angle } = way.from;
+  const middle = angle + way.length / layout.radius / 2;
+  const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
+  // The label is on the outer side of the ring, outside the chunks on the edge.
+  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', isSmall: false });
+  const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
+  const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
+  const hasArrow = n <= MOST_ARROWS || (layout.near.has(rank) && layout.near.has(to));
+  return (
+    <>
+      <path d={pathOf(way)} class={edge?.up === false ? 'edge down' : 'edge'} />
+      {hasArrow && <path d="M-3.5,-4.5L3,0L-3.5,4.5" class="chevron" transform={chevronAt(layout, middle)} />}
+      {label !== '' && (
+        <text x={at.x} y={at.y + textSize * 0.35} class="edge-label" text-anchor={anchorFor(middle, 0.3)}>
+          {label}
+        </text>
+      )}
+    </>
+  );
+}
+
+function chevronAt(layout: RingLayout, angle: number): string {
+  const { x, y } = pointAt(layout, angle);
+  return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI + 90).toFixed(1)})`;
+}
+
+/** A line between rank 0 and another rank, for both directions. */
+function Spoke({ layout, rank }: { layout: RingLayout; rank: number }) {
+  const [from, to] = [layout.places[0]!, layout.places[rank]!];
+  const gap = (from.mark * 1.45) / Math.hypot(to.x - from.x, to.y - from.y);
+  const between = (share: number): string =>
+    `${(from.x + (to.x - from.x) * share).toFixed(1)},${(from.y + (to.y - from.y) * share).toFixed(1)}`;
+  return <path d={`M${between(gap)}L${between(1 - gap)}`} class="edge" />;
+}
+
+/**
+ * All links of the two-level algorithm, pale: the ring of each group, and the rings of the ranks at
+ * the same place of each group.
+ */
+function GroupRings({ layout }: { layout: RingLayout }) {
+  const n = layout.places.length;
+  const size = groupSizeOf(n);
+  return (
+    <>
+      {layout.places.map((_, rank) => {
+        const group = rank - (rank % size);
+        const within = group + ((rank + 1) % size);
+        return (
+          <g key={rank}>
+            <path d={pathOf(wayOf(layout, rank, within))} class="edge idle" />
+            <path d={pathOf(wayOf(layout, rank, (rank + size) % n))} class="edge idle" />
+          </g>
+        );
+      })}
+    </>
+  );
+}
+
+/** The transfers of the step that the player shows. They are rendered once in each step. */
+function StepEdges({ layout, player, focus }: Pick<Props, 'layout' | 'player' | 'focus'>) {
+  const n = layout.places.length;
+  const { shape } = layout;
+  const first = useMemo(
+    () => (shape === 'star' || shape === 'none' ? [] : (allReduceSteps(shape, n).steps[0]?.transfers ?? [])),
+    [shape, n],
+  );
+  const plan = usePlan(player);
+  const step = useShownStep(player);
+  const isPlaying = plan?.n === n && plan.algorithm === shape;
+  const shown = isPlaying && step !== null ? step.transfers : first;
+  return (
+    <>
+      {shown.map(({ from, to }) => (
+        <path
+          key={from}
+          d={pathOf(wayOf(layout, from, to))}
+          class={from === focus || to === focus ? 'edge mine' : 'edge'}
+        />
+      ))}
+    </>
+  );
+}
+
+export function anchorFor(angle: number, slack: number): 'start' | 'middle' | 'end' {
+  const cosine = Math.cos(angle);
+  return cosine > slack ? 'start' : cosine < -slack ? 'end' : 'middle';
+}

@@ -1,0 +1,111 @@
+/** Computes the shape of a travelling chunk; pure. */
+import type { Way } from './geometry.ts';
+
+/** The shape of a travelling chunk, in pixels from its centre. */
+export interface Capsule {
+  /**
+   * `slots`: the name and a slot for each rank. `tag`: the name and a bar. A `bar` has no name, and
+   * a `dot` shows only the place.
+   */
+  kind: 'slots' | 'tag' | 'bar' | 'dot';
+  width: number;
+  height: number;
+  /** The width of the name, and the width of the number after it. */
+  letter: number;
+  figure: number;
+  /**
+   * The area of the slots, one for each rank, or of the bar. It is next to the name, or in a line
+   * below the name if there is a number.
+   */
+  slots: { x: number; y: number; width: number; height: number };
+}
+
+export interface CapsuleOptions {
+  /** The number of ranks. */
+  n: number;
+  textSize: number;
+  /** Length of the longest number to show in the capsule; 0 without a number. */
+  letters: number;
+  /** The name of the chunks: `A` or `A–D`. */
+  name: string;
+  /** Whether the chunk may be small, because it is not near the rank that the picture is about. */
+  isSmall: boolean;
+}
+
+/** With more ranks there are no slots, because there are no more colours. */
+const MOST_SLOTS = 8;
+/** With more ranks, bars would cover each other. */
+const MOST_BARS = 36;
+/** Width of a digit, and of a capital letter, relative to the text size. */
+const DIGIT = 0.64;
+const CAPITAL = 0.72;
+
+/** Returns the most detailed capsule that fits on the way between two marks. */
+export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
+  const { n, letters, isSmall } = options;
+  const free = way.length - 1.45 * (way.from.mark + way.to.mark);
+  if (n <= MOST_SLOTS) {
+    const fitting = letters > 0 ? numbered(options) : slotted(options, free);
+    if (fitting.width <= free * 0.8) return fitting;
+    if (letters > 0) return capsuleFor(way, { ...options, letters: 0 });
+  }
+  if (!isSmall) {
+    const fitting = tagged(options);
+    if (fitting.width <= free * 0.85) return fitting;
+  }
+  if (free >= 24 && n <= MOST_BARS) return plain('bar', 20, 8);
+  const dot = free >= 14 ? 7 : 5;
+  return plain('dot', dot, dot);
+}
+
+/** Returns a capsule without a name. */
+function plain(kind: 'bar' | 'dot', width: number, height: number): Capsule {
+  const slots = { x: -width / 2, y: -height / 2, width, height };
+  return { kind, width, height, letter: 0, figure: 0, slots };
+}
+
+function nameWidth({ name, textSize }: CapsuleOptions): number {
+  return textSize * (0.53 + name.length * CAPITAL);
+}
+
+/** Returns a capsule with a name, and slots next to it that are as wide as the room allows. */
+function slotted(options: CapsuleOptions, free: number): Capsule {
+  const { n, textSize } = options;
+  const letter = nameWidth(options);
+  const widthWith = (slot: number): number => letter + slot * n + 6;
+  const sizes = [8, 6, 5, 4, 3].map((size) => (size * textSize) / 13);
+  const slot = sizes.find((size) => widthWith(size) <= free * 0.8) ?? sizes.at(-1)!;
+  const width = widthWith(slot);
+  const height = Math.round(textSize * 1.55);
+  const slots = { x: -width / 2 + letter + 2, y: 4 - height / 2, width: slot * n, height: height - 8 };
+  return { kind: 'slots', width, height, letter, figure: 0, slots };
+}
+
+/** Returns a capsule with a name and a bar next to it. */
+function tagged(options: CapsuleOptions): Capsule {
+  const { textSize } = options;
+  const letter = nameWidth(options);
+  const bar = textSize * 1.2;
+  const width = letter + bar + 5;
+  const height = Math.round(textSize * 1.4);
+  const slots = { x: -width / 2 + letter, y: 5 - height / 2, width: bar, height: height - 10 };
+  return { kind: 'tag', width, height, letter, figure: 0, slots };
+}
+
+/** Returns a capsule with a name and a number, and a line of slots below them. */
+function numbered(options: CapsuleOptions): Capsule {
+  const { n, textSize, letters } = options;
+  const letter = nameWidth(options);
+  const figure = (letters * DIGIT + 0.8) * textSize;
+  const line = textSize * 0.4;
+  const width = Math.max(letter + figure, n * 4 + 8);
+  const height = Math.round(textSize * 1.5 + line);
+  return {
+    kind: 'slots',
+    width,
+    height,
+    letter,
+    figure,
+    slots: { x: 4 - width / 2, y: height / 2 - line - 3, width: width - 8, height: line },
+  };
+}

@@ -1,0 +1,23 @@
+/** Hooks for the parts of a frame that change rarely. */
+import { computed } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import type { AllReduceSteps, PlanStep } from '../../../collectives/plans/planSteps.ts';
+import { shownStep } from '../narrate.ts';
+import type { Player } from './player.ts';
+
+/** Returns the plan that the player plays; `null` if it plays nothing. */
+export function usePlan(player: Player | null): AllReduceSteps | null {
+  return useMemo(() => computed(() => player?.frame.value?.plan ?? null), [player]).value;
+}
+
+/** Returns the step of the plan that the player shows; `null` if it plays nothing. */
+export function useShownStep(player: Player | null): PlanStep | null {
+  return useMemo(
+    () =>
+      computed(() => {
+        const frame = player?.frame.value ?? null;
+        return frame === null ? null : shownStep(frame);
+      }),
+    [player],
+  ).value;
+}

@@ -1,0 +1,105 @@
+/**
+ * The all-reduce algorithm of a room: the page's default, whether the tabs can run it, and what
+ * `auto` would save; pure.
+ */
+import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
+import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from '../../spec/algorithms.ts';
+import { DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
+import { IMAGE_SIDE } from '../../spec/inspection.ts';
+import { fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
+import { rowsOf } from '../../spec/topology.ts';
+import { messages } from '../locales/index.ts';
+
+/**
+ * Fields of a job that have another default on the page than in the library and in `run`. People
+ * open a room on the page to watch a ring, so the ring is used at any world size.
+ */
+export const PAGE_JOB = { algorithm: 'ring' } as const satisfies Partial<JobSpec>;
+
+/** The job of a room that is opened on the page without any settings. */
+export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB };
+
+/** Returns the names of the algorithms for a form, in the order of the job's field. */
+export function algorithmOptions(): Record<AlgorithmName, string> {
+  const { algorithms } = messages.value.job;
+  return Object.fromEntries(ALGORITHM_NAMES.map((name) => [name, algorithms[name]])) as Record<AlgorithmName, string>;
+}
+
+/** Returns whether values of the job are encoded at every hop of an all-reduce. */
+function encodes({ codec }: Pick<JobSpec, 'codec'>): boolean {
+  return codec !== 'fp32' && codec !== 'powersgd';
+}
+
+/**
+ * Returns a sentence that says why `n` tabs cannot run the job's algorithm; `null` if they can, or
+ * if the strategy has no all-reduce.
+ */
+export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'strategy'>, n: number): string | null {
+  const { misfits } = messages.value.job;
+  const { algorithm, strategy } = job;
+  if (!hasAllReduces(strategy)) return null;
+  if (!fitsAlgorithm(job)) return misfits.codec;
+  return misfitOfAlgorithm(algorithm, n) === null ? null : misfits.groups(n);
+}
+
+/** Characters of a usual text. The vocabulary of a language model has one token for each. */
+const USUAL_CHARACTERS = 65;
+const CNN_PARAMETERS = 11_274;
+const CLASSES = 10;
+
+/**
+ * Returns the approximate number of parameters of the job's model; `null` if it depends on people's
+ * files.
+ */
+export function parametersOf({ job, model, hidden, gpt }: JobSpec): number | null {
+  if (job === 'lesson') return null;
+  if (job === 'gpt') {
+    const vocabulary = gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary;
+    return gpt.width * (vocabulary + gpt.context + gpt.layers * (12 * gpt.width + 13));
+  }
+  if (typeof model !== 'string') return rowsOf(model).reduce((sum, { parameters }) => sum + parameters, 0);
+  if (job === 'images' || job === 'table') return null;
+  return model === 'cnn' ? CNN_PARAMETERS : (IMAGE_SIDE ** 2 + 1) * hidden + (hidden + 1) * CLASSES;
+}
+
+/** Returns the bytes of a gradient in one bucket, as far as they are known before a run. */
+export function gradientBytes(job: JobSpec): [number] | null {
+  const parameters = parametersOf(job);
+  return parameters === null ? null : [parameters * (ELEMENT_BYTES[job.codec] ?? 4)];
+}
+
+/** Bytes of a gradient's element, by codec. With PowerSGD and `auto`, they are not known before. */
+const ELEMENT_BYTES: Partial<Record<JobSpec['codec'], number>> = { fp32: 4, fp16: 2, int8: 1 };
+
+/**
+ * Returns a sentence that compares `auto` with the ring for `n` tabs, from the cost model. Returns
+ * `null` if there is nothing to choose: the host chose another algorithm, the size of the gradient
+ * is not known, or both use the ring.
+ */
+export function autoSaving(job: JobSpec, n: number): string | null {
+  const { algorithm, codec, strategy } = job;
+  const { auto } = messages.value.lobby;
+  const [parameters, elementBytes] = [parametersOf(job), ELEMENT_BYTES[codec]];
+  if (!hasAllReduces(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
+  if (parameters === null || elementBytes === undefined) return null;
+  const bytes = parameters * elementBytes;
+  const chosen = autoAlgorithm(n, bytes, encodes(job));
+  if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
+  const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;
+  const name = messages.value.job.algorithms[chosen];
+  return describe(n, name, expectedMs(chosen, n, bytes), expectedMs('ring', n, bytes));
+}
+
+/**
+ * Returns the algorithm of a simulated run with the settings of the address. Like a real run, it
+ * uses the ring if the ranks cannot run the algorithm, and `problem` says why.
+ */
+export function simulatedAlgorithm(
+  query: URLSearchParams,
+  n: number,
+): { algorithm: AlgorithmName; problem: string | null } {
+  const asked = query.get('algorithm');
+  const algorithm = ALGORITHM_NAMES.find((name) => name === asked) ?? PAGE_JOB.algorithm;
+  const problem = algorithmProblem({ ...DEFAULT_PAGE_JOB, algorithm }, n);
+  return { algorithm: problem === null ? algorithm : 'ring', problem };
+}

@@ -1,0 +1,20 @@
+/**
+ * Creates the trace of an all-reduce: when this rank sent and received in each step of its plan,
+ * for display on a page.
+ */
+import type { AllReduceName } from '../../spec/algorithms.ts';
+import type { PlanOp } from '../planOp.ts';
+import type { OpTrace } from '../work.ts';
+import type { Plan } from './plans.ts';
+
+/** Returns the trace of the finished `op`, whose rank has this plan. */
+export function traceOfPlan(op: PlanOp, startedAt: number, algorithm: AllReduceName, plan: Plan): OpTrace {
+  const planSteps = [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
+  const hops = planSteps.map((planStep) => ({
+    planStep,
+    sentAt: op.endOf('send', planStep),
+    receivedAt: op.endOf('receive', planStep),
+    reduceMs: op.spentOn(planStep),
+  }));
+  return { startedAt, algorithm, hops };
+}

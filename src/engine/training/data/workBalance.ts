@@ -1,0 +1,129 @@
+/**
+ * Balances the work of ranks: measures this rank's speed, and decides the ranks' shares of the next
+ * steps together with the other ranks. All ranks decide the same, because they decide from the same
+ * exchanged speeds.
+ */
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import { decideShares, equalShares, PARTS, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
+import { variablesOf } from '../../../parallel/ddp/flatten.ts';
+import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
+import type { TrainingPlan } from '../../../spec/plan.ts';
+import { median } from '../../../util/statistics.ts';
+import type { Task } from '../../tasks/task.ts';
+import type { RunStrategy } from '../runStrategy.ts';
+import type { OwnWork } from '../stepPasses.ts';
+
+/**
+ * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
+ */
+const EXCHANGE_EVERY = 4;
+/**
+ * A rank's speed is the median of this many latest steps, so that a single slow step is ignored.
+ */
+const SMOOTHED_STEPS = 5;
+
+interface WorkBalanceOptions {
+  plan: TrainingPlan;
+  task: Task;
+  strategy: RunStrategy;
+  emit: (event: EngineEvent) => void | Promise<void>;
+}
+
+export class WorkBalance {
+  readonly #options: WorkBalanceOptions;
+  /** Whether shares may differ, apart from the world size. */
+  readonly #isPossible: boolean;
+  /** This rank's speed in its latest steps, in samples per second. */
+  #speeds: number[] = [];
+  #group: ProcessGroup | null = null;
+  #stepsInWorld = 0;
+  #decided: Shares = equalShares(1, 'equal');
+  #emitted = '';
+
+  constructor(options: WorkBalanceOptions) {
+    this.#options = options;
+    this.#isPossible = canBalance(options);
+  }
+
+  /** Enters a world. Shares are equal until all ranks have measured their speeds in it. */
+  async enter(group: ProcessGroup, step: number): Promise<void> {
+    this.#group = group;
+    this.#stepsInWorld = 0;
+    this.#decided = equalShares(group.worldSize, this.#isActive ? 'unknown' : 'equal');
+    this.#emitted = '';
+    await this.#emit(
+      step,
+      this.#decided.shares.map(() => null),
+      [],
+    );
+  }
+
+  /** The ranks' shares; `null` if all ranks have an equal share, so that one pass computes it. */
+  get shares(): readonly number[] | null {
+    return this.#decided.reason === 'speed' ? this.#decided.shares : null;
+  }
+
+  /** The ranks' shares for the run's result; `null` if this run never divides by speed. */
+  get outcome(): readonly number[] | null {
+    return this.#isActive ? this.#decided.shares : null;
+  }
+
+  /** Called when this rank has computed its part of a step. */
+  took({ samples, ms }: OwnWork): void {
+    this.#stepsInWorld += 1;
+    if (samples === 0) return;
+    this.#speeds = [...this.#speeds, (1000 * samples) / ms].slice(-SMOOTHED_STEPS);
+  }
+
+  /**
+   * Called before each step. Every few steps, exchanges speeds and decides shares again. Every rank
+   * must call it.
+   *
+   * @returns whether speeds were exchanged.
+   */
+  async update(step: number): Promise<boolean> {
+    if (!this.#isActive || this.#stepsInWorld === 0 || this.#stepsInWorld % EXCHANGE_EVERY !== 0) return false;
+    const own = Float64Array.of(this.#speeds.length, this.#speeds.length === 0 ? 0 : median(this.#speeds));
+    const rows = await this.#group!.allGather(own);
+    const reported = rows.map(([steps, speed]) => (steps === 0 ? null : speed!));
+    const speeds = possibleSpeeds(reported);
+    this.#decided = decideShares(this.#decided, speeds, this.#options.plan.batchSize);
+    const impossible = reported.flatMap((speed, rank) =>
+      speed === null || speeds[rank] !== null ? [] : [{ rank, reported: String(speed) }],
+    );
+    await this.#emit(step, speeds, impossible);
+    return true;
+  }
+
+  get #isActive(): boolean {
+    return this.#isPossible && this.#group !== null && this.#group.worldSize > 1;
+  }
+
+  /** Emits a decision unless it equals the previous one. */
+  async #emit(
+    step: number,
+    speeds: readonly (number | null)[],
+    impossible: EventOf<'shares'>['impossible'],
+  ): Promise<void> {
+    const { shares, reason } = this.#decided;
+    const decision = JSON.stringify([shares, reason, impossible.map(({ rank }) => rank)]);
+    if (decision === this.#emitted) return;
+    this.#emitted = decision;
+    await this.#options.emit({ type: 'shares', step, shares: [...shares], reason, speeds: [...speeds], impossible });
+  }
+}
+
+/**
+ * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
+ * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
+ * normalization, depend on the batch; models with such layers have buffers.
+ */
+function canBalance({ plan, task, strategy }: WorkBalanceOptions): boolean {
+  return (
+    plan.balance === 'speed' &&
+    strategy.elastic !== null &&
+    task.isShard !== true &&
+    plan.batchSize >= PARTS &&
+    variablesOf(task.model).buffers.length === 0
+  );
+}

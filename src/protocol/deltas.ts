@@ -1,0 +1,61 @@
+/**
+ * The server's messages as they are sent to a tab. A tab receives the whole room when it enters,
+ * and only the changes after that. If every change sent the whole room to all n members, it would
+ * cost n * n bytes.
+ */
+import * as v from 'valibot';
+import { OTHER_SERVER_MESSAGES, PrepareMessage, RoomMessage } from './control.ts';
+import { RosterEntry, Spectator } from './room.ts';
+import { count, memberId } from './scalars.ts';
+
+/** Consecutive elements of a list: the index of the first, and their number. */
+const Run = v.tuple([count, v.pipe(count, v.minValue(1))]);
+export type Run = v.InferOutput<typeof Run>;
+
+/** A list that consists of runs of an earlier list and of other elements. */
+const layout = <const Schema extends v.GenericSchema>(item: Schema) => v.array(v.union([Run, item]));
+export type Layout<Item> = (Run | Item)[];
+
+const { entries } = RoomMessage;
+
+/** The whole room. The sender's later messages refer to it by `version`. */
+const VersionedRoom = v.strictObject({ ...entries, version: count });
+
+/** Changes of the room. They apply to the version `base` and lead to `version`. */
+export const RoomDelta = v.strictObject({
+  type: v.literal('room-delta'),
+  base: count,
+  version: count,
+  phase: v.exactOptional(entries.phase),
+  run: v.exactOptional(entries.run),
+  generation: v.exactOptional(entries.generation),
+  hosts: v.exactOptional(layout(memberId)),
+  members: v.exactOptional(layout(RosterEntry)),
+  /** Members whose `device` is now `null`, as runs of the new list of members. */
+  unready: v.exactOptional(v.array(Run)),
+  spectators: v.exactOptional(layout(Spectator)),
+  job: v.exactOptional(entries.job),
+  startAt: v.exactOptional(entries.startAt),
+  nodes: v.exactOptional(entries.nodes),
+  isLocked: v.exactOptional(entries.isLocked),
+  isPausedByHost: v.exactOptional(entries.isPausedByHost),
+  removed: v.exactOptional(v.unwrap(entries.removed)),
+  waitingFor: v.exactOptional(entries.waitingFor),
+});
+export type RoomDelta = v.InferOutput<typeof RoomDelta>;
+
+/** The version of a connection on which no room was sent. That room has no members. */
+export const NO_VERSION = 0;
+
+/** `prepare`. Its members consist of runs of the room's members in the version `base`. */
+const PrepareDelta = v.strictObject({
+  ...v.omit(PrepareMessage, ['members', 'job']).entries,
+  base: count,
+  members: layout(RosterEntry),
+  /** Left out if it is the room's job. */
+  job: v.exactOptional(PrepareMessage.entries.job),
+});
+export type PrepareDelta = v.InferOutput<typeof PrepareDelta>;
+
+export const SentMessage = v.variant('type', [VersionedRoom, RoomDelta, PrepareDelta, ...OTHER_SERVER_MESSAGES]);
+export type SentMessage = v.InferOutput<typeof SentMessage>;

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest';
+import { capsuleFor } from '../../../src/app/ring/capsule.ts';
+import { cellsAfter, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
+import { boxOn, layoutRing, wayOf, type RingLayout, type Shape } from '../../../src/app/ring/geometry.ts';
+import { moveOf, narrate, narratePicked } from '../../../src/app/ring/narrate.ts';
+import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
+import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
+import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../../src/spec/algorithms.ts';
+
+const WORLDS = [2, 3, 4, 6, 8, 9, 12, 16, 30, 32, 64];
+const CASES = ALL_REDUCE_NAMES.flatMap((name) =>
+  WORLDS.filter((n) => misfitOfAlgorithm(name, n) === null).map((n) => [name, n] as const),
+);
+/** The sizes of the picture on a projector and on a phone. */
+const SIZES = [
+  { width: 530, height: 440 },
+  { width: 328, height: 320 },
+];
+
+const layoutOf = (shape: Shape, n: number, size = SIZES[0]!, focus: number | null = 5 % n): RingLayout =>
+  layoutRing({ ...size, n, textSize: 13, named: false, shape, focus });
+
+describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
+  test.each(SIZES)('has all marks inside %o, and no two marks overlap', (size) => {
+    const { places } = layoutOf(name, n, size);
+    expect(places).toHaveLength(n);
+    for (const [i, { x, y, mark }] of places.entries()) {
+      expect(Math.min(x, size.width - x)).toBeGreaterThanOrEqual(mark);
+      expect(Math.min(y, size.height - y)).toBeGreaterThanOrEqual(mark);
+      for (const other of places.slice(0, i)) {
+        expect(Math.hypot(x - other.x, y - other.y)).toBeGreaterThanOrEqual(mark + other.mark);
+      }
+    }
+  });
+
+  test('moves every chunk from the mark of its sender to the mark of its receiver', () => {
+    const layout = layoutOf(name, n);
+    for (const { transfers } of allReduceSteps(name, n).steps) {
+      for (const { from, to } of transfers) {
+        const way = wayOf(layout, from, to);
+        const [start, end] = [0, 1].map((progress) => boxOn(way, progress, { width: 2, height: 2 }));
+        const [a, b] = [layout.places[from]!, layout.places[to]!];
+        const apart = Math.hypot(a.x - b.x, a.y - b.y);
+        expect(Math.hypot(start!.x - a.x, start!.y - a.y)).toBeLessThan(apart * 0.6 + a.mark);
+        expect(Math.hypot(end!.x - b.x, end!.y - b.y)).toBeLessThan(apart * 0.6 + b.mark);
+        expect(Math.hypot(start!.x - a.x, start!.y - a.y)).toBeGreaterThan(0);
+      }
+    }
+  });
+
+  test('shows, in each step, the transfers of the plan, and at the end all sums on all ranks', () => {
+    const trace = simulatedTrace(n, name);
+    const plan = allReduceSteps(name, n);
+    const { leaves, arrives } = timelineOf(trace, plan);
+    for (const [i, { transfers, phase }] of plan.steps.entries()) {
+      const frame = frameAt(trace, n, (leaves[i]! + arrives[i]!) / 2);
+      expect(frame).toMatchObject({ completed: i, phase });
+      expect(frame.flights.map(({ from, to, first, count, reduces }) => ({ from, to, first, count, reduces }))).toEqual(
+        transfers,
+      );
+    }
+    for (const row of cellsAfter(plan, plan.steps.length)) {
+      for (const parts of row) expect(parts.toSorted((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
+    }
+  });
+});
+
+test('from 17 ranks on, a ring enlarges a rank and its two neighbours on each side, at any size', () => {
+  for (const n of [17, 30, 64]) {
+    for (const size of SIZES) {
+      const layout = layoutOf('ring', n, size);
+      expect([...layout.near].sort((a, b) => a - b)).toEqual([3, 4, 5, 6, 7]);
+      const marks = layout.places.map(({ mark }) => mark);
+      expect(marks[5]).toBeGreaterThanOrEqual(10);
+      expect(marks[5]).toBeGreaterThan(marks[12]!);
+      expect([3, 4, 5, 6, 7].map((rank) => layout.places[rank]!.number)).toEqual(Array(5).fill('inside'));
+      // The rank is at the top.
+      expect(layout.places[5]!.y).toBe(Math.min(...layout.places.map(({ y }) => y)));
+      const capsules = [4, 5, 20 % n].map((rank) =>
+        capsuleFor(wayOf(layout, rank, (rank + 1) % n), { n, textSize: 13, letters: 0, name: 'AB', isSmall: false }),
+      );
+      if (size === SIZES[0]) expect(capsules.slice(0, 2).map(({ kind }) => kind)).toEqual(['tag', 'tag']);
+    }
+  }
+  expect(layoutOf('ring', 30, SIZES[0], null).near.size).toBe(0);
+});
+
+test('the two directions of a pair are two ways', () => {
+  const layout = layoutOf('halving-doubling', 8);
+  const [there, back] = [wayOf(layout, 0, 4).at(0.5), wayOf(layout, 4, 0).at(0.5)];
+  expect(Math.hypot(there.x - back.x, there.y - back.y)).toBeGreaterThan(20);
+});
+
+/** Returns the frame in the middle of a step. */
+const during = (algorithm: AllReduceName, n: number, step: number) =>
+  frameAt(simulatedTrace(n, algorithm), n, 4 * step + 2);
+
+/** What is picked when a rank is selected in the picture. */
+const picked = (sender: number) => ({ chunk: 0, rank: null, sender });
+
+describe('the text of a step', () => {
+  test('names this rank’s chunks and partners', () => {
+    expect(narrate(during('two-level', 6, 0), 0)).toEqual({
+      title: 'add in groups',
+      text: 'Add in groups: you send chunks D to F to rank 1 and add your numbers to chunks A to C from rank 1.',
+    });
+    expect(narrate(during('two-level', 6, 1), 0)).toMatchObject({
+      title: 'add across groups 1/2',
+      text: 'Add across groups: you send chunk C to rank 2 and add your numbers to chunk B from rank 4.',
+    });
+    expect(narrate(during('halving-doubling', 8, 0), 0).text).toBe(
+      'Halving: you send chunks E to H to rank 4 and add your numbers to chunks A to D from rank 4.',
+    );
+    expect(narrate(during('halving-doubling', 8, 3), 0)).toMatchObject({
+      title: 'doubling 1/3',
+      text: 'Doubling: you send finished chunk A to rank 1 and keep a copy of chunk B from rank 1.',
+    });
+    expect(narrate(during('doubling', 8, 1), 0).text).toBe(
+      'Exchange: you send the whole gradient to rank 2 and add your numbers to the whole gradient from rank 2.',
+    );
+  });
+
+  test('says that a rank waits if it neither sends nor receives', () => {
+    expect(narrate(during('doubling', 5, 0), 0).text).toBe('Fold: you send the whole gradient to rank 1.');
+    expect(narrate(during('doubling', 5, 1), 0).text).toBe('Exchange: you wait for the others.');
+    expect(narrate(during('doubling', 5, 3), 0).text).toBe(
+      'Unfold: you keep a copy of the whole gradient from rank 1.',
+    );
+  });
+
+  test('describes what a picked rank sends, and nothing if it sends nothing', () => {
+    expect(narratePicked(during('halving-doubling', 8, 1), picked(0), undefined)).toBe(
+      'Chunks C to D, on its way: the partial sum of ranks 0 and 4.',
+    );
+    expect(narratePicked(during('doubling', 5, 1), picked(0), undefined)).toBe('Rank 0 sends nothing in this step.');
+    expect(moveOf(during('doubling', 5, 1), picked(0))).toBeNull();
+  });
+});

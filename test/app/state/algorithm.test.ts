@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest';
+import {
+  algorithmOptions,
+  algorithmProblem,
+  autoSaving,
+  DEFAULT_PAGE_JOB,
+  parametersOf,
+} from '../../../src/app/state/algorithm.ts';
+import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives/plans/costModel.ts';
+import { buildModel } from '../../../src/jobs/models/models.ts';
+import { Algorithm } from '../../../src/protocol/frame.ts';
+import { ALGORITHM_NAMES } from '../../../src/spec/algorithms.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+import { sizeOf } from '../../../src/util/shape.ts';
+
+test('a room that is opened on the page uses the ring, and the form offers every algorithm', () => {
+  expect(DEFAULT_PAGE_JOB).toEqual(parseJob({ algorithm: 'ring' }));
+  expect(Object.keys(algorithmOptions())).toEqual([...ALGORITHM_NAMES]);
+});
+
+const problem = (fields: Partial<typeof DEFAULT_PAGE_JOB>, n: number) =>
+  algorithmProblem({ ...DEFAULT_PAGE_JOB, ...fields }, n);
+
+test('an algorithm that cannot run has a reason, before the start', () => {
+  expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into groups');
+  expect(problem({ algorithm: 'two-level' }, 6)).toBeNull();
+  expect(problem({ algorithm: 'doubling', codec: 'int8' }, 4)).toContain('supports no gradient codec');
+  expect(problem({ algorithm: 'doubling', codec: 'powersgd' }, 4)).toBeNull();
+  expect(problem({ algorithm: 'two-level', strategy: 'parameter-server' }, 7)).toBeNull();
+});
+
+describe('the saving of auto', () => {
+  test('is stated from the cost model, for rooms with the ring and for rooms with auto', () => {
+    const bytes = 4 * 50_890;
+    const [ringMs, autoMs] = [Algorithm.RING, Algorithm.TWO_LEVEL].map((one) =>
+      Math.round(estimate(allReduceRounds(one, 30, bytes), 30, USUAL_COSTS)),
+    );
+    expect(ringMs).toBeGreaterThan(autoMs!);
+    const sentence = autoSaving(DEFAULT_PAGE_JOB, 30);
+    expect(sentence).toContain(`For 30 tabs, “auto” would choose two-level`);
+    expect(sentence).toContain(`about ${autoMs} ms instead of ${ringMs} ms on the ring`);
+    expect(autoSaving(parseJob({}), 30)).toContain('“auto” chooses two-level');
+  });
+
+  test('is not stated where there is nothing to save or nothing to choose', () => {
+    expect(autoSaving(DEFAULT_PAGE_JOB, 4)).toBeNull();
+    expect(autoSaving(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
+    expect(autoSaving(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();
+    expect(autoSaving(parseJob({ strategy: 'parameter-server' }), 30)).toBeNull();
+    expect(autoSaving(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
+  });
+
+  test.each([{}, { hidden: 128 }, { model: 'cnn' }])('uses the size of the model that the job trains: %o', (fields) => {
+    const job = parseJob(fields);
+    const model = buildModel(job, { inputShape: [28, 28, 1], classes: 10 });
+    const size = model.variables.reduce((sum, { shape }) => sum + sizeOf(shape), 0);
+    model.dispose();
+    expect(parametersOf(job)).toBe(size);
+  });
+});

@@ -1,0 +1,154 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  decideShares,
+  equalShares,
+  PARTS,
+  partOf,
+  passesOf,
+  possibleSpeeds,
+  type Shares,
+} from '../../../src/parallel/data/workShares.ts';
+
+const BATCH = 32;
+
+/** Decides `times` times with the same speeds, from equal shares on. */
+function decided(speeds: readonly (number | null)[], times = 2, from = equalShares(speeds.length, 'unknown')): Shares {
+  let shares = from;
+  for (let i = 0; i < times; i++) shares = decideShares(shares, speeds, BATCH);
+  return shares;
+}
+
+const anySpeed = fc.oneof(
+  fc.double({ min: 1, max: 10_000, noNaN: true }),
+  fc.constantFrom(NaN, 0, -5, 1e9, Infinity, -Infinity, Number.MIN_VALUE),
+  fc.double(),
+);
+const anySpeeds = fc.array(anySpeed, { minLength: 1, maxLength: 64 });
+
+describe('shares by speed', () => {
+  test('follow the speeds: a rank with a quarter of the speed of three others has one part of sixteen', () => {
+    expect(decided([400, 400, 100, 400])).toMatchObject({ shares: [5, 5, 1, 5], reason: 'speed' });
+    expect(decided([100, 300])).toMatchObject({ shares: [2, 6], reason: 'speed' });
+  });
+
+  test('stay equal if speeds differ by 1.3 or less, or if unequal shares would save only a few milliseconds', () => {
+    expect(decided([130, 100, 100])).toMatchObject({ shares: [4, 4, 4], reason: 'similar' });
+    expect(decided([400_000, 100_000])).toMatchObject({ shares: [4, 4], reason: 'similar' });
+  });
+
+  test('are used only after two decisions in a row', () => {
+    const once = decided([400, 100], 1);
+    expect(once).toMatchObject({ shares: [4, 4], confirmations: 1 });
+    expect(decideShares(decideShares(once, [400, 390], BATCH), [400, 100], BATCH).shares).toEqual([4, 4]);
+    expect(decideShares(once, [400, 100], BATCH).reason).toBe('speed');
+  });
+
+  test('change at once if another rank becomes slow, and become equal if speeds become similar', () => {
+    const first = decided([400, 400, 400, 100], 3);
+    const second = decideShares(first, [100, 400, 400, 400], BATCH);
+    expect(second.shares).toEqual([1, 5, 5, 5]);
+    expect(decideShares(second, [400, 400, 390, 380], BATCH)).toMatchObject({
+      shares: [4, 4, 4, 4],
+      reason: 'similar',
+    });
+  });
+
+  test('do not oscillate while speeds vary by 10 %', () => {
+    let shares = decided([400, 400, 400, 100], 3);
+    const before = shares.shares;
+    for (let i = 0; i < 50; i++) {
+      const speeds = [400, 400, 400, 100].map((speed, rank) => speed * (1 + (((i * 7 + rank * 3) % 11) - 5) / 50));
+      shares = decideShares(shares, speeds, BATCH);
+      expect(shares.shares).toEqual(before);
+    }
+  });
+
+  test('become equal for some decisions if smaller passes are as slow as large ones', () => {
+    const first = decided([200, 100]);
+    expect(first.shares).toEqual([6, 2]);
+    // Each pass takes as long as a whole batch: three passes on rank 0, two on rank 1.
+    const slower = decideShares(first, [48 / (3 * 0.16), 16 / (2 * 0.32)], BATCH);
+    expect(slower).toMatchObject({ shares: [4, 4], reason: 'overhead' });
+    expect(decided([200, 100], 8, slower).reason).toBe('overhead');
+    expect(decided([200, 100], 10, slower).reason).toBe('speed');
+  });
+
+  test.each([NaN, 0, -1, 1e9, Infinity])('give a rank that reports the speed %d at most an equal share', (speed) => {
+    const speeds = possibleSpeeds([400, speed, 100, 400]);
+    expect(speeds).toEqual([400, null, 100, 400]);
+    const { shares, reason } = decided(speeds);
+    expect(reason).toBe('speed');
+    expect(shares[1]).toBeLessThanOrEqual(PARTS);
+    expect(shares[1]).toBeGreaterThanOrEqual(1);
+  });
+
+  test('do not trust a speed that is a thousand times that of the others', () => {
+    expect(possibleSpeeds([100, 120, 200_000])).toEqual([100, 120, null]);
+    expect(possibleSpeeds([100, 120, 50_000])).toEqual([100, 120, 50_000]);
+    expect(possibleSpeeds([null, 100])).toEqual([null, 100]);
+  });
+
+  test('always have the sum of equal shares and stay within their bounds, whatever ranks report', () => {
+    fc.assert(
+      fc.property(
+        fc.array(anySpeeds, { minLength: 1, maxLength: 6 }),
+        fc.integer({ min: 4, max: 512 }),
+        (rows, batch) => {
+          const n = rows[0]!.length;
+          let shares = equalShares(n, 'unknown');
+          for (const row of rows) {
+            const reported = Array.from({ length: n }, (_, rank) => row[rank % row.length]!);
+            const speeds = possibleSpeeds(reported);
+            const next = decideShares(shares, speeds, batch);
+            expect(next).toEqual(decideShares(shares, speeds, batch));
+            shares = next;
+            expect(shares.shares.reduce((sum, share) => sum + share, 0)).toBe(PARTS * n);
+            for (const share of shares.shares) {
+              expect(share).toBeGreaterThanOrEqual(1);
+              expect(share).toBeLessThanOrEqual(4 * PARTS);
+            }
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('the parts of a window', () => {
+  const shares = fc.array(fc.integer({ min: 1, max: 16 }), { minLength: 1, maxLength: 64 });
+
+  test('are disjoint and cover the window, and fit into the passes of their rank', () => {
+    fc.assert(
+      fc.property(
+        shares,
+        fc.integer({ min: 4, max: 300 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (given, batch, part) => {
+          const total = given.reduce((sum, share) => sum + share, 0);
+          const size = Math.floor((part * total * batch) / PARTS);
+          let at = 0;
+          for (const [rank, share] of given.entries()) {
+            const { start, end } = partOf(size, given, rank);
+            expect(start).toBe(at);
+            expect(end - start).toBeLessThanOrEqual(Math.ceil((share * batch) / PARTS));
+            const passes = passesOf(end - start, batch);
+            expect(passes.reduce((sum, pass) => sum + pass, 0)).toBeGreaterThanOrEqual(end - start);
+            at = end;
+          }
+          expect(at).toBe(size);
+        },
+      ),
+    );
+  });
+
+  test('are computed in as few passes as possible, of two shapes', () => {
+    expect(passesOf(32, 32)).toEqual([32]);
+    expect(passesOf(40, 32)).toEqual([8, 32]);
+    expect(passesOf(8, 32)).toEqual([8]);
+    expect(passesOf(63, 32)).toEqual([32, 32]);
+    expect(passesOf(0, 32)).toEqual([8]);
+    expect(passesOf(30, 30)).toEqual([30]);
+    expect(passesOf(38, 30)).toEqual([8, 30]);
+  });
+});
