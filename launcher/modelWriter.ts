@@ -7,7 +7,7 @@ import type { EngineEvent, EventOf } from '../src/protocol/events.ts';
 import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
 import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';
+import { messageOf, PeergradError, reasonOf, TimeoutError } from '../src/util/errors.ts';
 
 /**
  * Milliseconds for a tab to export its model. A large model takes long to read from a GPU that
@@ -166,6 +166,6 @@ async function writeWhole(path: string, bytes: Uint8Array): Promise<void> {
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true });
-    throw new PeergradError(`${path} could not be written: ${messageOf(error)}.`);
+    throw new PeergradError(`${path} could not be written: ${reasonOf(error)}.`);
   }
 }

@@ -9,7 +9,7 @@ import { homedir, hostname } from 'node:os';
 import path from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { generate } from 'selfsigned';
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { reasonOf, UsageError } from '../../src/util/errors.ts';
 import { localAddresses } from './address.ts';
 
 export interface Certificate {
@@ -35,7 +35,7 @@ export async function readCertificate(certFile: string, keyFile: string): Promis
   try {
     createSecureContext({ cert, key });
   } catch (error) {
-    throw new UsageError(`${certFile} and ${keyFile} are not a PEM certificate and its key: ${messageOf(error)}.`);
+    throw new UsageError(`${certFile} and ${keyFile} are not a PEM certificate and its key: ${reasonOf(error)}.`);
   }
   return { cert, key };
 }

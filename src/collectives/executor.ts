@@ -18,7 +18,7 @@ import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
-import { messageOf, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
+import { ProtocolError, reasonOf, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { crashError, linkLostError, mismatchError, timeoutError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
 import { diagnose, type Report } from './diagnostics/diagnosis.ts';
@@ -248,7 +248,7 @@ export class Executor {
       if (header.kind !== FrameKind.DATA) throw error;
       if (!(error instanceof ProtocolError)) return this.#crash(call, error, seq);
       throw new ProtocolError(
-        `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${messageOf(error)}.`,
+        `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${reasonOf(error)}.`,
         { ...this.#context, op: call, seq },
       );
     }

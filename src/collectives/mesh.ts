@@ -10,7 +10,7 @@ import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
-import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
+import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
 import {
   MAX_UNEXPECTED_COLLECTIVES,
@@ -280,7 +280,7 @@ export class Mesh {
    */
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;
-    return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${messageOf(error)}.`, {
+    return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${reasonOf(error)}.`, {
       rank: this.rank,
       worldSize: this.worldSize,
       generation: this.generation,

@@ -129,3 +129,8 @@ export function asError(error: unknown): Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Like {@link messageOf}, without the message's final full stop, to quote it in a sentence. */
+export function reasonOf(error: unknown): string {
+  return messageOf(error).replace(/\.$/, '');
+}

@@ -1,6 +1,7 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
 import { fallbackBackend } from '../../util/fallbackBackend.ts';
 import { messages } from '../locales/index.ts';
+import { askLocalNetwork, localNetwork } from './localNetwork.ts';
 
 export type Verdict =
   | { kind: 'checking' }
@@ -69,8 +70,13 @@ export async function checkReach(): Promise<Verdict> {
     });
     connection.createDataChannel('preflight');
     await connection.setLocalDescription(await connection.createOffer());
-    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: labels.reach };
-    return { kind: 'meh', ...labels.noWay };
+    const isFound = (await within(CANDIDATE_DEADLINE_MS, candidate)) === true;
+    await askLocalNetwork();
+    if (localNetwork().peek() === 'denied') {
+      const { text, fix } = labels.localNetwork;
+      return { kind: 'meh', text, fix };
+    }
+    return isFound ? { kind: 'good', text: labels.reach } : { kind: 'meh', ...labels.noWay };
   } catch {
     return { kind: 'meh', ...labels.noStart };
   } finally {

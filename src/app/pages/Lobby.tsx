@@ -15,6 +15,7 @@ import { SharedFiles } from '../lobby/SharedFiles.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
+import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { QrCode } from '../components/QrCode.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -47,6 +48,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           </button>
         </Banner>
       )}
+      {view.failure !== null && <LocalNetworkNote hasFailed />}
       <section class="invite" aria-label={labels.invite}>
         <div class="invite-words">
           <p class="dim">{labels.joinWith}</p>
@@ -204,7 +206,12 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') {
     const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
-    return suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>;
+    return (
+      <>
+        {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
+        {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
+      </>
+    );
   }
   const labels = messages.value.lobby;
   const missing = missingToStart(lobby);

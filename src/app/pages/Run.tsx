@@ -23,6 +23,7 @@ import { timelineOf } from '../monitor/timeline.ts';
 import { TimelineView } from '../monitor/TimelineView.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { Fold } from '../components/Fold.tsx';
+import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import { Term } from '../components/Term.tsx';
@@ -85,6 +86,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     <main class="run wrap">
       <h1 class="away">{labels.title}</h1>
       {view.failure !== null && <Failed view={view} failure={view.failure} />}
+      {(view.failure !== null || view.suspension !== null) && <LocalNetworkNote hasFailed />}
       {run.result !== null && (
         <ResultPanel
           job={job}

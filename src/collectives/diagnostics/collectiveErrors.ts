@@ -4,7 +4,7 @@
  */
 import {
   MismatchError,
-  messageOf,
+  reasonOf,
   PeerGoneError,
   PeergradError,
   TimeoutError,
@@ -55,7 +55,7 @@ function progressOf(op: PlanOp, windows: SendWindows, ranks: readonly number[]):
 export function crashError(context: ErrorContext, call: string, cause: unknown, seq?: number): PeergradError {
   const what = seq === undefined ? call : `collective #${seq} ${call}`;
   return new PeergradError(
-    `Rank ${context.rank} cannot complete ${what}: ${messageOf(cause)}. Do not change or transfer the tensors of ` +
+    `Rank ${context.rank} cannot complete ${what}: ${reasonOf(cause)}. Do not change or transfer the tensors of ` +
       'an op before it is done, and check that there is enough memory for its result.',
     { ...context, op: call, seq },
     { cause },

@@ -4,7 +4,7 @@
  * other ranks are not trusted.
  */
 import { parse, stringify } from 'devalue';
-import { ProtocolError, UsageError, messageOf } from '../../util/errors.ts';
+import { ProtocolError, UsageError, reasonOf } from '../../util/errors.ts';
 
 /**
  * @throws UsageError if a part of the value is not data, such as a function or an object of a
@@ -14,7 +14,7 @@ export function encodeObject(value: unknown): Uint8Array {
   try {
     return new TextEncoder().encode(stringify(value, undefined, { operations: { viewInfo } }));
   } catch (error) {
-    throw new UsageError(`This value cannot be sent to other ranks: ${messageOf(error)}. Send plain data.`);
+    throw new UsageError(`This value cannot be sent to other ranks: ${reasonOf(error)}. Send plain data.`);
   }
 }
 
@@ -23,7 +23,7 @@ export function decodeObject(bytes: Uint8Array): unknown {
   try {
     return parse(new TextDecoder().decode(bytes));
   } catch (error) {
-    throw new ProtocolError(`Another rank sent an object that cannot be read: ${messageOf(error)}.`);
+    throw new ProtocolError(`Another rank sent an object that cannot be read: ${reasonOf(error)}.`);
   }
 }
 

@@ -109,6 +109,7 @@ export class ServerConnection {
    * works.
    */
   wake(): void {
+    if (this.#isClosed) return;
     this.#client?.check();
     this.#reconnection.restart();
   }

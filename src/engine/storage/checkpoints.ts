@@ -11,7 +11,7 @@ import {
   type Checkpoint,
   type StateArray,
 } from '../../protocol/checkpoint.ts';
-import { DataError, messageOf, PeergradError, StorageError } from '../../util/errors.ts';
+import { DataError, messageOf, PeergradError, reasonOf, StorageError } from '../../util/errors.ts';
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
 /**
@@ -148,7 +148,7 @@ async function explained<T>(what: string, work: Promise<T>): Promise<T> {
     throw new StorageError(
       isFull
         ? `This browser's storage is full and could not ${what}. Remove old checkpoints, or free space on the disk.`
-        : `This browser's storage could not ${what}: ${messageOf(error).replace(/\.$/, '')}.`,
+        : `This browser's storage could not ${what}: ${reasonOf(error)}.`,
     );
   }
 }

@@ -79,6 +79,13 @@ export const join = {
       text: 'no route to other machines found',
       fix: 'Joining may fail. Check that this machine is on a network. A VPN or a privacy extension may hide the machine from others.',
     },
+    localNetwork: {
+      text: 'the browser blocks the local network',
+      denied: 'The browser blocks the local network for this page.',
+      unanswered:
+        'The browser may be asking, beside the address, whether this page may reach the local network. Without that, tabs in your own network may not reach this tab. Allow it.',
+      fix: 'Tabs in your own network may not reach this tab. Click the icon in front of the address, allow access to the local network, and reload the page.',
+    },
     noStart: { text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' },
   },
 };

@@ -1,0 +1,19 @@
+/** Explains that this tab may reach no other tab, because the browser blocks the local network. */
+import { localNetwork } from '../browser/localNetwork.ts';
+import { messages } from '../locales/index.ts';
+
+/** @param hasFailed whether this tab has failed to connect, so that each possible reason counts. */
+export function LocalNetworkNote({ hasFailed }: { hasFailed: boolean }) {
+  const { denied, unanswered, fix } = messages.value.join.checks.localNetwork;
+  const state = localNetwork().value;
+  const isUnanswered = state === 'prompt' && hasFailed;
+  if (state !== 'denied' && !isUnanswered) return null;
+  return (
+    <p class="small">
+      <span class="wait" aria-hidden="true">
+        !
+      </span>{' '}
+      {isUnanswered ? unanswered : `${denied} ${fix}`}
+    </p>
+  );
+}
