@@ -41,8 +41,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --algorithm doubling --codec int8', /doubling supports only the codecs fp32 and powersgd/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],
-    ['run --tabs 0', /whole number from 1 to 64/],
-    ['run --tabs many', /whole number from 1 to 64/],
+    ['run --tabs 0', /whole number from 1 to 256/],
+    ['run --tabs many', /whole number from 1 to 256/],
     ['run --steps 1.5', /'1.5' is invalid.*whole number/],
     ['run --steps 0', /maxSteps/],
     ['run --batch 100000', /batchSize/],
@@ -51,7 +51,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --loss magic', /'magic' is invalid.*cross-entropy, mean-squared-error/],
     ['run --loss huber', /loss: huber is for amounts, but this job predicts classes/],
     ['run --metrics accuracy,f1', /metrics\[1\].*"top-3"/],
-    ['run --nnodes two', /whole number from 1 to 64/],
+    ['run --nnodes two', /whole number from 1 to 256/],
     ['run --nnodes 2', /--master-addr/],
     ['run --tabs 2 --nproc-per-node 3', /--tabs 2 and --nproc-per-node 3/],
     ['run --node-rank 4 --nnodes 4 --master-addr 10.0.0.1', /no node rank 4 with --nnodes 4/],
@@ -72,7 +72,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --schedule range-test --out model.safetensors', /does not train the model\. Remove --out and --checkpoint/],
     ['run --screenshot /nowhere/at/all.png', /folder of \/nowhere\/at\/all.png does not exist/],
     ['run --browser /nowhere/chrome', /no browser at \/nowhere\/chrome/],
-    ['chaos --tabs 2', /whole number from 3 to 63/],
+    ['chaos --tabs 2', /whole number from 3 to 255/],
     ['chaos --minutes 0', /whole number from 1 to 1440/],
     ['chaos --job mnist', /--data/],
     ['chaos --strategy local-sgd', /ddp/],
@@ -92,7 +92,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['join http://127.0.0.1:8080/#K7F3QX --name ' + 'x'.repeat(40), /1 to 36 characters/],
     ['join', /missing required argument/],
     ['example chess', /'chess' is invalid.*sampler, toyModel/],
-    ['example sampler --tabs 0', /whole number from 1 to 64/],
+    ['example sampler --tabs 0', /whole number from 1 to 256/],
   ])('%s', async (line, sentence) => {
     const { code, out, err } = await cli(line);
     expect(err).toMatch(sentence);

@@ -105,7 +105,7 @@ describe('the error about a contradiction names both values', () => {
       /--master-addr 10.0.0.1 contradicts the environment, where MASTER_ADDR is other/,
     ],
     [{ masterPort: 1 }, 'MASTER_PORT=2', /--master-port 1 contradicts the environment, where MASTER_PORT is 2/],
-    [{ nnodes: 9, tabs: 8, ...MASTER }, '', /72 ranks is too large\. At most 64/],
+    [{ nnodes: 33, tabs: 8, ...MASTER }, '', /264 ranks is too large\. At most 256/],
     [{}, 'RANK=two WORLD_SIZE=2', /RANK is "two" in the environment\. .*whole number/],
     [{}, 'RANK=0 WORLD_SIZE=2.5', /WORLD_SIZE is "2.5"/],
     [{}, 'RANK=-1 WORLD_SIZE=2', /RANK is "-1"/],
@@ -124,5 +124,5 @@ test('rankOfJoin returns RANK for a single tab, and rejects several tabs if RANK
   expect(rankOfJoin(2, {})).toBeNull();
   expect(rankOfJoin(1, { RANK: '3' })).toBe(3);
   expect(() => rankOfJoin(2, { RANK: '3' })).toThrow(/RANK 3 .*but 2 tabs/);
-  expect(() => rankOfJoin(1, { RANK: '64' })).toThrow(/from 0 to 63/);
+  expect(() => rankOfJoin(1, { RANK: '256' })).toThrow(/from 0 to 255/);
 });

@@ -153,7 +153,9 @@ test('a real server keeps running, leaks nothing across rooms and does not grow 
   expect(arena.received).toBeGreaterThan(0);
   expect(end.heapUsed - quarter!.heapUsed).toBeLessThan(MAX_GROWTH);
   // The two members received only heartbeats and messages of their own room, and they can continue.
-  const foreign = received.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
+  const foreign = received.filter(
+    (text) => !/^\{"type":"(heartbeat|room|room-delta)"/.test(text) || text.includes('in room'),
+  );
   expect(foreign).toEqual([]);
   const signal = { type: 'offer' as const, sdp: 'v=0' };
   await pair[0].send({ type: 'signal', generation, to: ids[1]!, attempt: 0, signal });
