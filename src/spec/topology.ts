@@ -13,7 +13,7 @@ import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
 /**
- * The largest size of the layers' JSON, in bytes. The job must fit into a message of 64 KiB,
+ * The largest size of the layers' JSON, in bytes. The job must fit into one control message,
  * together with the room's members and a list of files.
  */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;

@@ -30,7 +30,7 @@ type FloodMessage = v.InferOutput<typeof FloodMessage>;
 const MAX_REMEMBERED = 4096;
 /**
  * Maximum number of bytes from one rank that wait for one link, in addition to the link's own
- * queue. The messages of a monitored barrier of 64 ranks take 8 KiB.
+ * queue. The messages of a monitored barrier of 256 ranks take 32 KiB.
  */
 const MAX_WAITING_BYTES = 256 * 1024;
 
