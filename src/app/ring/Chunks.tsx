@@ -35,13 +35,13 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
   const shown = useComputed(() => {
     const frame = player.frame.value;
     const picked = player.picked.value;
-    if (frame?.plan.n !== n || frame.flights.length === 0) return '';
-    return `${frame.plan.algorithm} ${frame.completed} ${picked?.chunk} ${picked?.rank} ${picked?.sender}`;
+    if (frame === null || frame.flights.length === 0) return '';
+    return `${frame.plan.algorithm} ${frame.plan.n} ${frame.completed} ${picked?.chunk} ${picked?.rank} ${picked?.sender}`;
   }).value;
   const drawn = useMemo(() => {
     const frame = player.frame.peek();
-    return shown === '' || frame === null ? [] : drawnIn(frame, layout, { textSize, letters, focus });
-  }, [shown, player, layout, textSize, letters, focus]);
+    return shown === '' || frame?.plan.n !== n ? [] : drawnIn(frame, layout, { textSize, letters, focus });
+  }, [shown, player, n, layout, textSize, letters, focus]);
   useLayoutEffect(() => {
     const elements = [...(group.current?.children ?? [])];
     return effect(() => {
