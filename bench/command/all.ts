@@ -10,6 +10,7 @@ import type { Io } from '../../launcher/io.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { allReduce } from '../allreduce.ts';
 import { auto } from '../auto.ts';
+import { balance } from '../balance.ts';
 import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
@@ -124,6 +125,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
       : [partOf(auto, [...onData, ...onHosts]), partOf(order, [...onData, ...onHosts])]),
     partOf(strategies, []),
     partOf(scale, ['--picture', 'docs/scale.png']),
+    partOf(balance, []),
     partOf(signaling, []),
     partOf(classroom, []),
   ];

@@ -4,6 +4,7 @@ import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { benchAll, type AllOptions } from './all.ts';
 import { allReduce } from '../allreduce.ts';
 import { auto } from '../auto.ts';
+import { balance } from '../balance.ts';
 import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import { curves } from '../curves.ts';
@@ -33,6 +34,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   step,
   auto,
   order,
+  balance,
   classroom,
 ];
 

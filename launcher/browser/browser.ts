@@ -8,6 +8,8 @@ import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/ut
 import { SOFTWARE_RENDERER } from '../../src/util/softwareRenderer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 
+export type { Browser };
+
 export const GPU_MODES = ['auto', 'software', 'hardware'] as const;
 export type GpuMode = (typeof GPU_MODES)[number];
 
