@@ -66,6 +66,27 @@ export function findStragglers(statistics: readonly RankStatistics[], telemetry:
   return [...ranks, ...links];
 }
 
+/**
+ * Returns how many times as fast as this rank the median of the others is; `null` if this rank is
+ * not slow. Where work is divided by speed, a slow rank has fewer samples, and its steps take no
+ * longer than those of the others. So speeds count as well.
+ *
+ * @param speeds in samples per second, by rank; `null` for a rank whose speed is not known.
+ */
+export function slownessOf(
+  rank: number,
+  findings: readonly Finding[],
+  speeds: readonly (number | null)[],
+): number | null {
+  const found = findings.find((one) => one.kind === 'rank' && one.rank === rank);
+  if (found?.kind === 'rank') return found.ratio;
+  const own = speeds[rank] ?? null;
+  const others = speeds.filter((speed, one) => one !== rank && speed !== null) as number[];
+  if (own === null || own <= 0 || others.length === 0) return null;
+  const ratio = median(others) / own;
+  return ratio > SLOW_RATIO ? ratio : null;
+}
+
 function slowRanks(
   statistics: readonly RankStatistics[],
   telemetry: readonly RankTelemetry[],

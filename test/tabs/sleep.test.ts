@@ -2,10 +2,9 @@
 import { afterAll, expect, test, vi } from 'vitest';
 import { World, worldOfFile } from './world.ts';
 
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
-const SILENT_MS = 4_000;
-const world = await worldOfFile({ limits: { heartbeatMs: 500, silentMs: SILENT_MS } }, { backend: 'wasm' });
+const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } }, { backend: 'wasm' });
 /** The other machine. Only its browser is used. */
 const machine = await World.start({}, { backend: 'wasm' });
 afterAll(() => machine.stop());

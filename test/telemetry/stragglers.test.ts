@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RankStatistics } from '../../src/protocol/runEvents.ts';
 import type { RankTelemetry } from '../../src/protocol/events.ts';
-import { findStragglers } from '../../src/telemetry/stragglers.ts';
+import { findStragglers, slownessOf } from '../../src/telemetry/stragglers.ts';
 
 interface Rank {
   compute: number;
@@ -95,5 +95,23 @@ describe('slow links', () => {
     expect(find([{ compute: 40 }, { ...slow, error: 9 }, { compute: 40 }])).toEqual([]);
     expect(find([{ compute: 4000 }, { ...slow, compute: 4000 }, { compute: 4000 }])).toEqual([]);
     expect(find([{ compute: 40 }, slow, { compute: 40, transit: null }])).toEqual([]);
+  });
+});
+
+describe('the slowness of a rank', () => {
+  const finding = { kind: 'rank', rank: 1, ratio: 2.5, computing: 2.5, isHidden: false } as const;
+
+  test('is that of its finding', () => {
+    expect(slownessOf(1, [finding], [])).toBe(2.5);
+    expect(slownessOf(0, [finding], [])).toBeNull();
+  });
+
+  test('is that of its speed, where a slow rank has a smaller share of the work', () => {
+    const speeds = [400, 100, 380, null];
+    expect(slownessOf(1, [], speeds)).toBe(3.8);
+    expect(slownessOf(0, [], speeds)).toBeNull();
+    expect(slownessOf(3, [], speeds)).toBeNull();
+    expect(slownessOf(0, [], [100, 120])).toBeNull();
+    expect(slownessOf(0, [], [100, null])).toBeNull();
   });
 });

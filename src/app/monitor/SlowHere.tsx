@@ -4,7 +4,7 @@
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { findStragglers } from '../../telemetry/stragglers.ts';
+import { findStragglers, slownessOf } from '../../telemetry/stragglers.ts';
 import { pageHidden } from '../browser/env.ts';
 import { isOnBattery, measureFrames } from '../browser/machine.ts';
 import { formatRatio } from '../locales/format.ts';
@@ -16,12 +16,11 @@ import { hasSavedFrames, slowReasons } from './slowReasons.ts';
 
 export function SlowHere({ view, run }: { view: View; run: Run }) {
   const rank = ownRank(view, run);
-  const { statistics, telemetry } = run;
+  const { statistics, telemetry, shares } = run;
   const ratio = useMemo(() => {
     if (rank === null || statistics === null || telemetry === null) return null;
-    const findings = findStragglers(statistics.ranks, telemetry.ranks);
-    return findings.find((one) => one.kind === 'rank' && one.rank === rank)?.ratio ?? null;
-  }, [statistics, telemetry, rank]);
+    return slownessOf(rank, findStragglers(statistics.ranks, telemetry.ranks), shares?.speeds ?? []);
+  }, [statistics, telemetry, shares, rank]);
   if (ratio === null || rank === null) return null;
   return <Reasons view={view} ratio={ratio} wasHidden={telemetry?.ranks[rank]?.isHidden ?? false} />;
 }

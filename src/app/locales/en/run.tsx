@@ -196,8 +196,7 @@ export const run = {
   /** For the user of a slow rank: why its machine may be slow, and what helps. */
   slowHere: {
     label: 'Why this tab is slow',
-    title: (times: string) =>
-      `This tab is slow: its own work in a step takes ${times} times as long as the others’. Found on this machine:`,
+    title: (times: string) => `This tab is slow: the others are ${times} times as fast. Found on this machine:`,
     reasons: {
       hidden: {
         why: 'This tab is or was hidden. Browsers slow down hidden tabs.',

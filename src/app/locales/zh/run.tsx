@@ -163,7 +163,7 @@ export const run: Messages['run'] = {
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
   slowHere: {
     label: '本标签页为什么慢',
-    title: (times) => `本标签页较慢：它每步自己的工作用时是其他 rank 的 ${times} 倍。在这台机器上发现：`,
+    title: (times) => `本标签页较慢：其他 rank 的速度是它的 ${times} 倍。在这台机器上发现：`,
     reasons: {
       hidden: {
         why: '本标签页被隐藏，或曾被隐藏。浏览器会让隐藏的标签页变慢。',
