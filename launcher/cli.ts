@@ -52,7 +52,10 @@ function buildProgram(io: Io, env: Environment): Command {
     .addArgument(jobFile())
     .description('serve the page and the signaling server until Ctrl-C')
     .option('--port <n>', 'port to listen on', wholeNumber(0, MAX_PORT), 8080)
-    .option('--host <address>', 'address to listen on (default: 127.0.0.1; with https: 0.0.0.0)')
+    .option(
+      '--host <address>',
+      'address to listen on (default: 0.0.0.0, so that other machines reach it; 127.0.0.1: this machine only)',
+    )
     .option('--https', 'serve https with a self-signed certificate')
     .option('--cert <file>', 'certificate for https (PEM)')
     .option('--key <file>', 'key of the certificate (PEM)')

@@ -1,4 +1,4 @@
-export { isLoopback, localAddresses } from './http/address.ts';
+export { isLoopback } from './http/address.ts';
 export { DATA_PATH, IDX_FILE, listDataFiles } from './http/data.ts';
 export { checkIceOptions, type IceOptions } from './ice.ts';
 export { DEFAULT_LIMITS } from './limits.ts';

@@ -218,7 +218,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     throw error;
   });
   http.on('error', ({ code }: NodeJS.ErrnoException) => log.error({ code }, 'server error'));
-  const urls = reachableHosts(host).map((name) => `${tls === null ? 'http' : 'https'}://${name}:${port}`);
+  const urls = reachableHosts(host, tls !== null).map((name) => `${tls === null ? 'http' : 'https'}://${name}:${port}`);
 
   async function close(): Promise<void> {
     isClosing = true;

@@ -4,7 +4,6 @@ import { type Nodes } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import {
   fingerprint,
-  localAddresses,
   readCertificate,
   selfSignedCertificate,
   startSignaling,
@@ -44,9 +43,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const served = room === null ? await servedData(options.data) : room.served;
   const tls = await chooseCertificate(options);
-  const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
-
-  const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
+  const { port, host = '0.0.0.0', log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
   // The server listens before the build, so that an error about a port in use appears at once.
   const server = await startSignaling({
@@ -70,10 +67,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
     for (const link of links) io.out(link);
     if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
     // Behind a proxy, people open the page at the proxy's address.
-    if (!trustProxy) {
-      const invitation = { links, addresses: localAddresses(), isTerminal: io.terminal !== null };
-      for (const line of inviteOthers(invitation)) io.err(line);
-    }
+    if (!trustProxy) for (const line of inviteOthers(links, io.terminal !== null)) io.err(line);
     io.err('Serving. Press Ctrl-C to stop.');
     await interrupted(io);
   } finally {

@@ -11,19 +11,15 @@ const RESET = '\u001b[0m';
 /** Light modules around the code. Cameras need them. */
 const BORDER = 2;
 
-export interface Invitation {
-  /** The links of the page, the best one for other machines first. */
-  links: readonly string[];
-  /** The addresses of this machine in its networks. */
-  addresses: readonly string[];
-  /** Whether the output is a terminal, which can show a QR code. */
-  isTerminal: boolean;
-}
-
-/** Returns lines for the terminal. */
-export function inviteOthers({ links, addresses, isTerminal }: Invitation): string[] {
+/**
+ * Returns lines for the terminal; none if only this machine can open the page.
+ *
+ * @param links the links of the page.
+ * @param isTerminal whether the output is a terminal, which can show a QR code.
+ */
+export function inviteOthers(links: readonly string[], isTerminal: boolean): string[] {
   const link = links.find((one) => !isLoopback(hostOf(one)));
-  if (link === undefined) return hintOf(links[0]!, addresses[0]);
+  if (link === undefined) return [];
   const code = isTerminal ? [`Other machines open ${link} or scan:`, ...qrCodeOf(link)] : [];
   return link.startsWith('https:') ? code : [...code, warningOf(link)];
 }
@@ -38,17 +34,6 @@ function warningOf(link: string): string {
     `On other machines ${new URL(link).origin} is not a secure context, so their tabs find no GPU: browsers offer WebGPU over https only. ` +
     'Serve the page over https: npm start -- --https'
   );
-}
-
-/** @param address of this machine, if it is in a network. */
-function hintOf(link: string, address: string | undefined): string[] {
-  if (address === undefined) return [];
-  const url = new URL(link);
-  url.hostname = address;
-  return [
-    `Only this machine can open the page. At ${url.origin} other machines would find no secure context, and so no WebGPU. ` +
-      'To invite them, serve the page over https: npm start -- --https',
-  ];
 }
 
 /** An IPv6 address is in brackets in a URL. */

@@ -22,10 +22,10 @@ function isWildcard(host: string): boolean {
 
 /**
  * Returns the hosts under which a server that listens on `host` can be reached. The list is never
- * empty, and its best host is first.
+ * empty, and its best host is first: over http, browsers offer WebGPU on `localhost` only.
  */
-export function reachableHosts(host: string): string[] {
-  if (isWildcard(host)) return [...localAddresses(), 'localhost'];
+export function reachableHosts(host: string, isSecure: boolean): string[] {
+  if (isWildcard(host)) return isSecure ? [...localAddresses(), 'localhost'] : ['localhost', ...localAddresses()];
   return [host.includes(':') ? `[${host}]` : host];
 }
 
