@@ -131,10 +131,18 @@ function modelWord({ model }: JobSpec): string {
   return typeof model === 'string' ? model : messages.value.job.models.own;
 }
 
+/** Number of people above which their list scrolls, so that the button to start stays in reach. */
+const MANY_PEOPLE = 32;
+
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
   const places = seats(lobby.members);
+  const isLong = lobby.members.length + lobby.spectators.length > MANY_PEOPLE;
   return (
-    <ul class={isHost(view) ? 'people plain led' : 'people plain'}>
+    <ul
+      class={`people plain${isHost(view) ? ' led' : ''}${isLong ? ' long' : ''}`}
+      aria-labelledby="who"
+      {...(isLong && { tabIndex: 0 })}
+    >
       {lobby.members.map((one) => (
         <li key={one.member} class={one.device === null ? 'pale' : ''}>
           <RankMark rank={places.indexOf(one)} size={20} />
