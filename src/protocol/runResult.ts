@@ -72,7 +72,10 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
-  /** The algorithm that sent the most bytes of gradients in the last world of the run. */
+  /**
+   * The algorithm that sent the most bytes of gradients in the last world in which this rank took a
+   * step. `none`: the rank was alone in that world, or has taken no step.
+   */
   algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
   codec: v.picklist(CODEC_NAMES),
