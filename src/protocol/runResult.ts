@@ -77,7 +77,10 @@ export const RunResultSchema = v.object({
    * equal share. Missing if this run never divides samples by speed.
    */
   shares: v.exactOptional(perRank(count)),
-  /** The algorithm that sent the most bytes of gradients in the last world of the run. */
+  /**
+   * The algorithm that sent the most bytes of gradients in the last world in which this rank took a
+   * step. `none`: the rank was alone in that world, or has taken no step.
+   */
   algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
   codec: v.picklist(CODEC_NAMES),

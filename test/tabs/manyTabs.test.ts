@@ -33,7 +33,7 @@ test('twelve tabs train by the ring with equal states, and when three of them ar
   await Promise.all(leavers.map((tab) => tab.page.close()));
   const results = await Promise.all(rest.map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {
-    expect(result).toMatchObject({ worldSize: rest.length, steps: 30, backend: 'wasm' });
+    expect(result).toMatchObject({ worldSize: rest.length, steps: 30, algorithm: 'ring', backend: 'wasm' });
     expect(new Set([...result.stateHash, ...results[0]!.stateHash]).size).toBe(1);
   }
   expect(samplesOf(rest)).toEqual([...samplesOf(rest).keys()]);

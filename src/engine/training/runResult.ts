@@ -1,6 +1,6 @@
 /**
- * Creates the result of a run. It is the same on every rank, except for times, the device and
- * `restarts`.
+ * Creates the result of a run. It is the same on every rank, except for times, the device,
+ * `restarts`, and the algorithm of a rank that has taken no step.
  */
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';

@@ -76,6 +76,20 @@ test('a run by two-level continues on the ring when its world size becomes a pri
   for (const member of members) member.dispose();
 });
 
+const counter = (name: string): Promise<Member> =>
+  createMember(name, createCountingTask({ samples: 40 }), { ...COUNTING_PLAN, maxSteps: 2 });
+
+test('a run whose last world takes no step names the algorithm of the world before', async () => {
+  const members: Member[] = await Promise.all(['a', 'b', 'c'].map(counter));
+  await runGeneration(members);
+  const late = await counter('late');
+  const { results } = await runGeneration([...members.slice(0, 2), late]);
+  const used = results.map((result) => (result instanceof Error ? result : result.algorithm));
+  // The newcomer has sent no gradients in any world.
+  expect(used).toEqual(['ring', 'ring', 'none']);
+  for (const member of [...members, late]) member.dispose();
+});
+
 test('a job by doubling rejects codecs whose roundings would differ between ranks', () => {
   for (const codec of ['fp16', 'int8', 'auto']) {
     expect(() => parseJob({ algorithm: 'doubling', codec })).toThrow(/the algorithm doubling supports only the codecs/);

@@ -25,16 +25,24 @@ export class RunStats {
    * gradients or skipped.
    */
   #mark: ByteCounts = { sent: 0, received: 0, sentBy: new Map() };
-  /** The bytes of gradients that were sent in this world, by algorithm. */
+  /**
+   * The bytes of gradients that were sent in the latest world in which a step has begun, by
+   * algorithm.
+   */
   readonly #gradientBytesBy = new Map<string, number>();
+  /** Whether no step has begun in this world. */
+  #isNewWorld = true;
 
   enter(group: ProcessGroup): void {
     if (this.#group) this.#earlierBytesSent += this.#group.bytesSent;
     this.#group = group;
-    this.#gradientBytesBy.clear();
+    this.#isNewWorld = true;
   }
 
-  /** The algorithm that has sent the most bytes of gradients in this world. */
+  /**
+   * The algorithm that has sent the most bytes of gradients in this world. Before the first step of
+   * this world, the algorithm of the world before, because a run may end without another step.
+   */
   get algorithm(): RunAlgorithm {
     const [most] = [...this.#gradientBytesBy].sort(([, a], [, b]) => b - a);
     return RUN_ALGORITHMS.find((name) => name === most?.[0]) ?? 'none';
@@ -53,6 +61,8 @@ export class RunStats {
   /** Counts the bytes since the latest mark as gradients. */
   countBytes(): void {
     const { bytesSent, bytesReceived, bytesSentBy } = this.#group!;
+    if (this.#isNewWorld) this.#gradientBytesBy.clear();
+    this.#isNewWorld = false;
     for (const [algorithm, bytes] of bytesSentBy) {
       const added = bytes - (this.#mark.sentBy.get(algorithm) ?? 0);
       if (added > 0) this.#gradientBytesBy.set(algorithm, (this.#gradientBytesBy.get(algorithm) ?? 0) + added);
