@@ -119,7 +119,7 @@ export const job = {
   },
   algorithm: 'All-reduce by',
   algorithms: {
-    auto: 'auto (quickest)',
+    auto: 'auto',
     ring: 'ring',
     'two-level': 'two-level',
     'halving-doubling': 'halving-doubling',
