@@ -25,6 +25,8 @@ interface Props {
 const MOST_NAMED = 12;
 /** With fewer pixels for each rank, chunks of other ranks are dots. */
 const LEAST_SPACE = 14;
+/** The room of a chunk of a pair, as a share of the picture. */
+const PAIR_ROOM = 0.25;
 
 export function Chunks({ layout, player, textSize, focus }: Props) {
   const group = useRef<SVGGElement>(null);
@@ -92,6 +94,8 @@ function drawnIn(
   layout: RingLayout,
   { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
 ): Drawn[] {
+  // Ways of pairs cross, so their chunks must leave room for each other.
+  const room = layout.shape === 'ring' ? Infinity : Math.min(layout.width, layout.height) * PAIR_ROOM;
   const isCrowded = Math.min(layout.width, layout.height) < plan.n * LEAST_SPACE;
   const all = flights.map((flight, place): Drawn => {
     const { from, to, first, count } = flight;
@@ -101,7 +105,7 @@ function drawnIn(
     const isOnRing = layout.shape === 'ring';
     const isOwn = isOnRing || plan.n <= MOST_NAMED || from === focus || to === focus;
     const most = isOwn ? 'name' : isCrowded ? 'dot' : 'bar';
-    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, most }) };
+    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, most, room }) };
   });
   return all.toSorted((a, b) => a.capsule.width - b.capsule.width);
 }

@@ -70,7 +70,7 @@ function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   const middle = angle + way.length / layout.radius / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // The label is on the outer side of the ring, outside the chunks on the edge.
-  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', most: 'name' });
+  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', most: 'name', room: Infinity });
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   const hasArrow = n <= MOST_ARROWS || (layout.near.has(rank) && layout.near.has(to));

@@ -21,6 +21,8 @@ export interface Capsule {
 }
 
 export interface CapsuleOptions {
+  /** The room of a capsule, pixels, if it is less than the way. */
+  room: number;
   /** The number of ranks. */
   n: number;
   textSize: number;
@@ -45,8 +47,8 @@ const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */
 export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
-  const { n, letters, most } = options;
-  const free = way.length - 1.45 * (way.from.mark + way.to.mark);
+  const { n, letters, most, room } = options;
+  const free = Math.min(room, way.length - 1.45 * (way.from.mark + way.to.mark));
   if (n <= MOST_SLOTS) {
     const fitting = letters > 0 ? numbered(options) : slotted(options, free);
     if (fitting.width <= free * 0.8) return fitting;

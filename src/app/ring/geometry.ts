@@ -192,6 +192,9 @@ export interface Way {
 /** How far a curve between two ranks is from the straight line, as a share of its length. */
 const BOW = 0.1;
 const OUTER_BOW = 0.16;
+/** On short curves, chunks of the two directions are this far from the middle, pixels. */
+const APART = 28;
+const LEAST_BOW = 0.25;
 /** How far a curve is closer to the centre than the straight line, as a share of its length. */
 const INWARD = 0.25;
 
@@ -211,7 +214,8 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   // The curve is to the right of the direction, so that the two directions of a pair differ. Curves
   // of pairs are closer to the centre, so that they do not cross the ranks between them. Only the
   // curves between the outermost ranks of groups are to the left, which is outside.
-  const bow = 2 * (isOuter ? -OUTER_BOW : BOW);
+  const apart = Math.max(BOW, Math.min(LEAST_BOW, APART / length));
+  const bow = 2 * (isOuter ? -OUTER_BOW : apart);
   const inward = layout.groups.length > 0 || away < 1 ? 0 : (2 * INWARD * Math.min(length, away)) / away;
   const middle = {
     x: (a.x + b.x) / 2 - dy * bow + centre.x * inward,

@@ -77,7 +77,14 @@ test('from 17 ranks on, a ring enlarges a rank and its two neighbours on each si
       // The rank is at the top.
       expect(layout.places[5]!.y).toBe(Math.min(...layout.places.map(({ y }) => y)));
       const capsules = [4, 5, 20 % n].map((rank) =>
-        capsuleFor(wayOf(layout, rank, (rank + 1) % n), { n, textSize: 13, letters: 0, name: 'AB', most: 'name' }),
+        capsuleFor(wayOf(layout, rank, (rank + 1) % n), {
+          n,
+          textSize: 13,
+          letters: 0,
+          name: 'AB',
+          most: 'name',
+          room: Infinity,
+        }),
       );
       if (size === SIZES[0]) expect(capsules.slice(0, 2).map(({ kind }) => kind)).toEqual(['tag', 'tag']);
     }

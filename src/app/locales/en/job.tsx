@@ -120,7 +120,7 @@ export const job = {
   },
   algorithm: 'All-reduce by',
   algorithms: {
-    auto: 'auto (quickest)',
+    auto: 'auto',
     ring: 'ring',
     'two-level': 'two-level',
     'halving-doubling': 'halving-doubling',

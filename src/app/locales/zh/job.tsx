@@ -109,7 +109,7 @@ export const job: Messages['job'] = {
   },
   algorithm: '全归约算法',
   algorithms: {
-    auto: '自动（最快）',
+    auto: '自动',
     ring: '环',
     'two-level': '两级环',
     'halving-doubling': '折半加倍',
