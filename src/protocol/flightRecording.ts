@@ -41,7 +41,7 @@ export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {
 /** The downloaded file: everything needed to compare ranks. */
 export const FlightRecordingSchema = v.object({
   format: v.literal('peergrad-flight-recording'),
-  version: v.literal(2),
+  version: v.literal(3),
   rank: count,
   worldSize: v.pipe(count, v.minValue(1)),
   generation: count,

@@ -53,7 +53,7 @@ export class FlightRecorder {
   dump(): FlightRecording {
     return {
       format: 'peergrad-flight-recording',
-      version: 2,
+      version: 3,
       rank: this.#rank,
       worldSize: this.#worldSize,
       generation: this.#generation,

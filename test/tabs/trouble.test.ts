@@ -164,7 +164,7 @@ async function download(tab: Tab): Promise<FlightRecording> {
   const button = tab.page.getByRole('button', { name: 'Download flight recording' });
   const [file] = await Promise.all([tab.page.waitForEvent('download'), button.click()]);
   const recording = JSON.parse(await readFile(await file.path(), 'utf8')) as FlightRecording;
-  expect(recording).toMatchObject({ format: 'peergrad-flight-recording', version: 2, worldSize: 2 });
+  expect(recording).toMatchObject({ format: 'peergrad-flight-recording', version: 3, worldSize: 2 });
   expect(file.suggestedFilename()).toBe(`peergrad-flight-rank-${recording.rank}.json`);
   return recording;
 }

@@ -24,7 +24,7 @@ export function record(seq: number, change: Partial<FlightRecord> = {}): FlightR
 export function recording(rank: number, change: Partial<FlightRecording> = {}): FlightRecording {
   return {
     format: 'peergrad-flight-recording',
-    version: 2,
+    version: 3,
     rank,
     worldSize: 3,
     generation: 1,

@@ -291,7 +291,7 @@ describe('the run', () => {
 test('a flight recording is available after a failure until the next generation', () => {
   const recording: FlightRecording = {
     format: 'peergrad-flight-recording',
-    version: 2,
+    version: 3,
     rank: 1,
     worldSize: 3,
     generation: 1,
