@@ -168,7 +168,7 @@ test('a port in use exits with 1', async () => {
   const server = await startSignaling({ logLevel: 'silent' });
   const { code, err } = await cli(`serve --port ${server.port}`);
   await server.close();
-  expect(err).toMatch(/Port \d+ on 127.0.0.1 is in use/);
+  expect(err).toMatch(/Port \d+ on 0\.0\.0\.0 is in use/);
   expect(code).toBe(1);
 });
 

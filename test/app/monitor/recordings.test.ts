@@ -21,7 +21,7 @@ describe('a recording file', () => {
     ['{"format": "peer', /not valid JSON/],
     ['[]', /not a flight recording/],
     [JSON.stringify({ ...recording(0), format: 'har' }), /recording: format:/],
-    [JSON.stringify({ ...recording(0), version: 3 }), /recording: version:/],
+    [JSON.stringify({ ...recording(0), version: 4 }), /recording: version:/],
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
   ])('is rejected with a problem and the position of this problem if the file is not valid: %s', (text, problem) => {
