@@ -33,6 +33,7 @@ export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/strategies/modelAverager.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
+export { optimizerOf, type TensorflowOptimizer } from './parallel/optimizerOf.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
 export {
   createOptimizer,
