@@ -29,6 +29,8 @@ export type { JoinOptions } from './parallel/ddp/join.ts';
 export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
+export { DataLoader, type DataLoaderOptions } from './parallel/data/dataLoader.ts';
+export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/strategies/modelAverager.ts';
