@@ -4,7 +4,7 @@
 // Expected output: a loss that falls on every rank. The losses differ, because each rank has its
 // own data.
 import * as tf from '@tensorflow/tfjs';
-import { DistributedSampler, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
+import { DataPartitioner, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 2;
 const SEED = 1234; // of the order of samples and of the first parameters, which must be the same on every rank
@@ -12,11 +12,10 @@ const SAMPLES = 2048;
 const PIXELS = 28 * 28;
 const EPOCHS = 3;
 
-/** Returns this rank's part of the shuffled samples, like the tutorial's DataPartitioner. */
+/** Returns this rank's part of the shuffled samples. */
 function partitionDataset({ rank, worldSize: parts }: ProcessGroup): Uint32Array {
-  const order = new DistributedSampler(SAMPLES, { numReplicas: 1, rank: 0, seed: SEED }).indices();
-  const length = Math.floor(SAMPLES / parts);
-  return order.subarray(rank * length, (rank + 1) * length);
+  const fractions = Array.from({ length: parts }, () => 1 / parts);
+  return new DataPartitioner(SAMPLES, fractions, SEED).use(rank).indices;
 }
 
 /**

@@ -29,10 +29,13 @@ export type { JoinOptions } from './parallel/ddp/join.ts';
 export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
+export { DataLoader, type DataLoaderOptions } from './parallel/data/dataLoader.ts';
+export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/strategies/modelAverager.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
+export { optimizerOf, type TensorflowOptimizer } from './parallel/optimizerOf.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
 export {
   createOptimizer,

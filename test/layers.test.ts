@@ -123,7 +123,7 @@ const ONLY_FILES: Record<string, string[]> = {
   ],
   'src/app -> src/jobs': ['src/jobs/digits/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
-  'src/parallel -> src/optim': ['src/optim/optimizer.ts'],
+  'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
   'bench -> tools': ['tools/chaos/report.ts'],
@@ -134,7 +134,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

@@ -1,6 +1,6 @@
 /**
- * The interface of optimizers: PyTorch's update rules on one flat Float32Array, the same bits on
- * every machine.
+ * The interface of optimizers: update rules on one flat Float32Array, the same bits on every
+ * machine. The rules in this folder are PyTorch's, those in `tensorflow/` are TensorFlow.js's.
  *
  * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
  * arithmetic has the same bits everywhere. Rules of this folder: `+ - * /` and `Math.sqrt` in

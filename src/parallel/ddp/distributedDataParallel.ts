@@ -23,6 +23,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
+import { RecognizedOptimizers, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -58,6 +59,7 @@ export class DistributedDataParallel {
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
+  readonly #optimizers = new RecognizedOptimizers();
   #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
@@ -330,15 +332,18 @@ export class DistributedDataParallel {
    * ranks exchange which parameters they used (see `findUnusedParameters`), unused parameters are
    * not changed.
    *
-   * @param optimizer must compute the same bits on every machine.
+   * @param optimizer must compute the same bits on every machine. An optimizer of TensorFlow.js,
+   *   such as `tf.train.adam(1e-3)`, is run on flat arrays; pass the same object in every step,
+   *   because its averages belong to it. {@link optimizerOf} gives access to its state.
    * @throws UsageError if gradients of {@link noSync} are not reduced yet: replicas would drift
-   *   apart.
+   *   apart; or for an optimizer that {@link optimizerOf} rejects.
    */
-  step(optimizer: Pick<Optimizer, 'apply'>): void {
+  step(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer): void {
     this.#checkReduced('step');
+    const flat = this.#optimizers.of(optimizer, this.parameters.length);
     const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
-    optimizer.apply(this.parameters, this.gradient, usedRanges);
+    flat.apply(this.parameters, this.gradient, usedRanges);
     this.writeParameters();
   }
 

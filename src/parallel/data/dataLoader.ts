@@ -1,0 +1,116 @@
+/** `DataLoader`: a rank's batches, loaded ahead, as in torch.utils.data.DataLoader. */
+import * as tf from '@tensorflow/tfjs';
+import { deferred } from '../../util/deferred.ts';
+import { checkCount } from '../checks.ts';
+
+export interface DataLoaderOptions {
+  /**
+   * Indices of the samples in their order, such as a {@link DistributedSampler} or the `indices` of
+   * a {@link Partition}. They are read when an iteration begins.
+   */
+  sampler: Iterable<number> & { readonly length: number };
+  /** Number of samples of a batch. Default 1. */
+  batchSize?: number;
+  /** Whether the last batch is dropped if it is smaller than the others. Default false. */
+  dropLast?: boolean;
+  /** Number of batches that are loaded while the caller uses the one before. Default 1. */
+  prefetch?: number;
+  /** Ends iterations: the next batch is rejected with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Iterates over batches:
+ *
+ *     const { rank, worldSize } = group;
+ *     const sampler = new DistributedSampler(images.shape[0], { numReplicas: worldSize, rank });
+ *     const load = (indices) => tf.gather(images, indices);
+ *     for await (const batch of new DataLoader(load, { sampler, batchSize: 32 })) ...
+ *
+ * With a DistributedSampler all ranks have equally many batches.
+ *
+ * A batch belongs to the caller once the iterator has returned it. When an iteration ends early, by
+ * `break`, an error or the signal, tensors in batches that were loaded ahead are disposed of.
+ */
+export class DataLoader<Batch> implements AsyncIterable<Batch> {
+  readonly #load: (indices: Int32Array) => Batch | Promise<Batch>;
+  readonly #sampler: DataLoaderOptions['sampler'];
+  readonly #batchSize: number;
+  readonly #dropLast: boolean;
+  readonly #prefetch: number;
+  readonly #signal: AbortSignal | null;
+
+  /**
+   * @param load returns the samples with the given indices, in any form: an array, typed arrays,
+   *   tensors, or a promise of one.
+   * @throws UsageError if `batchSize` is not a whole number from 1 on, or `prefetch` from 0 on.
+   */
+  constructor(
+    load: (indices: Int32Array) => Batch | Promise<Batch>,
+    { sampler, batchSize = 1, dropLast = false, prefetch = 1, signal }: DataLoaderOptions,
+  ) {
+    checkCount('batchSize', batchSize, 1);
+    checkCount('prefetch', prefetch, 0);
+    this.#load = load;
+    this.#sampler = sampler;
+    this.#batchSize = batchSize;
+    this.#dropLast = dropLast;
+    this.#prefetch = prefetch;
+    this.#signal = signal ?? null;
+  }
+
+  /** Number of batches. */
+  get length(): number {
+    const batches = this.#sampler.length / this.#batchSize;
+    return this.#dropLast ? Math.floor(batches) : Math.ceil(batches);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Batch, void> {
+    const indices = Int32Array.from(this.#sampler);
+    const count = this.length;
+    /** The batches that are being loaded or wait for the caller, in order. */
+    const ahead: Promise<Batch>[] = [];
+    let started = 0;
+    try {
+      for (let next = 0; next < count; next++) {
+        this.#signal?.throwIfAborted();
+        for (; started < count && started <= next + this.#prefetch; started++) {
+          const batch = this.#start(indices.slice(started * this.#batchSize, (started + 1) * this.#batchSize));
+          // A failure is reported when the caller asks for this batch. Until then it must not count
+          // as unhandled.
+          batch.catch(() => {});
+          ahead.push(batch);
+        }
+        const batch = await orAborted(ahead[0]!, this.#signal);
+        void ahead.shift();
+        yield batch;
+      }
+    } finally {
+      // Not awaited: a load may take long, and the caller has left.
+      for (const batch of ahead) void batch.then(disposeOf, () => {});
+    }
+  }
+
+  async #start(indices: Int32Array): Promise<Batch> {
+    return this.#load(indices);
+  }
+}
+
+/** @throws (rejects) the reason of `signal` as soon as it is aborted. */
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | null): Promise<T> {
+  if (!signal) return promise;
+  const aborted = deferred<never>();
+  const abort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort);
+  // `load` may have aborted it.
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function disposeOf(batch: unknown): void {
+  tf.dispose(batch as tf.TensorContainer);
+}

@@ -1,0 +1,140 @@
+/** Recognizes TensorFlow.js's optimizers and runs them on flat arrays. */
+import * as tf from '@tensorflow/tfjs';
+import type { Optimizer, OptimizerState } from '../optim/optimizer.ts';
+import { createTensorflowRule, DEFAULT_EPSILON, type Config } from '../optim/tensorflow/index.ts';
+import { UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
+
+/** The public part of `tf.Optimizer`, so that a page may have another copy of its types. */
+export interface TensorflowOptimizer extends Pick<
+  tf.Optimizer,
+  'applyGradients' | 'getClassName' | 'getConfig' | 'iterations'
+> {
+  /** SGD and momentum have it, because they keep the learning rate in a tensor, too. */
+  setLearningRate?: (rate: number) => void;
+}
+
+const ALLOWED =
+  'Pass tf.train.sgd, momentum, adagrad, adadelta, adam, adamax or rmsprop, or the result of createOptimizer.';
+
+/**
+ * Returns an optimizer for flat arrays with the formulas, the settings and the learning rate of one
+ * of TensorFlow.js's, such as `tf.train.adam(1e-3)` or the `optimizer` of a compiled model. It
+ * computes the same bits on every machine, and TensorFlow.js's values up to rounding.
+ *
+ * A later change of the learning rate on either of the two takes effect on both. Other settings are
+ * read once. TensorFlow.js's optimizer itself does not step, so its `iterations` stay 0.
+ *
+ * On a device that computes in 16 bits, TensorFlow.js's default epsilon is 1e-4. It is replaced by
+ * the 1e-7 of other devices, because ranks must have equal settings. An epsilon of 1e-4 that was
+ * set on such a device cannot be told from the default.
+ *
+ * @param size number of parameters: `ddp.parameters.length`.
+ * @throws UsageError for a class that is not one of TensorFlow.js's seven, or extends or changes
+ *   one of them; for an optimizer that has already stepped, because its averages would be lost; and
+ *   for a setting out of its range.
+ */
+export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optimizer {
+  if (!isTensorflowOptimizer(optimizer)) {
+    throw new UsageError(`${textOf(optimizer)} is not an optimizer. ${ALLOWED}`);
+  }
+  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), configOf(optimizer), size);
+  if (!rule) {
+    throw new UsageError(
+      `${textOf(optimizer)} is a custom tf.Optimizer. It computes with tensors, whose bits differ between devices, so ` +
+        `ranks would drift apart. ${ALLOWED}`,
+    );
+  }
+  if (optimizer.iterations > 0) {
+    throw new UsageError(
+      `The optimizer ${optimizer.getClassName()} has already done ${optimizer.iterations} steps, and its averages cannot ` +
+        'be taken over. Create a new optimizer, or compile the model again, before distributed training.',
+    );
+  }
+  return new FollowingOptimizer(rule, optimizer);
+}
+
+/** The optimizers that {@link optimizerOf} created for one model, so that each keeps its state. */
+export class RecognizedOptimizers {
+  readonly #known = new WeakMap<TensorflowOptimizer, Optimizer>();
+
+  /** Returns a flat optimizer as it is, and the one for a `tf.Optimizer`, created at first use. */
+  of(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer, size: number): Pick<Optimizer, 'apply'> {
+    if (isFlat(optimizer)) return optimizer;
+    const known = this.#known.get(optimizer);
+    if (known) return known;
+    const created = optimizerOf(optimizer, size);
+    this.#known.set(optimizer, created);
+    return created;
+  }
+}
+
+/** A flat optimizer whose learning rate is that of a `tf.Optimizer`. */
+class FollowingOptimizer implements Optimizer {
+  readonly #rule: Optimizer;
+  readonly #leader: TensorflowOptimizer;
+
+  constructor(rule: Optimizer, leader: TensorflowOptimizer) {
+    this.#rule = rule;
+    this.#leader = leader;
+  }
+
+  get learningRate(): number {
+    return Number(this.#leader.getConfig()['learningRate']);
+  }
+
+  set learningRate(value: number) {
+    this.#rule.learningRate = value;
+    if (this.#leader.setLearningRate) this.#leader.setLearningRate(value);
+    else Reflect.set(this.#leader, 'learningRate', value);
+  }
+
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+    this.#follow();
+    this.#rule.apply(params, gradient, ranges);
+  }
+
+  state(): OptimizerState {
+    this.#follow();
+    return this.#rule.state();
+  }
+
+  load(state: OptimizerState): void {
+    this.#rule.load(state);
+    this.learningRate = this.#rule.learningRate;
+  }
+
+  #follow(): void {
+    this.#rule.learningRate = this.learningRate;
+  }
+}
+
+function isFlat(optimizer: unknown): optimizer is Pick<Optimizer, 'apply'> {
+  return hasMethod(optimizer, 'apply');
+}
+
+function isTensorflowOptimizer(optimizer: unknown): optimizer is TensorflowOptimizer {
+  return ['applyGradients', 'getClassName', 'getConfig'].every((name) => hasMethod(optimizer, name));
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}
+
+/**
+ * Whether the class is the one that the class name belongs to: a subclass inherits the name, and a
+ * page may replace `applyGradients`, for example to clip gradients.
+ */
+function isUnchanged(optimizer: TensorflowOptimizer): boolean {
+  return Object.hasOwn(optimizer.constructor, 'className') && !Object.hasOwn(optimizer, 'applyGradients');
+}
+
+function configOf(optimizer: TensorflowOptimizer): Config {
+  const config = optimizer.getConfig();
+  return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: DEFAULT_EPSILON } : config;
+}
+
+function textOf(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  return (value as { constructor?: { name: string } }).constructor?.name ?? 'An object';
+}
