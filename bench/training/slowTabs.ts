@@ -1,7 +1,7 @@
 /**
  * Slows the computation of a browser's tabs. Chromium's own throttle
- * (`Emulation.setCPUThrottlingRate`) slows only a page's main thread, but tabs compute in a worker.
- * So the worker sleeps after calls of WebAssembly, in proportion to their duration. Nothing else is
+ * (`Emulation.setCPUThrottlingRate`) slows a page's main thread, but tabs compute in a worker. So
+ * the worker sleeps after calls of WebAssembly, in proportion to their duration. Nothing else is
  * slowed, such as the exchange of gradients, and a sleeping worker leaves its core to other tabs.
  */
 import type { Browser } from '../../launcher/browser/browser.ts';

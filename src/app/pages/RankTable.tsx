@@ -6,7 +6,7 @@ import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
-import { ShareOf } from './ShareOf.tsx';
+import { ShareCell } from './ShareCell.tsx';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
@@ -67,9 +67,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                   {one.device === null ? '–' : one.device.adapter}
                   {one.device !== null && <span class="dim"> {one.device.backend}</span>}
                 </td>
-                <td class="number">
-                  <ShareOf run={run} rank={rank} />
-                </td>
+                <ShareCell run={run} rank={rank} />
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
                 <td class="right number">
@@ -126,7 +124,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
           ))}
         </tbody>
       </table>
-      {run.shares !== null && <p class="dim">{labels.shareReasons[run.shares.reason]}</p>}
+      {run.shares !== null && <p class="small dim share-reason">{labels.shareReasons[run.shares.reason]}</p>}
     </div>
   );
 }

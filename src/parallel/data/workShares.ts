@@ -18,9 +18,11 @@ const SIMILAR_RATIO = 1.15;
 const GAIN = 0.9;
 /** Shares change only if this saves at least so many milliseconds of a step. */
 const GAIN_MS = 5;
+/** Unequal shares change at once if the slowest rank then needs at most this part of its time. */
+const LARGE_GAIN = 0.75;
 /**
- * Number of consecutive decisions in which shares by speed must be better than equal shares before
- * they are used. A single decision may be due to a short interruption.
+ * Number of consecutive decisions in which other shares must be better before they are used. A
+ * single decision may be due to a short interruption.
  */
 const CONFIRMATIONS = 2;
 /** Number of decisions for which shares stay equal after small passes turned out to be slower. */
@@ -34,7 +36,7 @@ export interface Shares {
   /** Quarters of the batch size, by rank. The sum is the sum of equal shares. */
   shares: readonly number[];
   reason: ShareReason;
-  /** Number of latest decisions in which shares by speed were better than equal shares. */
+  /** Number of latest decisions in which other shares would have been better. */
   confirmations: number;
   /**
    * How long the slowest rank needed for an equal share, in milliseconds, until shares by speed
@@ -85,16 +87,21 @@ export function decideShares(before: Shares, speeds: readonly (number | null)[],
     if (!isWorth(now, durationMs(shares))) return equalShares(n, 'similar');
     const confirmations = before.confirmations + 1;
     if (confirmations < CONFIRMATIONS) return { ...equalShares(n, 'similar'), confirmations };
-    return { shares, reason: 'speed', confirmations, equalMs: now, pause: 0 };
+    return { shares, reason: 'speed', confirmations: 0, equalMs: now, pause: 0 };
   }
   // On some devices, a pass of few samples takes as long as a pass of many.
   if (before.equalMs !== null && now > GAIN * before.equalMs) {
     return { ...equalShares(n, 'overhead'), pause: PAUSE };
   }
-  const proven = { ...before, equalMs: null };
+  const proven = { ...before, equalMs: null, confirmations: 0 };
   if (ratio < SIMILAR_RATIO) return equalShares(n, 'similar');
   const shares = sharesOf(speeds);
-  return isWorth(now, durationMs(shares)) ? { ...proven, shares } : proven;
+  const then = durationMs(shares);
+  if (!isWorth(now, then)) return proven;
+  const confirmations = before.confirmations + 1;
+  return then <= LARGE_GAIN * now || confirmations >= CONFIRMATIONS
+    ? { ...proven, shares }
+    : { ...proven, confirmations };
 }
 
 /**

@@ -54,6 +54,16 @@ describe('shares by speed', () => {
     });
   });
 
+  test('change after two decisions if the gain is small', () => {
+    const first = decided([400, 400, 400, 200], 3);
+    expect(first.shares).toEqual([5, 5, 4, 2]);
+    const once = decideShares(first, [330, 400, 400, 250], BATCH);
+    expect(once.shares).toEqual(first.shares);
+    expect(decideShares(once, [330, 400, 400, 250], BATCH).shares).toEqual(decided([330, 400, 400, 250]).shares);
+    const calm = decideShares(once, [400, 400, 400, 200], BATCH);
+    expect(decideShares(calm, [330, 400, 400, 250], BATCH).shares).toEqual(first.shares);
+  });
+
   test('do not oscillate while speeds vary by 10 %', () => {
     let shares = decided([400, 400, 400, 100], 3);
     const before = shares.shares;

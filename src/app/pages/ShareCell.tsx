@@ -1,19 +1,20 @@
-/** Shows which share of a step's samples a rank computes, and its measured speed. */
+/** The table cell with a rank's share of a step, and its measured speed. */
 import { formatCount, formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import type { Run } from '../state/run.ts';
 
-export function ShareOf({ run: { shares }, rank }: { run: Run; rank: number }) {
+export function ShareCell({ run: { shares }, rank }: { run: Run; rank: number }) {
   const { run: labels } = messages.value;
-  if (shares === null) return <>–</>;
+  if (shares === null) return <td>–</td>;
   const total = shares.shares.reduce((sum, share) => sum + share, 0);
-  const speed = shares.speeds[rank] ?? null;
+  const measured = shares.speeds[rank] ?? null;
+  const speed = measured === null ? null : labels.perSecond(formatCount(measured));
   const impossible = shares.impossible.find((one) => one.rank === rank);
   return (
-    <>
+    <td class="number" title={speed ?? undefined}>
       {formatShare(shares.shares[rank]! / total)}
-      {speed !== null && <span class="dim"> {labels.perSecond(formatCount(speed))}</span>}
+      {speed !== null && <span class="dim share-speed"> {speed}</span>}
       {impossible !== undefined && <span class="wait"> {labels.impossibleSpeed(impossible.reported)}</span>}
-    </>
+    </td>
   );
 }
