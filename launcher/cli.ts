@@ -54,7 +54,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--port <n>', 'port to listen on', wholeNumber(0, MAX_PORT), 8080)
     .option(
       '--host <address>',
-      'address to listen on (default: 0.0.0.0, so that other machines reach it; 127.0.0.1: this machine only)',
+      'address to listen on (default: 0.0.0.0, so that other machines reach it; with --trust-proxy: 127.0.0.1)',
     )
     .option('--https', 'serve https with a self-signed certificate')
     .option('--cert <file>', 'certificate for https (PEM)')

@@ -29,8 +29,8 @@ export interface Limits {
    */
   messageBurst: number;
   /**
-   * Unsent bytes after which a slow reader is disconnected. These are about a thousand messages,
-   * and a tab that works is never so far behind.
+   * Unsent bytes after which a slow reader is disconnected. These are hundreds of usual messages
+   * or eight of the longest, and a tab that works is never so far behind.
    */
   maxUnsentBytes: number;
   /**
@@ -64,7 +64,7 @@ export interface Limits {
   roomsPerMinute: number;
   /** Rooms that tabs of one address may open at once: one for each pupil of a class. */
   roomBurst: number;
-  /** Rooms on this server. A room needs a few KiB. */
+  /** Rooms on this server. A room needs a few KiB, with 256 members about 100. */
   maxRooms: number;
   /** Members in a room. */
   roomCapacity: number;

@@ -69,8 +69,8 @@ export interface SignalingOptions {
 
 export interface SignalingServer {
   /**
-   * URL of the server, e.g. `http://127.0.0.1:8080`. If there are several, this is the one that
-   * most likely works for other machines.
+   * URL of the server, e.g. `http://127.0.0.1:8080`. If there are several, this is the best
+   * one: over https for other machines, over http for this machine.
    */
   readonly url: string;
   readonly urls: readonly string[];
@@ -101,7 +101,7 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
 const MAX_FRAGMENTS = 16;
 /**
  * Maximum number of buffered chunks of one message. In the smallest packets in use, the longest
- * message arrives in about 120 chunks.
+ * message arrives in about 480 chunks.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
 /**

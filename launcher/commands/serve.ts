@@ -43,7 +43,9 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const served = room === null ? await servedData(options.data) : room.served;
   const tls = await chooseCertificate(options);
-  const { port, host = '0.0.0.0', log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
+  const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
+  // A client that bypasses the proxy could claim any address.
+  const { host = trustProxy ? '127.0.0.1' : '0.0.0.0' } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
   // The server listens before the build, so that an error about a port in use appears at once.
   const server = await startSignaling({

@@ -214,15 +214,17 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
  * slow, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
-  const { phase, ring, separated, isRestoring } = state;
+  const { phase, ring, separated, isRestoring, slowReporters } = state;
   const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
   const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
-  if (nodesOf(state) === null || !isDue || !isNew) return noEffects(state);
   const pair = [member, peer] as const;
+  // In a ring of three or fewer, all members are neighbours in every order.
+  const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !slowReporters.has(member);
+  if (nodesOf(state) === null || !isDue || !isNew || !canHelp) return noEffects(state);
   const next = { ...state, separated: [...separated, pair] };
   const order = orderOf(next, ring);
-  const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
-  return helps && order.culprits.length === 0 ? reform(next) : noEffects(state);
+  const helps = keptApart(order.ring, [pair]).length > 0 && order.culprits.length === 0;
+  return helps ? reform(next) : noEffects({ ...state, slowReporters: new Set(slowReporters).add(member) });
 }
 
 export function onDeadline(state: RoomState, generation: number, phase: RoomPhase): Step {

@@ -205,6 +205,7 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
     relayed,
     reports: new Map(),
     complaints: new Map(),
+    slowReporters: new Set<string>(),
     begun: new Set<string>(),
     isRestoring: false,
     isAbandoned: false,

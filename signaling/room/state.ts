@@ -43,6 +43,11 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly reports: ReadonlyMap<string, string>;
   /** Complaints of ring members, by member: why this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
+  /**
+   * Ring members whose report of a slow link did not help. Another order of a large ring takes the
+   * server milliseconds to find, so each member is heard once in a generation.
+   */
+  readonly slowReporters: ReadonlySet<string>;
   /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;
   /**
@@ -239,6 +244,7 @@ export function createRoom(options: RoomOptions): RoomState {
     unlinked: [],
     separated: [],
     complaints: new Map(),
+    slowReporters: new Set(),
     begun: new Set(),
     suspensions: new Map(),
     ended: null,

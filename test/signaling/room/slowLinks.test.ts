@@ -5,6 +5,7 @@
 import { expect, test } from 'vitest';
 import type { RoomEvent, RoomOptions } from '../../../signaling/room/index.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
+import { breakLink } from './elasticRoom.ts';
 import { Play } from './play.ts';
 
 const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOptions>;
@@ -69,6 +70,19 @@ test('a reported slow link is ignored before the generation trains, and in a fix
     play.do(slow(play, 'Ada', 'Bo'));
     expect(play.state).toBe(state);
   }
+});
+
+test('a member whose report cannot help is heard once in a generation', () => {
+  const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada').train();
+  expect(areNeighbours(play, 'Ada', 'Bo')).toBe(false);
+  const { generation } = play.state;
+  // Apart from Bo and Cy, Ada has only one possible neighbour.
+  play.do(slow(play, 'Ada', 'Cy'));
+  expect(play.state.generation).toBe(generation);
+  expect([...play.state.slowReporters]).toEqual(['Ada']);
+  const { state } = play;
+  play.do(slow(play, 'Ada', 'Cy'));
+  expect(play.state).toBe(state);
 });
 
 test('the ends of a slow link stay apart when members join and leave', () => {
