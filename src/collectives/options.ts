@@ -27,6 +27,18 @@ export interface OpOptions {
   timeoutMs?: number | undefined;
   /** Marks a Uint16Array as IEEE half floats. */
   dtype?: 'float16' | undefined;
+  /**
+   * Resolves when the tensor has its values, for example when they are read from a GPU. The op has
+   * its place among this rank's calls from the start, and begins then. Its deadline includes this
+   * wait. If the promise rejects, the op fails.
+   */
+  after?: PromiseLike<unknown> | undefined;
+  /**
+   * Shape of the values, if they are those of a tensor. Ranks must pass equal shapes, except for
+   * the first side if parts differ in size. One side is the same as no shape. Messages are compared
+   * by their number of elements only.
+   */
+  shape?: readonly number[] | undefined;
 }
 
 export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;

@@ -150,7 +150,7 @@ export class ProcessGroup {
    * the algorithm.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }));
+    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }), options);
   }
 
   /**
@@ -158,17 +158,17 @@ export class ProcessGroup {
    * have undefined contents.
    */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(reduceOp(this.#caller, tensor, dst, options));
+    return this.#issue(reduceOp(this.#caller, tensor, dst, options), options);
   }
 
   /** Copies rank `src`'s `tensor` into every rank's `tensor` of the same length. */
   broadcast<T extends TypedArray>(tensor: T, src: number, options: OpOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(broadcastOp(this.#caller, tensor, src, options));
+    return this.#issue(broadcastOp(this.#caller, tensor, src, options), options);
   }
 
   /** Gathers every rank's `tensor`; resolves with one array per rank, in rank order. */
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
-    return this.#issue(allGatherOp(this.#caller, tensor, options));
+    return this.#issue(allGatherOp(this.#caller, tensor, options), options);
   }
 
   /**
@@ -176,7 +176,7 @@ export class ProcessGroup {
    * and with `null` elsewhere.
    */
   gather<T extends TypedArray>(tensor: T, dst: number, options: SizesOptions = {}): Work<T[] | null> {
-    return this.#issue(gatherOp(this.#caller, tensor, dst, options));
+    return this.#issue(gatherOp(this.#caller, tensor, dst, options), options);
   }
 
   /**
@@ -186,7 +186,7 @@ export class ProcessGroup {
    * if another rank passes parts.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
-    return this.#issue(scatterOp(this.#caller, tensor, src, parts, options));
+    return this.#issue(scatterOp(this.#caller, tensor, src, parts, options), options);
   }
 
   /**
@@ -197,7 +197,7 @@ export class ProcessGroup {
    * the tensor's length must be a multiple of the world size.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
-    return this.#issue(reduceScatterOp(this.#caller, tensor, options));
+    return this.#issue(reduceScatterOp(this.#caller, tensor, options), options);
   }
 
   /**
@@ -205,12 +205,12 @@ export class ProcessGroup {
    * (torch: all_to_all_single).
    */
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
-    return this.#issue(allToAllOp(this.#caller, tensor, options));
+    return this.#issue(allToAllOp(this.#caller, tensor, options), options);
   }
 
   /** Resolves once every rank has called `barrier`. */
-  barrier({ timeoutMs }: TimeoutOption = {}): Work<void> {
-    return this.#issue(barrierOp(this.#caller, timeoutMs));
+  barrier(options: TimeoutOption = {}): Work<void> {
+    return this.#issue(barrierOp(this.#caller), options);
   }
 
   /**
@@ -229,7 +229,7 @@ export class ProcessGroup {
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
     return coalesce(tensors, options, this.#clock, (flat, own) => {
       const op = allReduceOp(this.#caller, flat, own);
-      return () => this.#issue(op);
+      return () => this.#issue(op, own);
     });
   }
 
@@ -296,28 +296,28 @@ export class ProcessGroup {
   isend(
     tensor: TypedArray,
     dst: number,
-    { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
+    { tag = 0, timeoutMs = this.timeoutMs, dtype, after, shape }: MessageOptions = {},
   ): Work<void> {
     const to = peerRank(this.#caller, dst, 'destination');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     checkCount(tensor.length);
     if (this.rank < 0) return this.#nothing<void>(undefined);
-    return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
+    return this.#executor.messages.send(tensor, to, { dtype: kind, tag, timeoutMs, shape, after });
   }
 
   /** {@link recv} as a `Work`. */
   irecv(
     tensor: TypedArray,
     src: number | null = null,
-    { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
+    { tag = 0, timeoutMs = this.timeoutMs, dtype, shape }: MessageOptions = {},
   ): Work<number> {
     const from = src === null ? null : peerRank(this.#caller, src, 'source');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     checkCount(tensor.length);
     if (this.rank < 0) return this.#nothing(-1);
-    return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
+    return this.#executor.messages.receiveInto(tensor, from, { dtype: kind, tag, timeoutMs, shape });
   }
 
   /** Starts several sends and receives at once, listed in any order; returns a `Work` for each. */
@@ -392,9 +392,8 @@ export class ProcessGroup {
     return work;
   }
 
-  #issue<T>({ timeoutMs, before, ...op }: PreparedOp<T>): Work<T> {
+  #issue<T>(op: PreparedOp<T>, { timeoutMs = this.timeoutMs, after }: OpOptions = {}): Work<T> {
     if (this.rank < 0) return this.#nothing(op.result());
-    if (!this.failure) before?.();
-    return this.#executor.issue({ ...op, timeoutMs: timeoutMs ?? this.timeoutMs });
+    return this.#executor.issue({ ...op, timeoutMs, after });
   }
 }
