@@ -15,6 +15,7 @@ export type {
   OpOptions,
   P2POp,
   ReduceOptions,
+  RootedOptions,
   SizesOptions,
 } from './collectives/options.ts';
 export type { TypedArray } from './collectives/dtypes.ts';
@@ -42,6 +43,21 @@ export {
   type OptimizerState,
 } from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
+export {
+  allGather,
+  allReduce,
+  allReduceCoalesced,
+  allToAll,
+  broadcast,
+  broadcastCoalesced,
+  gather,
+  recv,
+  reduce,
+  reduceScatter,
+  scatter,
+  send,
+} from './library/functionalCollectives.ts';
+export type { ResultOf, Values } from './library/payload.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
