@@ -67,6 +67,7 @@ export type { EngineEvent } from './protocol/events.ts';
 export type { RunResult } from './protocol/runResult.ts';
 export { fromHalf, toHalf } from './util/float16.ts';
 export {
+  AbortError,
   DataError,
   DeviceError,
   DivergenceError,

@@ -50,6 +50,7 @@ interface ExecutorOptions {
   ranks: readonly number[];
   segmentElements: number;
   clock: Clock;
+  onfailure: (error: Error) => void;
 }
 
 export class Executor {
@@ -213,6 +214,7 @@ export class Executor {
     this.#unexpected.clear();
     this.messages.fail(error);
     this.#barrier.fail(error);
+    this.#options.onfailure(error);
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {

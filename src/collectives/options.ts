@@ -25,6 +25,11 @@ export interface ProcessGroupOptions {
 
 export interface OpOptions {
   timeoutMs?: number | undefined;
+  /**
+   * Ends the wait when it is aborted: the group then fails on every rank with AbortError, which
+   * names this rank. If the signal is already aborted, the call rejects and sends nothing.
+   */
+  signal?: AbortSignal | undefined;
   /** Marks a Uint16Array as IEEE half floats. */
   dtype?: 'float16' | undefined;
   /**
@@ -41,10 +46,10 @@ export interface OpOptions {
   shape?: readonly number[] | undefined;
 }
 
-export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
+export type WaitOptions = Pick<OpOptions, 'timeoutMs' | 'signal'>;
 
 /** Options of a new group; see {@link ProcessGroupOptions}. */
-export type GroupOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'algorithm'>;
+export type GroupOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'algorithm'> & Pick<OpOptions, 'signal'>;
 
 export interface ReduceOptions extends OpOptions {
   /** SUM by default. */
