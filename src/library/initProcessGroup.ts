@@ -15,7 +15,15 @@ import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
+import {
+  AbortError,
+  messageOf,
+  PeerGoneError,
+  reasonOf,
+  RunOverError,
+  TimeoutError,
+  UsageError,
+} from '../util/errors.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
@@ -52,6 +60,8 @@ export interface InitProcessGroupOptions {
    * value.
    */
   transport?: TransportName;
+  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
+  signal?: AbortSignal;
 }
 
 interface Membership {
@@ -76,7 +86,7 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  *
  * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
  *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
- *   join in time.
+ *   join in time. AbortError if the signal is aborted. This rank has then left the room.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   const {
@@ -86,6 +96,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     name = 'library',
     timeoutMs = DEFAULT_INIT_TIMEOUT_MS,
     transport = 'auto',
+    signal: abort,
   } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
   if (options.room !== undefined && room === null)
@@ -94,6 +105,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
   checkWorld(worldSize, rank);
   await tf.ready();
+  if (abort?.aborted) throw abortError(abort);
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
   const over = deferred();
@@ -174,8 +186,10 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   // browser notices.
   const onpagehide = (): void => void leave();
   globalThis.addEventListener('pagehide', onpagehide);
+  const onabort = (): void => joined.reject(abortError(abort!));
+  abort?.addEventListener('abort', onabort);
   try {
-    await rendezvous.start();
+    await Promise.race([rendezvous.start(), joined.promise]);
     return await within(
       clock,
       timeoutMs,
@@ -188,7 +202,15 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   } catch (error) {
     await leave();
     throw error;
+  } finally {
+    abort?.removeEventListener('abort', onabort);
   }
+}
+
+function abortError({ reason }: AbortSignal): AbortError {
+  return new AbortError(
+    `Aborted: this rank has not joined a group, because its signal was aborted: ${reasonOf(reason)}.`,
+  );
 }
 
 /**
