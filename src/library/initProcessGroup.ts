@@ -13,7 +13,7 @@ import { askForPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
-import { within } from '../util/deadline.ts';
+import { unlessAborted, within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import {
   AbortError,
@@ -105,7 +105,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
   checkWorld(worldSize, rank);
   await tf.ready();
-  if (abort?.aborted) throw abortError(abort);
+  if (abort?.aborted) throw abortError(abort, 'not joined a group');
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
   const over = deferred();
@@ -186,7 +186,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   // browser notices.
   const onpagehide = (): void => void leave();
   globalThis.addEventListener('pagehide', onpagehide);
-  const onabort = (): void => joined.reject(abortError(abort!));
+  const onabort = (): void => joined.reject(abortError(abort!, 'not joined a group'));
   abort?.addEventListener('abort', onabort);
   try {
     await Promise.race([rendezvous.start(), joined.promise]);
@@ -207,17 +207,23 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   }
 }
 
-function abortError({ reason }: AbortSignal): AbortError {
-  return new AbortError(
-    `Aborted: this rank has not joined a group, because its signal was aborted: ${reasonOf(reason)}.`,
-  );
+function abortError({ reason }: AbortSignal, what: string): AbortError {
+  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
 }
 
 /**
  * Waits until every rank has called this function for the group, then leaves the group. No op may
  * be in flight when this is called.
+ *
+ * @param options `signal` ends the wait when it is aborted: this rank then leaves at once, and the
+ *   group fails on ranks that still use it.
+ * @throws (rejects) UsageError if initProcessGroup has not returned the group. AbortError when this
+ *   rank has left because of the signal.
  */
-export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
+export async function destroyProcessGroup(
+  group: ProcessGroup,
+  options: Pick<InitProcessGroupOptions, 'signal'> = {},
+): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)
     throw new UsageError(
@@ -226,11 +232,17 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   memberships.delete(group);
   const { signal, released, release, over, leave } = membership;
   released.resolve();
-  // A generation that ended early is over for all ranks, so there is nothing to wait for.
-  if (!signal.aborted) await over.promise;
-  release();
-  // Wait for the server, so that the rank is free if this page joins again at once.
-  await leave();
+  const abort = options.signal;
+  try {
+    // A generation that ended early is over for all ranks, so there is nothing to wait for.
+    if (!signal.aborted) await (abort ? unlessAborted(abort, over.promise) : over.promise);
+  } catch {
+    throw abortError(abort!, 'left the group before all other ranks');
+  } finally {
+    release();
+    // Wait for the server, so that the rank is free if this page joins again at once.
+    await leave();
+  }
 }
 
 const isWhole = (value: number, min: number, max: number): boolean =>
