@@ -320,6 +320,19 @@ describe('A functional collective', () => {
       await group.barrier();
     }));
 
+  test('is ended by an AbortSignal, also while the tensor is read', async () => {
+    const errors = await inWorld(2, async (group) => {
+      const input = tf.ones([1]);
+      const controller = new AbortController();
+      if (group.rank === 1) input.data = () => new Promise(() => {});
+      const error = errorOf(allReduce(input, group, { signal: controller.signal }));
+      input.dispose();
+      if (group.rank === 1) controller.abort();
+      return error;
+    });
+    for (const error of errors) expect(error).toMatchObject({ name: 'AbortError', context: { rank: 1 } });
+  });
+
   test('fails the group if the tensor cannot be read', async () => {
     const errors = await runWorld(2, async (group) => {
       const input = tf.ones([1]);
