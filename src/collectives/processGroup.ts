@@ -234,7 +234,7 @@ export class ProcessGroup {
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
     return coalesce(tensors, options, this.#clock, (flat, own) => {
-      const op = allReduceOp(this.#caller, flat, own);
+      const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
       return () => this.#issue(op, own);
     });
   }
