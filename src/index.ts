@@ -15,6 +15,7 @@ export type {
   OpOptions,
   P2POp,
   ReduceOptions,
+  RootedOptions,
   SizesOptions,
 } from './collectives/options.ts';
 export type { TypedArray } from './collectives/dtypes.ts';
@@ -45,6 +46,21 @@ export {
   type OptimizerState,
 } from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
+export {
+  allGather,
+  allReduce,
+  allReduceCoalesced,
+  allToAll,
+  broadcast,
+  broadcastCoalesced,
+  gather,
+  recv,
+  reduce,
+  reduceScatter,
+  scatter,
+  send,
+} from './library/functionalCollectives.ts';
+export type { ResultOf, Values } from './library/payload.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
@@ -54,6 +70,7 @@ export type { EngineEvent } from './protocol/events.ts';
 export type { RunResult } from './protocol/runResult.ts';
 export { fromHalf, toHalf } from './util/float16.ts';
 export {
+  AbortError,
   DataError,
   DeviceError,
   DivergenceError,

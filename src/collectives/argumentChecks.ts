@@ -8,7 +8,7 @@ import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
-import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
+import type { AllReduceOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
@@ -173,6 +173,17 @@ export function checkCount(count: number): void {
 export function checkTag(what: 'tag' | 'bucket', value: number): void {
   if (Number.isInteger(value) && value >= 0 && value <= MAX_TAG) return;
   throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
+}
+
+/** Checks a message and returns its options, as the ranks of the message need them. */
+export function checkMessage(
+  tensor: TypedArray,
+  { tag = 0, timeoutMs, dtype, shape, after }: MessageOptions,
+  groupTimeoutMs: number,
+) {
+  checkTag('tag', tag);
+  checkCount(tensor.length);
+  return { dtype: dtypeOf(tensor, dtype), tag, timeoutMs: timeoutMs ?? groupTimeoutMs, shape, after };
 }
 
 /** Checks the ranks of a new group in a world of `worldSize` ranks. */

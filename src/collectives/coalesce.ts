@@ -49,7 +49,11 @@ export function coalesce<T extends readonly TypedArray[], Options extends OpOpti
   const checked = Array.from(kinds.values(), (members) => {
     const displacements = displacementsOf(members.map(({ length }) => length));
     const flat = concatenate(members, displacements);
-    return { members, displacements, flat, issue: check(flat, forArray(flat, options)) };
+    const fill = (): void => members.forEach((member, i) => copyInto(flat, member, displacements[i]!));
+    const after = options.after && Promise.resolve(options.after).then(fill);
+    // A rejected call does not await the promise.
+    after?.catch(() => {});
+    return { members, displacements, flat, issue: check(flat, { ...forArray(flat, options), after }) };
   });
   const parts = checked.map(({ issue, ...part }) => ({ ...part, work: issue() }));
   const whole = new Work<T>(`a coalesced collective of ${tensors.length} tensors`, clock);

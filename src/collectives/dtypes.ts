@@ -58,7 +58,7 @@ export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   throw new UsageError(
     found
       ? "A Uint16Array can only hold float16 bits. Pass dtype: 'float16', or convert the array to an Int32Array."
-      : `Collectives accept typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}. Convert the value to a typed array.`,
+      : `Collectives accept typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}. Convert the value to a typed array. For a tf.Tensor, use the function of the same name, such as allReduce(tensor, group).`,
   );
 }
 

@@ -18,13 +18,13 @@ import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
-import { ProtocolError, reasonOf, TimeoutError, type ErrorContext } from '../util/errors.ts';
-import { crashError, linkLostError, mismatchError, timeoutError } from './diagnostics/collectiveErrors.ts';
+import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
+import { abortError, crashError, linkLostError, mismatchError, timeoutError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
-import { diagnose, type Report } from './diagnostics/diagnosis.ts';
+import type { Report } from './diagnostics/diagnosis.ts';
 import { HangDiagnostics } from './diagnostics/hangDiagnostics.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
-import { abortErrorClass, abortMessage, GroupMessage, type AbortMessage } from './groupMessages.ts';
+import { abortMessage, GroupMessage } from './groupMessages.ts';
 import { InFlightOp, type Issue } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import { PointToPoint } from './pointToPoint.ts';
@@ -50,6 +50,7 @@ interface ExecutorOptions {
   ranks: readonly number[];
   segmentElements: number;
   clock: Clock;
+  onfailure: (error: Error) => void;
 }
 
 export class Executor {
@@ -184,6 +185,7 @@ export class Executor {
     // flight may be later calls, which other ranks may make only after this op has ended.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
+    if (issue.after) void this.#awaitInput(op, issue.after);
     this.#diagnostics.called(seq);
     return work;
   }
@@ -212,6 +214,7 @@ export class Executor {
     this.#unexpected.clear();
     this.messages.fail(error);
     this.#barrier.fail(error);
+    this.#options.onfailure(error);
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
@@ -256,17 +259,30 @@ export class Executor {
     this.#settle(op);
   }
 
+  async #awaitInput(op: InFlightOp, input: PromiseLike<unknown>): Promise<void> {
+    try {
+      await input;
+      op.hasInput = true;
+      this.#launchNext();
+    } catch (error) {
+      this.#crash(op.call, error, op.seq);
+    }
+  }
+
   #launchNext(): void {
     for (const op of this.#inFlightOps.values()) {
       if (this.#launched >= MAX_OPS_IN_FLIGHT) return;
-      if (!op.isLaunched) this.#launch(op);
+      if (op.isLaunched) continue;
+      // Later ops wait too, so that every rank launches ops in the order of the calls.
+      if (!op.hasInput) return;
+      this.#launch(op);
     }
   }
 
   #launch(op: InFlightOp): void {
     this.#launched += 1;
-    op.launch();
     try {
+      op.launch();
       for (const { header, frame, from } of this.#unexpected.take(op.seq)) this.#deliver(op, header, frame, from);
       if (!this.#failure) op.data.start();
     } catch (error) {
@@ -324,7 +340,10 @@ export class Executor {
   #onMessage(message: GroupMessage, from: number): void {
     switch (message.type) {
       case 'abort':
-        return this.#onAbort(message, from);
+        return this.fail(
+          abortError(this.#context, message, from, (seq) => this.#diagnostics.reportsOf(seq)),
+          { notify: false },
+        );
       case 'inquiry':
         return this.#diagnostics.answer(message.seq);
       case 'report':
@@ -335,22 +354,6 @@ export class Executor {
       default:
         message satisfies never;
     }
-  }
-
-  #onAbort(abort: AbortMessage, from: number): void {
-    const { message, op, seq, missing } = abort;
-    // A rank accuses the missing ranks to the server if the context of its error names the rank
-    // itself. The claim of another rank alone must not cause an accusation. Therefore `rank` is
-    // never this rank: it is the rank in the message, or the sender if the message names this rank
-    // or none.
-    const rank = abort.rank === undefined || abort.rank === this.#options.mesh.rank ? from : abort.rank;
-    const AbortError = abortErrorClass(abort);
-    // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are
-    // missing according to the reports. It ignores the missing ranks in the message, because the
-    // sender could blame any rank.
-    const reports = AbortError === TimeoutError && seq !== undefined ? this.#diagnostics.reportsOf(seq) : null;
-    const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
-    this.fail(new AbortError(message, { ...this.#context, ...where, op, seq }), { notify: false });
   }
 
   #reportOn(seq: number): Report {

@@ -1,11 +1,12 @@
 /** Creation of subgroups. */
 import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
+import type { WaitOptions } from './options.ts';
 
 interface World {
   readonly ranks: readonly number[];
   readonly worldSize: number;
-  allGather(tensor: Uint32Array, options: { timeoutMs: number }): PromiseLike<Uint32Array[]>;
+  allGather(tensor: Uint32Array, options: WaitOptions): PromiseLike<Uint32Array[]>;
   abort(error: Error): void;
 }
 
@@ -18,9 +19,9 @@ export async function agreeOnMembers(
   world: World,
   members: readonly number[],
   rank: number,
-  timeoutMs: number,
+  options: WaitOptions,
 ): Promise<void> {
-  const digests = await world.allGather(Uint32Array.of(mixSeed(...members)), { timeoutMs });
+  const digests = await world.allGather(Uint32Array.of(mixSeed(...members)), options);
   const other = digests.findIndex(([digest]) => digest !== digests[0]![0]);
   if (other < 0) return;
   const error = new MismatchError(

@@ -1,6 +1,7 @@
 /** Messages to all ranks of a group over the flood relay (`diagnostics/floodRelay.ts`). */
 import * as v from 'valibot';
 import {
+  AbortError,
   MismatchError,
   PeerGoneError,
   PeergradError,
@@ -47,6 +48,7 @@ type ErrorClass = new (message: string, context?: ErrorContext) => PeergradError
 
 /** Errors that keep their class on other ranks; any other error becomes a PeerGoneError. */
 const ABORT_ERRORS: ReadonlyMap<string, ErrorClass> = new Map<string, ErrorClass>([
+  ['AbortError', AbortError],
   ['MismatchError', MismatchError],
   ['TimeoutError', TimeoutError],
   ['ProtocolError', ProtocolError],

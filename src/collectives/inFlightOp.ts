@@ -23,6 +23,10 @@ export interface Issue<T> {
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
   timeoutMs: number;
+  /** See {@link OpOptions.after}. */
+  after?: PromiseLike<unknown> | undefined;
+  /** Writes the op's input to its arrays. Called when the op is launched. */
+  before?: (() => void) | undefined;
   /** Creates the result when the op is done. */
   result: () => T;
   /** Creates the trace of the work when the op is done. */
@@ -60,8 +64,11 @@ export class InFlightOp {
   readonly windows: SendWindows;
   readonly record: FlightRecord;
   isLaunched = false;
+  /** Whether the caller's tensor has its values. */
+  hasInput: boolean;
   readonly #env: Environment;
   readonly #agreement: Agreement;
+  readonly #before: (() => void) | undefined;
   readonly #finish: () => void;
   readonly #cancelDeadline: () => void;
   #isThrough = false;
@@ -73,6 +80,8 @@ export class InFlightOp {
     this.#env = env;
     this.seq = seq;
     this.timeoutMs = timeoutMs;
+    this.hasInput = issue.after === undefined;
+    this.#before = issue.before;
     this.data = new PlanOp({
       descriptor,
       dtype,
@@ -121,9 +130,10 @@ export class InFlightOp {
     return this.#isThrough && this.#agreement.isReached;
   }
 
-  /** Allows other ranks to send, and announces the call to them. */
+  /** Writes the input, allows other ranks to send, and announces the call to them. */
   launch(): void {
     this.isLaunched = true;
+    this.#before?.();
     this.record.state = 'started';
     this.record.startedAt = this.#env.clock.now();
     if (!takesTurns(this.data.descriptor)) for (const peer of this.data.peers) this.#makeReady(peer);

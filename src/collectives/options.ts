@@ -25,14 +25,31 @@ export interface ProcessGroupOptions {
 
 export interface OpOptions {
   timeoutMs?: number | undefined;
+  /**
+   * Ends the wait when it is aborted: the group then fails on every rank with AbortError, which
+   * names this rank. If the signal is already aborted, the call rejects and sends nothing.
+   */
+  signal?: AbortSignal | undefined;
   /** Marks a Uint16Array as IEEE half floats. */
   dtype?: 'float16' | undefined;
+  /**
+   * Resolves when the tensor has its values, for example when they are read from a GPU. The op has
+   * its place among this rank's calls from the start, and begins then. Its deadline includes this
+   * wait. If the promise rejects, the op fails.
+   */
+  after?: PromiseLike<unknown> | undefined;
+  /**
+   * Shape of the values, if they are those of a tensor. Ranks must pass equal shapes, except for
+   * the first side if parts differ in size. One side is the same as no shape. Messages are compared
+   * by their number of elements only.
+   */
+  shape?: readonly number[] | undefined;
 }
 
-export type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
+export type WaitOptions = Pick<OpOptions, 'timeoutMs' | 'signal'>;
 
 /** Options of a new group; see {@link ProcessGroupOptions}. */
-export type GroupOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'algorithm'>;
+export type GroupOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'algorithm'> & Pick<OpOptions, 'signal'>;
 
 export interface ReduceOptions extends OpOptions {
   /** SUM by default. */

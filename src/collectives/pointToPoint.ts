@@ -24,7 +24,7 @@ import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
-import { algorithmName } from './diagnostics/descriptor.ts';
+import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
@@ -59,6 +59,14 @@ interface PointToPointEnvironment {
   context: () => ErrorContext;
 }
 
+interface MessageOf {
+  dtype: Dtype;
+  tag: number;
+  timeoutMs: number;
+  /** The tensor's shape, for error messages. */
+  shape: readonly number[] | undefined;
+}
+
 interface Outgoing {
   readonly tensor: TypedArray;
   readonly dtype: Dtype;
@@ -66,6 +74,8 @@ interface Outgoing {
   readonly id: number;
   readonly work: Work<void>;
   readonly record: FlightRecord;
+  /** Resolves when the tensor has its values; `null` if it has them. */
+  readonly input: Promise<unknown> | null;
   readonly ready: ReturnType<typeof deferred<void>>;
   readonly cancelDeadline: () => void;
 }
@@ -73,6 +83,8 @@ interface Outgoing {
 /** State of the sends to one rank. */
 interface Sender {
   nextId: number;
+  /** Resolves when the tensor of the latest send has its values; `null` if it has them. */
+  input: Promise<unknown> | null;
   /** Sends in flight. */
   readonly outgoing: Map<number, Outgoing>;
 }
@@ -109,12 +121,14 @@ export class PointToPoint {
     this.#env = env;
   }
 
-  send(tensor: TypedArray, dtype: Dtype, dst: number, tag: number, timeoutMs: number): Work<void> {
+  /** @param options.after see {@link OpOptions.after}. */
+  send(tensor: TypedArray, dst: number, options: MessageOf & { after: PromiseLike<unknown> | undefined }): Work<void> {
+    const { dtype, tag, timeoutMs, shape, after } = options;
     const { ranks, rank, clock, fail, context } = this.#env;
-    const sender = this.#senders.get(dst) ?? { nextId: 0, outgoing: new Map<number, Outgoing>() };
+    const sender = this.#senders.get(dst) ?? { nextId: 0, input: null, outgoing: new Map<number, Outgoing>() };
     this.#senders.set(dst, sender);
     const id = sender.nextId++;
-    const call = `send(${tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
+    const call = `send(${shapeText(shape) ?? tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
     const work = new Work<void>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
     const cancelDeadline = clock.after(timeoutMs, () =>
@@ -126,17 +140,20 @@ export class PointToPoint {
       ),
     );
     const record = this.#record('send', id, dtype, tensor.length, call);
-    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, ready: deferred(), cancelDeadline };
+    // A later send waits for the tensors of earlier sends, because messages keep their order.
+    const input = after || sender.input ? Promise.all([sender.input, after]) : null;
+    sender.input = input;
+    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, input, ready: deferred(), cancelDeadline };
     sender.outgoing.set(id, outgoing);
     void this.#transmit(dst, sender, outgoing);
     return work;
   }
 
   /** Resolves with the sender's rank (global). */
-  receiveInto(tensor: TypedArray, dtype: Dtype, src: number | null, tag: number, timeoutMs: number): Work<number> {
+  receiveInto(tensor: TypedArray, src: number | null, { dtype, tag, timeoutMs, shape }: MessageOf): Work<number> {
     const { ranks, rank, clock, fail, context } = this.#env;
     const from = src === null ? 'any rank' : `rank ${ranks[src]}`;
-    const call = `recv(${tensor.length} ${dtype.name} from ${from}, tag ${tag})`;
+    const call = `recv(${shapeText(shape) ?? tensor.length} ${dtype.name} from ${from}, tag ${tag})`;
     const work = new Work<number>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
     const cancelDeadline = clock.after(timeoutMs, () =>
@@ -220,7 +237,7 @@ export class PointToPoint {
   }
 
   async #transmit(dst: number, sender: Sender, outgoing: Outgoing): Promise<void> {
-    const { tensor, dtype, tag, id, ready, record, work } = outgoing;
+    const { tensor, dtype, tag, id, input, ready, record, work } = outgoing;
     const { clock, transmit, crash, failure } = this.#env;
     const countBytes = (bytes: number): void => {
       record.bytesSent += bytes;
@@ -230,8 +247,6 @@ export class PointToPoint {
     // its buffer.
     const { count } = record;
     const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
-    record.state = 'started';
-    record.startedAt = clock.now();
     const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count };
     const emit = (at: number, segment: TypedArray): Promise<void> => {
       const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
@@ -239,6 +254,10 @@ export class PointToPoint {
       return transmit(dst, frame, countBytes);
     };
     try {
+      if (input) await input;
+      if (sender.input === input) sender.input = null;
+      record.state = 'started';
+      record.startedAt = clock.now();
       let eager = EAGER_BYTES;
       if (sender.outgoing.size > MAX_AHEAD && count > 0) {
         await emit(0, view(tensor, 0, 0));

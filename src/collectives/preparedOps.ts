@@ -19,8 +19,8 @@ import {
   splitSizes,
   type Caller,
 } from './argumentChecks.ts';
-import { concatenate, split } from './coalesce.ts';
-import { amountOf, digestOf } from './diagnostics/descriptor.ts';
+import { split } from './coalesce.ts';
+import { amountOf, digestOf, partsText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Issue } from './inFlightOp.ts';
 import type {
@@ -32,24 +32,17 @@ import type {
   SizesOptions,
 } from './options.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './plans/algorithms.ts';
-import { directAllToAll, directGather, directScatter, ringReduceScatter, type Displacements } from './plans/plans.ts';
+import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
 import { traceOfPlan } from './plans/opTrace.ts';
 import { scale } from './reduce.ts';
 
-export interface PreparedOp<T> extends Omit<Issue<T>, 'timeoutMs'> {
-  /** The op's own deadline; `undefined` if the group's deadline applies. */
-  timeoutMs: number | undefined;
-  /**
-   * Writes the op's input to the caller's arrays. Called when the op is issued, so that a rejected
-   * call does not change the arrays.
-   */
-  before?: (() => void) | undefined;
-}
+/** An op without the options of waits. A rejected call must not change the caller's arrays. */
+export type PreparedOp<T> = Omit<Issue<T>, 'timeoutMs' | 'after'>;
 
-interface InPlaceOptions extends Choice, Pick<AllReduceOptions, 'op' | 'factor' | 'timeoutMs'> {
+interface InPlaceOptions extends Choice, Pick<AllReduceOptions, 'op' | 'factor'> {
   root?: number;
   tag?: number;
-  amount?: string;
+  amount?: string | undefined;
 }
 
 export function allReduceOp<T extends TypedArray>(
@@ -59,13 +52,18 @@ export function allReduceOp<T extends TypedArray>(
 ): PreparedOp<T> {
   const n = ranks.length;
   const dtype = dtypeOf(tensor, options.dtype);
-  const { bucket: tag = 0, residual = null, algorithm = 'auto' } = options;
-  checkTag('bucket', tag);
+  const { bucket = 0, residual = null, algorithm = 'auto', shape } = options;
+  checkTag('bucket', bucket);
   checkReduction(dtype, options);
   const codec = checkCodec(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
   const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec);
-  const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+  const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
+    ...options,
+    ...choice,
+    tag: bucket ^ shapeTag(shape),
+    amount: shapeText(shape),
+  });
   const isEncoded = codec !== null && n > 1;
   return {
     ...plain,
@@ -91,7 +89,14 @@ export function reduceOp<T extends TypedArray>(
   const dtype = dtypeOf(tensor, options.dtype);
   checkReduction(dtype, options);
   const choice = reduceOf(tensor, root, caller.ranks.length, options);
-  return inPlaceOp(OpCode.REDUCE, tensor, dtype, { ...options, ...choice, root });
+  const { shape } = options;
+  return inPlaceOp(OpCode.REDUCE, tensor, dtype, {
+    ...options,
+    ...choice,
+    root,
+    tag: shapeTag(shape),
+    amount: shapeText(shape),
+  });
 }
 
 export function broadcastOp<T extends TypedArray>(
@@ -103,8 +108,14 @@ export function broadcastOp<T extends TypedArray>(
   const root = rootRank(caller, src);
   const dtype = dtypeOf(tensor, options.dtype);
   const choice = broadcastOf(tensor, root, caller.ranks.length, options);
-  const { timeoutMs } = options;
-  return inPlaceOp(OpCode.BROADCAST, tensor, dtype, { ...choice, root, timeoutMs, op: ReduceOp.NONE });
+  const { shape } = options;
+  return inPlaceOp(OpCode.BROADCAST, tensor, dtype, {
+    ...choice,
+    root,
+    op: ReduceOp.NONE,
+    tag: shapeTag(shape),
+    amount: shapeText(shape),
+  });
 }
 
 export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, options: SizesOptions): PreparedOp<T[]> {
@@ -112,15 +123,17 @@ export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, opt
   const sizes = partSizes(caller, tensor, options.sizes);
   const displacements = checkedDisplacements(sizes);
   const parts = emptyLike(tensor, displacements.at(-1)!);
-  if (isMember(caller)) copyInto(parts, tensor, displacements[caller.rank]!);
   const op = inPlaceOp(OpCode.ALL_GATHER, parts, dtype, {
     ...allGatherOf(parts, displacements),
     op: ReduceOp.NONE,
-    timeoutMs: options.timeoutMs,
-    tag: digestOf(sizes),
-    amount: amountOf(sizes),
+    tag: digestOf(sizes) ^ shapeTag(options.shape),
+    amount: partsText(sizes, options.shape, `${sizes.length} x `),
   });
-  return { ...op, result: () => split(parts, displacements) };
+  return {
+    ...op,
+    before: () => copyInto(parts, tensor, displacements[caller.rank]!),
+    result: () => split(parts, displacements),
+  };
 }
 
 export function gatherOp<T extends TypedArray>(
@@ -136,15 +149,17 @@ export function gatherOp<T extends TypedArray>(
   const displacements = checkedDisplacements(sizes);
   const isRoot = rank === root;
   const parts = isRoot ? emptyLike(tensor, displacements.at(-1)!) : tensor;
-  if (isRoot) copyInto(parts, tensor, displacements[rank]!);
+  const tag = digestOf(sizes) ^ shapeTag(options.shape);
   return {
-    descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag: digestOf(sizes) },
+    descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag },
     plan: () => directGather(rank, ranks.length, root, displacements),
     dtype,
     source: tensor,
     target: parts,
-    timeoutMs: options.timeoutMs,
-    amount: amountOf(sizes),
+    amount: partsText(sizes, options.shape, `${sizes.length} x `),
+    before: () => {
+      if (isRoot) copyInto(parts, tensor, displacements[rank]!);
+    },
     result: () => (isRoot ? split(parts, displacements) : null),
   };
 }
@@ -161,16 +176,21 @@ export function scatterOp<T extends TypedArray>(
   const dtype = dtypeOf(tensor, options.dtype);
   const passed = checkScattered(caller, src, parts, 'parts');
   if (passed) checkParts(passed, tensor, dtype, options);
-  const displacements = checkedDisplacements(ranks.map(() => tensor.length));
-  const all = passed ? concatenate(passed, displacements) : tensor;
-  if (passed) copyInto(tensor, passed[rank]!, 0);
+  const sizes = ranks.map(() => tensor.length);
+  const displacements = checkedDisplacements(sizes);
+  const all = passed ? emptyLike(tensor, displacements.at(-1)!) : tensor;
+  const tag = shapeTag(options.shape);
   return {
-    descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag: 0 },
+    descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag },
     plan: () => directScatter(rank, ranks.length, root, displacements),
     dtype,
     source: all,
     target: tensor,
-    timeoutMs: options.timeoutMs,
+    amount: partsText(sizes, options.shape, `${sizes.length} x `),
+    before: () => {
+      passed?.forEach((part, i) => copyInto(all, part, displacements[i]!));
+      if (passed) copyInto(tensor, passed[rank]!, 0);
+    },
     result: () => tensor,
   };
 }
@@ -184,16 +204,23 @@ export function reduceScatterOp<T extends TypedArray>(
   const dtype = dtypeOf(tensor, options.dtype);
   const sizes = splitSizes(caller, tensor, options.sizes, 'sizes');
   const displacements = checkedDisplacements(sizes);
-  const copy = tensor.slice() as T;
+  const copy = emptyLike(tensor, tensor.length);
   checkReduction(dtype, options);
   const op = inPlaceOp(OpCode.REDUCE_SCATTER, copy, dtype, {
     ...options,
     algorithm: Algorithm.RING,
     plan: () => ringReduceScatter(rank, ranks.length, displacements),
-    tag: digestOf(sizes),
-    amount: amountOf(sizes),
+    tag: digestOf(sizes) ^ shapeTag(options.shape),
+    amount: partsText(sizes, options.shape),
   });
-  return { ...op, result: () => copy.slice(displacements[rank], displacements[rank + 1]) as T };
+  return {
+    ...op,
+    before: () => {
+      copyInto(copy, tensor, 0);
+      op.before?.();
+    },
+    result: () => copy.slice(displacements[rank], displacements[rank + 1]) as T,
+  };
 }
 
 export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, options: AllToAllOptions): PreparedOp<T> {
@@ -204,31 +231,29 @@ export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, opti
   const input = checkedDisplacements(inputSplits);
   const output = checkedDisplacements(outputSplits);
   const target = emptyLike(tensor, output.at(-1)!);
-  const [sent, received] = [amountOf(inputSplits), amountOf(outputSplits)];
-  if (isMember(caller)) copyOwnPart(caller, tensor, input, target, output);
+  const [sent, received] = [partsText(inputSplits, options.shape), amountOf(outputSplits)];
+  const isEqual = amountOf(inputSplits) === received;
+  if (rank >= 0) checkOwnPart(caller, inputSplits, outputSplits);
+  const own = view(tensor, input[rank]!, input[rank + 1]!);
   return {
-    descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: 0 },
+    descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: shapeTag(options.shape) },
     plan: () => directAllToAll(rank, ranks.length, input, output),
     dtype,
     source: tensor,
     target,
-    timeoutMs: options.timeoutMs,
-    amount: sent === received ? sent : `${sent} into ${received}`,
+    amount: isEqual ? sent : `${sent} into ${received}`,
+    before: () => copyInto(target, own, output[rank]!),
     result: () => target,
   };
 }
 
-export function barrierOp({ ranks }: Caller, timeoutMs: number | undefined): PreparedOp<void> {
+export function barrierOp({ ranks }: Caller): PreparedOp<void> {
   // A barrier is an all-reduce of one byte, because an all-reduce cannot end on any rank before all
   // ranks have called it.
   const tensor = new Uint8Array(1);
   const choice = allReduceOf(tensor, ranks.length);
-  const op = inPlaceOp(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX, timeoutMs });
+  const op = inPlaceOp(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX });
   return { ...op, result: () => {} };
-}
-
-function isMember({ rank }: Caller): boolean {
-  return rank >= 0;
 }
 
 function inPlaceOp<T extends TypedArray>(
@@ -237,7 +262,7 @@ function inPlaceOp<T extends TypedArray>(
   dtype: Dtype,
   options: InPlaceOptions,
 ): PreparedOp<T> {
-  const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
+  const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, amount } = options;
   checkCount(tensor.length);
   return {
     descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
@@ -246,7 +271,6 @@ function inPlaceOp<T extends TypedArray>(
     source: tensor,
     target: tensor,
     amount,
-    timeoutMs,
     before: factor === undefined ? undefined : () => scale(tensor, dtype, factor),
     result: () => tensor,
   };
@@ -260,19 +284,10 @@ function direct(op: OpCode, dtype: Dtype, root: number) {
   return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: Algorithm.DIRECT, root };
 }
 
-/** Copies this rank's own part of an all-to-all. */
-function copyOwnPart(
-  { self, rank }: Caller,
-  input: TypedArray,
-  inputDisplacements: Displacements,
-  output: TypedArray,
-  outputDisplacements: Displacements,
-): void {
-  const own = view(input, inputDisplacements[rank]!, inputDisplacements[rank + 1]!);
-  if (own.length !== outputDisplacements[rank + 1]! - outputDisplacements[rank]!) {
-    throw new UsageError(
-      `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of rank ${self}'s part for itself.`,
-    );
-  }
-  copyInto(output, own, outputDisplacements[rank]!);
+/** Checks that a rank sends itself as much as it receives from itself in an all-to-all. */
+function checkOwnPart({ self, rank }: Caller, inputSplits: readonly number[], outputSplits: readonly number[]): void {
+  if (inputSplits[rank] === outputSplits[rank]) return;
+  throw new UsageError(
+    `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of rank ${self}'s part for itself.`,
+  );
 }

@@ -14,22 +14,15 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
+import { deferred } from '../util/deferred.ts';
 import { UsageError } from '../util/errors.ts';
-import {
-  checkCount,
-  checkedDisplacements,
-  checkMembers,
-  checkScattered,
-  checkTag,
-  peerRank,
-  rootRank,
-  type Caller,
-} from './argumentChecks.ts';
+import { checkedDisplacements, checkMembers, checkMessage, peerRank, rootRank, type Caller } from './argumentChecks.ts';
 import { coalesce, concatenate, split } from './coalesce.ts';
 import { dtypeOf, type TypedArray } from './dtypes.ts';
 import { Executor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
+import { opName } from './diagnostics/descriptor.ts';
 import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { ObjectCollectives } from './objects/objectCollectives.ts';
 import type {
@@ -43,7 +36,7 @@ import type {
   RootedOptions,
   SizesOptions,
   GroupOptions,
-  TimeoutOption,
+  WaitOptions,
 } from './options.ts';
 import {
   allGatherOp,
@@ -57,7 +50,7 @@ import {
   scatterOp,
   type PreparedOp,
 } from './preparedOps.ts';
-import { Work } from './work.ts';
+import { abortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
 
 /** Default deadline of an op. Gloo's 30 minutes are too long for users in front of a page. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
@@ -73,11 +66,18 @@ export class ProcessGroup {
   /** Number of ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
   readonly generation: number;
+  /**
+   * Resolves with {@link failure} when the group fails, also while no op is in flight. It stays
+   * pending if this rank destroys the group first.
+   */
+  readonly failed: Promise<Error>;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
   readonly #objects: ObjectCollectives;
   readonly #caller: Caller;
+  readonly #abortable: AbortableGroup;
+  #isDestroyed = false;
   readonly #clock: Clock;
   /** Deadline of later ops in milliseconds, unless an op has its own. */
   timeoutMs: number;
@@ -97,15 +97,19 @@ export class ProcessGroup {
     this.localRank = options.localRank ?? 0;
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
+    const failed = deferred<Error>();
+    this.failed = failed.promise;
     this.#executor = new Executor({
       mesh,
       ranks: this.ranks,
       clock: this.#clock,
       segmentElements: options.segmentElements ?? Infinity,
+      onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
     });
     this.rank = this.#executor.rank;
-    this.#objects = new ObjectCollectives(this, () => this.#executor.reserve());
     this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks };
+    this.#objects = new ObjectCollectives(this, this.#caller, () => this.#executor.reserve());
+    this.#abortable = { rank: mesh.rank, clock: this.#clock, fail: (error) => this.abort(error) };
   }
 
   /** Bytes of frames that this rank sent in the group, headers included. */
@@ -150,7 +154,7 @@ export class ProcessGroup {
    * the algorithm.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }));
+    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }), options);
   }
 
   /**
@@ -158,17 +162,17 @@ export class ProcessGroup {
    * have undefined contents.
    */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(reduceOp(this.#caller, tensor, dst, options));
+    return this.#issue(reduceOp(this.#caller, tensor, dst, options), options);
   }
 
   /** Copies rank `src`'s `tensor` into every rank's `tensor` of the same length. */
   broadcast<T extends TypedArray>(tensor: T, src: number, options: OpOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(broadcastOp(this.#caller, tensor, src, options));
+    return this.#issue(broadcastOp(this.#caller, tensor, src, options), options);
   }
 
   /** Gathers every rank's `tensor`; resolves with one array per rank, in rank order. */
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
-    return this.#issue(allGatherOp(this.#caller, tensor, options));
+    return this.#issue(allGatherOp(this.#caller, tensor, options), options);
   }
 
   /**
@@ -176,7 +180,7 @@ export class ProcessGroup {
    * and with `null` elsewhere.
    */
   gather<T extends TypedArray>(tensor: T, dst: number, options: SizesOptions = {}): Work<T[] | null> {
-    return this.#issue(gatherOp(this.#caller, tensor, dst, options));
+    return this.#issue(gatherOp(this.#caller, tensor, dst, options), options);
   }
 
   /**
@@ -186,7 +190,7 @@ export class ProcessGroup {
    * if another rank passes parts.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
-    return this.#issue(scatterOp(this.#caller, tensor, src, parts, options));
+    return this.#issue(scatterOp(this.#caller, tensor, src, parts, options), options);
   }
 
   /**
@@ -197,7 +201,7 @@ export class ProcessGroup {
    * the tensor's length must be a multiple of the world size.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
-    return this.#issue(reduceScatterOp(this.#caller, tensor, options));
+    return this.#issue(reduceScatterOp(this.#caller, tensor, options), options);
   }
 
   /**
@@ -205,12 +209,12 @@ export class ProcessGroup {
    * (torch: all_to_all_single).
    */
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
-    return this.#issue(allToAllOp(this.#caller, tensor, options));
+    return this.#issue(allToAllOp(this.#caller, tensor, options), options);
   }
 
   /** Resolves once every rank has called `barrier`. */
-  barrier({ timeoutMs }: TimeoutOption = {}): Work<void> {
-    return this.#issue(barrierOp(this.#caller, timeoutMs));
+  barrier(options: WaitOptions = {}): Work<void> {
+    return this.#issue(barrierOp(this.#caller), options);
   }
 
   /**
@@ -218,18 +222,20 @@ export class ProcessGroup {
    * failed to pass monitoredBarrier in 2000 ms". The error names the first missing rank, or all
    * missing ranks with `waitAllRanks`. The other ranks reject, too.
    */
-  async monitoredBarrier({
-    timeoutMs = this.timeoutMs,
-    waitAllRanks = false,
-  }: Partial<MonitoredBarrierOptions> = {}): Promise<void> {
-    if (this.rank >= 0) await this.#executor.monitoredBarrier({ timeoutMs, waitAllRanks });
+  async monitoredBarrier(options: Partial<MonitoredBarrierOptions> & WaitOptions = {}): Promise<void> {
+    const { timeoutMs = this.timeoutMs, waitAllRanks = false, signal } = options;
+    if (this.rank < 0) return;
+    checkSignal(signal, this.#mesh.rank, 'monitoredBarrier');
+    const passed = this.#executor.monitoredBarrier({ timeoutMs, waitAllRanks });
+    if (signal) failOnAbort(this.#abortable, signal, 'monitoredBarrier', passed);
+    await passed;
   }
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
     return coalesce(tensors, options, this.#clock, (flat, own) => {
-      const op = allReduceOp(this.#caller, flat, own);
-      return () => this.#issue(op);
+      const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
+      return () => this.#issue(op, own);
     });
   }
 
@@ -252,28 +258,23 @@ export class ProcessGroup {
    * Resolves on every rank with the value of rank `src`. The value is data such as JSON, Map, Set,
    * Date, BigInt, typed arrays.
    */
-  async broadcastObject<T>(value: T | undefined, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
-    const isSource = this.rank === rootRank(this.#caller, src);
-    if (this.rank < 0) return value as T;
-    return this.#objects.broadcast(value, src, isSource, { timeoutMs });
+  async broadcastObject<T>(value: T | undefined, src: number, options: WaitOptions = {}): Promise<T> {
+    return this.#objects.broadcast(value, src, options);
   }
 
   /** Resolves on every rank with the values of all ranks, in rank order. */
-  async allGatherObject<T>(value: T, { timeoutMs }: TimeoutOption = {}): Promise<T[]> {
-    return this.rank >= 0 ? this.#objects.allGather(value, { timeoutMs }) : [];
+  async allGatherObject<T>(value: T, options: WaitOptions = {}): Promise<T[]> {
+    return this.#objects.allGather(value, options);
   }
 
   /** Resolves on `dst` with all ranks' values, in rank order, and elsewhere with `null`. */
-  async gatherObject<T>(value: T, dst: number, { timeoutMs }: TimeoutOption = {}): Promise<T[] | null> {
-    rootRank(this.#caller, dst);
-    return this.rank >= 0 ? this.#objects.gather(value, dst, { timeoutMs }) : null;
+  async gatherObject<T>(value: T, dst: number, options: WaitOptions = {}): Promise<T[] | null> {
+    return this.#objects.gather(value, dst, options);
   }
 
   /** Resolves on rank r with `values[r]` of rank `src`; only that rank passes values. */
-  async scatterObjects<T>(values: readonly T[] | null, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
-    rootRank(this.#caller, src);
-    if (this.rank < 0) return undefined as T;
-    return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
+  async scatterObjects<T>(values: readonly T[] | null, src: number, options: WaitOptions = {}): Promise<T> {
+    return this.#objects.scatter(values, src, options);
   }
 
   /**
@@ -293,31 +294,24 @@ export class ProcessGroup {
   }
 
   /** {@link send} as a `Work`. */
-  isend(
-    tensor: TypedArray,
-    dst: number,
-    { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
-  ): Work<void> {
+  isend(tensor: TypedArray, dst: number, options: MessageOptions = {}): Work<void> {
     const to = peerRank(this.#caller, dst, 'destination');
-    checkTag('tag', tag);
-    const kind = dtypeOf(tensor, dtype);
-    checkCount(tensor.length);
+    const message = checkMessage(tensor, options, this.timeoutMs);
     if (this.rank < 0) return this.#nothing<void>(undefined);
-    return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
+    return abortable(this.#abortable, options.signal, `send to rank ${dst}`, () =>
+      this.#executor.messages.send(tensor, to, message),
+    );
   }
 
   /** {@link recv} as a `Work`. */
-  irecv(
-    tensor: TypedArray,
-    src: number | null = null,
-    { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
-  ): Work<number> {
+  irecv(tensor: TypedArray, src: number | null = null, options: MessageOptions = {}): Work<number> {
     const from = src === null ? null : peerRank(this.#caller, src, 'source');
-    checkTag('tag', tag);
-    const kind = dtypeOf(tensor, dtype);
-    checkCount(tensor.length);
+    const message = checkMessage(tensor, options, this.timeoutMs);
     if (this.rank < 0) return this.#nothing(-1);
-    return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
+    const call = `recv from ${src === null ? 'any rank' : `rank ${src}`}`;
+    return abortable(this.#abortable, options.signal, call, () =>
+      this.#executor.messages.receiveInto(tensor, from, message),
+    );
   }
 
   /** Starts several sends and receives at once, listed in any order; returns a `Work` for each. */
@@ -342,17 +336,18 @@ export class ProcessGroup {
    */
   async newGroup(
     ranks: readonly number[],
-    { timeoutMs = this.timeoutMs, algorithm = 'auto' }: GroupOptions = {},
+    { timeoutMs = this.timeoutMs, algorithm = 'auto', signal }: GroupOptions = {},
   ): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('newGroup must be called on the world group, because all ranks of the world take part.');
     }
     checkMembers(ranks, this.worldSize);
+    checkSignal(signal, this.#mesh.rank, 'newGroup');
     if (this.failure) throw this.failure;
     // The group is registered before any rank can send to it.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs, algorithm }, ranks);
     try {
-      await agreeOnMembers(this, group.ranks, this.#mesh.rank, timeoutMs);
+      await agreeOnMembers(this, group.ranks, this.#mesh.rank, { timeoutMs, signal });
       return group;
     } catch (error) {
       // The caller does not receive the group, so it is destroyed here.
@@ -378,6 +373,7 @@ export class ProcessGroup {
 
   /** Ends the group on this rank. The links stay open: their owner closes them. */
   destroy(): void {
+    this.#isDestroyed = true;
     this.#executor.fail(
       new UsageError(`Rank ${this.#mesh.rank} has left this process group. Create a new group.`, {
         rank: this.#mesh.rank,
@@ -392,9 +388,11 @@ export class ProcessGroup {
     return work;
   }
 
-  #issue<T>({ timeoutMs, before, ...op }: PreparedOp<T>): Work<T> {
+  #issue<T>(op: PreparedOp<T>, options: OpOptions): Work<T> {
     if (this.rank < 0) return this.#nothing(op.result());
-    if (!this.failure) before?.();
-    return this.#executor.issue({ ...op, timeoutMs: timeoutMs ?? this.timeoutMs });
+    const { timeoutMs = this.timeoutMs, after } = options;
+    return abortable(this.#abortable, options.signal, opName(op.descriptor.op), () =>
+      this.#executor.issue({ ...op, timeoutMs, after }),
+    );
   }
 }

@@ -1,10 +1,14 @@
-/** The handle of a collective in flight, as torch.distributed's `Work`. */
+/**
+ * The handle of a collective in flight, as torch.distributed's `Work`, and its end by the caller's
+ * AbortSignal. An aborted op fails its group on every rank like any failed op, because the other
+ * ranks have called the op and would wait for this rank.
+ */
 import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
-import { TimeoutError } from '../util/errors.ts';
+import { AbortError, reasonOf, TimeoutError } from '../util/errors.ts';
 
 /** Times of an all-reduce on this rank, in milliseconds of the group's clock. */
 export interface OpTrace {
@@ -87,4 +91,67 @@ export class Work<T> implements PromiseLike<T> {
   sent(bytes: number): void {
     this.#bytesSent += bytes;
   }
+}
+
+/** The group of a call, for {@link abortable}. */
+export interface AbortableGroup {
+  /** The caller's rank in the world. */
+  readonly rank: number;
+  readonly clock: Clock;
+  /** Fails the group on every rank. */
+  readonly fail: (error: Error) => void;
+}
+
+/**
+ * Issues an op that fails the group when `signal` is aborted. With a signal that is already
+ * aborted, nothing is issued, so the group continues.
+ *
+ * @param call text of the call for error messages.
+ */
+export function abortable<T>(
+  { rank, clock, fail }: AbortableGroup,
+  signal: AbortSignal | undefined,
+  call: string,
+  issue: () => Work<T>,
+): Work<T> {
+  if (!signal) return issue();
+  if (signal.aborted) {
+    const work = new Work<T>(call, clock);
+    work.fail(notCalledError(signal, rank, call));
+    return work;
+  }
+  const work = issue();
+  failOnAbort({ rank, clock, fail }, signal, call, work);
+  return work;
+}
+
+/** Fails the group if `signal` is aborted before `ended` has settled. */
+export function failOnAbort(
+  { rank, fail }: AbortableGroup,
+  signal: AbortSignal,
+  call: string,
+  ended: PromiseLike<unknown>,
+): void {
+  const onabort = (): void =>
+    fail(
+      new AbortError(
+        `Aborted: the signal of rank ${rank} ended ${call}: ${reasonOf(signal.reason)}. The group has ended on every rank. Create a new group to continue.`,
+        { rank, op: call },
+      ),
+    );
+  const remove = (): void => signal.removeEventListener('abort', onabort);
+  signal.addEventListener('abort', onabort);
+  void ended.then(remove, remove);
+}
+
+/** @throws AbortError if the signal is already aborted. */
+export function checkSignal(signal: AbortSignal | undefined, rank: number, call: string): void {
+  if (signal?.aborted) throw notCalledError(signal, rank, call);
+}
+
+function notCalledError({ reason }: AbortSignal, rank: number, call: string): AbortError {
+  return new AbortError(
+    `Aborted: rank ${rank} did not call ${call}, because its signal was already aborted: ${reasonOf(reason)}. Other ranks may wait for the call.`,
+    { rank, op: call },
+  );
 }

@@ -13,9 +13,17 @@ import { askForPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
-import { within } from '../util/deadline.ts';
+import { unlessAborted, within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
+import {
+  AbortError,
+  messageOf,
+  PeerGoneError,
+  reasonOf,
+  RunOverError,
+  TimeoutError,
+  UsageError,
+} from '../util/errors.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
@@ -52,6 +60,8 @@ export interface InitProcessGroupOptions {
    * value.
    */
   transport?: TransportName;
+  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
+  signal?: AbortSignal;
 }
 
 interface Membership {
@@ -76,7 +86,7 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  *
  * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
  *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
- *   join in time.
+ *   join in time. AbortError if the signal is aborted. This rank has then left the room.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   const {
@@ -86,6 +96,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     name = 'library',
     timeoutMs = DEFAULT_INIT_TIMEOUT_MS,
     transport = 'auto',
+    signal: abort,
   } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
   if (options.room !== undefined && room === null)
@@ -94,6 +105,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
   checkWorld(worldSize, rank);
   await tf.ready();
+  if (abort?.aborted) throw abortError(abort, 'not joined a group');
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
   const over = deferred();
@@ -174,8 +186,10 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   // browser notices.
   const onpagehide = (): void => void leave();
   globalThis.addEventListener('pagehide', onpagehide);
+  const onabort = (): void => joined.reject(abortError(abort!, 'not joined a group'));
+  abort?.addEventListener('abort', onabort);
   try {
-    await rendezvous.start();
+    await Promise.race([rendezvous.start(), joined.promise]);
     return await within(
       clock,
       timeoutMs,
@@ -188,14 +202,28 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   } catch (error) {
     await leave();
     throw error;
+  } finally {
+    abort?.removeEventListener('abort', onabort);
   }
+}
+
+function abortError({ reason }: AbortSignal, what: string): AbortError {
+  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
 }
 
 /**
  * Waits until every rank has called this function for the group, then leaves the group. No op may
  * be in flight when this is called.
+ *
+ * @param options `signal` ends the wait when it is aborted: this rank then leaves at once, and the
+ *   group fails on ranks that still use it.
+ * @throws (rejects) UsageError if initProcessGroup has not returned the group. AbortError when this
+ *   rank has left because of the signal.
  */
-export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
+export async function destroyProcessGroup(
+  group: ProcessGroup,
+  options: Pick<InitProcessGroupOptions, 'signal'> = {},
+): Promise<void> {
   const membership = memberships.get(group);
   if (!membership)
     throw new UsageError(
@@ -204,11 +232,17 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   memberships.delete(group);
   const { signal, released, release, over, leave } = membership;
   released.resolve();
-  // A generation that ended early is over for all ranks, so there is nothing to wait for.
-  if (!signal.aborted) await over.promise;
-  release();
-  // Wait for the server, so that the rank is free if this page joins again at once.
-  await leave();
+  const abort = options.signal;
+  try {
+    // A generation that ended early is over for all ranks, so there is nothing to wait for.
+    if (!signal.aborted) await (abort ? unlessAborted(abort, over.promise) : over.promise);
+  } catch {
+    throw abortError(abort!, 'left the group before all other ranks');
+  } finally {
+    release();
+    // Wait for the server, so that the rank is free if this page joins again at once.
+    await leave();
+  }
 }
 
 const isWhole = (value: number, min: number, max: number): boolean =>

@@ -49,6 +49,14 @@ export class TimeoutError extends PeergradError {
 }
 
 /**
+ * The AbortSignal of a rank (`context.rank`) ended an op or a wait. The name is that of the
+ * browser's own abort errors. An aborted op has ended its group: create a new group to continue.
+ */
+export class AbortError extends PeergradError {
+  override readonly name: string = 'AbortError';
+}
+
+/**
  * A neighbour's link closed or a member left, so this process group has ended. Rejoin to continue.
  */
 export class PeerGoneError extends PeergradError {

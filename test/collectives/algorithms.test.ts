@@ -27,6 +27,15 @@ test('the algorithm of a group is the default of its calls, and a call can name 
   );
 });
 
+test('the algorithm of a group is the default of its coalesced all-reduces too', async () => {
+  const ranks = await runWorld(4, async (group) => {
+    group.algorithm = 'doubling';
+    await group.allReduceCoalesced([Float32Array.of(1)]);
+    return group.flightRecording.records.at(-1)!.algorithm;
+  });
+  expect(ranks).toEqual(ranks.map(() => 'doubling'));
+});
+
 test('a new group has an algorithm of its own, and chooses automatically without one', async () => {
   const ranks = await runWorld(5, async (world) => {
     world.algorithm = 'halving-doubling';

@@ -54,6 +54,15 @@ const OPS: Readonly<Record<string, Op>> = {
   async allReduce({ group, self, of, sum, check }) {
     check(await group.allReduce(of(self)), sum());
   },
+  async allReduceAfter({ group, self, of, sum, check }) {
+    const tensor = new Float32Array(of(self).length);
+    // Ranks read their tensors for different times.
+    const read = async (): Promise<void> => {
+      for (let turn = 0; turn < 3 * self; turn++) await new Promise((resolve) => setImmediate(resolve));
+      tensor.set(of(self));
+    };
+    check(await group.allReduce(tensor, { after: read() }), sum());
+  },
   async allReduceMax({ group, self, of, check }) {
     const expected = new Int32Array(of(self).length).fill(-100);
     for (const tensor of group.ranks.map((rank) => of(rank))) {

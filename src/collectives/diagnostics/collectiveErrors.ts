@@ -13,6 +13,7 @@ import {
 import { diagnose } from './diagnosis.ts';
 import type { Reports } from './hangDiagnostics.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
+import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
 import type { PlanOp } from '../planOp.ts';
 import type { SendWindows } from '../sendWindow.ts';
 
@@ -60,6 +61,31 @@ export function crashError(context: ErrorContext, call: string, cause: unknown, 
     { ...context, op: call, seq },
     { cause },
   );
+}
+
+/**
+ * Creates the error for the abort message of rank `from`.
+ *
+ * @param reportsOf returns the reports of an inquiry; `null` if there was none.
+ */
+export function abortError(
+  context: ErrorContext,
+  abort: AbortMessage,
+  from: number,
+  reportsOf: (seq: number) => Reports | null,
+): PeergradError {
+  const { message, op, seq, missing } = abort;
+  // A rank accuses the missing ranks to the server if the context of its error names the rank
+  // itself. The claim of another rank alone must not cause an accusation. Therefore `rank` is never
+  // this rank: it is the rank in the message, or the sender if the message names this rank or none.
+  const rank = abort.rank === undefined || abort.rank === context.rank ? from : abort.rank;
+  const ErrorClass = abortErrorClass(abort);
+  // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are
+  // missing according to the reports. It ignores the missing ranks in the message, because the
+  // sender could blame any rank.
+  const reports = ErrorClass === TimeoutError && seq !== undefined ? reportsOf(seq) : null;
+  const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
+  return new ErrorClass(message, { ...context, ...where, op, seq });
 }
 
 /** Creates the error for a lost link. @param during the oldest collective in flight. */

@@ -22,7 +22,7 @@ export interface OpDescriptor {
   root: number;
   /**
    * For an all-reduce, the gradient bucket. For an all-gather, gather or reduce-scatter, the digest
-   * of the sizes. For other ops, 0.
+   * of the sizes. For other ops, 0. For tensors, combined with {@link shapeTag}.
    */
   tag: number;
   /**
@@ -79,7 +79,8 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
   // The caller can choose the algorithm of these two ops only.
   const isChosen = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
-  const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
+  // With an amount, the tag contains the shape.
+  const bucket = op === OpCode.ALL_REDUCE && tag > 0 && amount === undefined ? `, bucket ${tag}` : '';
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
 }
 
@@ -100,6 +101,30 @@ export function amountOf(sizes: readonly number[]): string {
   if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
   const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
   return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
+}
+
+/**
+ * Returns a digest of a tensor's shape without its first side. The first side follows from the
+ * number of elements. The digest is 0 if there are no further sides.
+ */
+export function shapeTag(shape: readonly number[] = []): number {
+  return shape.length < 2 ? 0 : digestOf(shape.slice(1));
+}
+
+/** Returns the text of a shape, such as `[2, 3]`; `undefined` without a shape. */
+export function shapeText(shape: readonly number[] | undefined): string | undefined {
+  return shape && `[${shape.join(', ')}]`;
+}
+
+/**
+ * Returns the text of the sizes of a tensor's parts for `amount`, with the tensor's shape.
+ *
+ * @param parts text before the shape if all sizes are equal, such as `4 x `.
+ */
+export function partsText(sizes: readonly number[], shape: readonly number[] | undefined, parts = ''): string {
+  if (!shape) return amountOf(sizes);
+  if (sizes.every((size) => size === sizes[0])) return `${parts}${shapeText(shape)}`;
+  return `${amountOf(sizes)} in rows of ${shapeText(shape.slice(1))}`;
 }
 
 /**

@@ -2,11 +2,12 @@
  * Collectives of JavaScript values. Each consists of two collectives: the first sends the sizes, so
  * that receivers can allocate memory, and the second sends the bytes.
  */
+import { checkScattered, rootRank, type Caller } from '../argumentChecks.ts';
 import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
 import { decodeObject, encodeObject } from './encoding.ts';
-import type { SizesOptions, TimeoutOption } from '../options.ts';
-import type { Work } from '../work.ts';
+import type { SizesOptions, WaitOptions } from '../options.ts';
+import { checkSignal, type Work } from '../work.ts';
 
 /**
  * Maximum size of an encoded object. A limit is necessary, because receivers allocate memory for
@@ -19,30 +20,33 @@ const BLANK = 0x20;
 /** The calls of a process group that these collectives use. */
 interface ByteGroup {
   readonly rank: number;
-  broadcast<T extends Bytes>(tensor: T, src: number, options: TimeoutOption): Work<T>;
+  broadcast<T extends Bytes>(tensor: T, src: number, options: WaitOptions): Work<T>;
   allGather<T extends Bytes>(tensor: T, options: SizesOptions): Work<T[]>;
   gather<T extends Bytes>(tensor: T, dst: number, options: SizesOptions): Work<T[] | null>;
-  scatter<T extends Bytes>(tensor: T, src: number, parts: readonly T[] | null, options: TimeoutOption): Work<T>;
+  scatter<T extends Bytes>(tensor: T, src: number, parts: readonly T[] | null, options: WaitOptions): Work<T>;
   abort(error: Error): void;
 }
 
 type Bytes = Uint8Array | Float64Array;
 
-/**
- * Object collectives of a group that this rank is a member of. `src` and `dst` are global ranks,
- * already checked.
- */
+/** Object collectives of a group. `src` and `dst` are global ranks. */
 export class ObjectCollectives {
   readonly #group: ByteGroup;
+  readonly #caller: Caller;
   readonly #reserve: Executor['reserve'];
 
-  constructor(group: ByteGroup, reserve: Executor['reserve']) {
+  constructor(group: ByteGroup, caller: Caller, reserve: Executor['reserve']) {
     this.#group = group;
+    this.#caller = caller;
     this.#reserve = reserve;
   }
 
-  /** @param isSource whether this rank is `src`; the values of other ranks are ignored. */
-  async broadcast<T>(value: T | undefined, src: number, isSource: boolean, options: TimeoutOption): Promise<T> {
+  /** @param value the values of ranks other than `src` are ignored. */
+  async broadcast<T>(value: T | undefined, src: number, options: WaitOptions): Promise<T> {
+    const { rank, self } = this.#caller;
+    const isSource = rank === rootRank(this.#caller, src);
+    if (rank < 0) return value as T;
+    checkSignal(options.signal, self, 'broadcastObject');
     const mine = isSource ? encodeObject(value) : new Uint8Array();
     const sizeOf = this.#group.broadcast(Float64Array.of(mine.length), src, options);
     const bytes = await this.#issueBoth(sizeOf, ([size]) =>
@@ -51,7 +55,9 @@ export class ObjectCollectives {
     return isSource ? (value as T) : (decodeObject(bytes) as T);
   }
 
-  async allGather<T>(value: T, options: TimeoutOption): Promise<T[]> {
+  async allGather<T>(value: T, options: WaitOptions): Promise<T[]> {
+    if (this.#caller.rank < 0) return [];
+    checkSignal(options.signal, this.#caller.self, 'allGatherObject');
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
     const parts = await this.#issueBoth(sizesOf, (all) =>
@@ -60,7 +66,10 @@ export class ObjectCollectives {
     return this.#decodeAll(parts, value);
   }
 
-  async gather<T>(value: T, dst: number, options: TimeoutOption): Promise<T[] | null> {
+  async gather<T>(value: T, dst: number, options: WaitOptions): Promise<T[] | null> {
+    rootRank(this.#caller, dst);
+    if (this.#caller.rank < 0) return null;
+    checkSignal(options.signal, this.#caller.self, 'gatherObject');
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
     const parts = await this.#issueBoth(sizesOf, (all) =>
@@ -70,7 +79,11 @@ export class ObjectCollectives {
   }
 
   /** @param values one per rank on `src`, `null` on other ranks. */
-  async scatter<T>(values: readonly T[] | null, src: number, options: TimeoutOption): Promise<T> {
+  async scatter<T>(values: readonly T[] | null, src: number, options: WaitOptions): Promise<T> {
+    rootRank(this.#caller, src);
+    if (this.#caller.rank < 0) return undefined as T;
+    checkSignal(options.signal, this.#caller.self, 'scatterObjects');
+    checkScattered(this.#caller, src, values, 'values');
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
     const bytes = await this.#issueBoth(this.#group.broadcast(length, src, options), ([size]) => {

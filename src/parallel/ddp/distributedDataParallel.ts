@@ -136,6 +136,25 @@ export class DistributedDataParallel {
     return this.#reducer.gradient;
   }
 
+  /**
+   * Returns the averaged gradient of one parameter after {@link backward}, in the order of the
+   * parameter's values (torch: `parameter.grad`). It is a view of {@link gradient}: {@link step}
+   * applies changes of it. Call `gradientOf` again after each `backward`, because the first
+   * `backward` changes the layout.
+   *
+   * @param name the `name` of the variable, such as `dense_Dense1/kernel`. A LayersModel lists the
+   *   names in `model.trainableWeights`.
+   * @throws UsageError if no parameter has the name, or if gradients are not reduced yet.
+   */
+  gradientOf(name: string): Float32Array<ArrayBuffer> {
+    this.#checkReduced('gradientOf');
+    const { parameters } = this.#variables;
+    const slot = this.layout.slots.find(({ parameter }) => parameters[parameter]!.name === name);
+    if (slot) return this.gradient.subarray(slot.offset, slot.offset + slot.size);
+    const names = parameters.map((parameter) => parameter.name).join(', ');
+    throw new UsageError(`There is no parameter "${name}". The parameters are ${names}.`);
+  }
+
   /** Number of bytes that ranks sum in a step without a hook: the gradient and a few numbers. */
   get gradientBytes(): number {
     return this.#reducer.bytes;

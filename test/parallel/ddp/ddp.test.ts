@@ -17,6 +17,8 @@ function reject(): never {
 
 const zeros = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape)));
 const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape), false));
+/** A loss in which the second output counts ten times. */
+const weighted = (outputs: tf.Tensor): tf.Scalar => outputs.mul([1, 10]).sum().asScalar();
 const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
@@ -34,6 +36,29 @@ describe('DistributedDataParallel', () => {
       });
     },
   );
+
+  test('returns the gradient of a parameter by its name, as a view that step applies', async () => {
+    await runWorld(2, async (group) => {
+      const model = tf.sequential({
+        layers: [tf.layers.dense({ units: 2, inputShape: [3], kernelInitializer: 'zeros' })],
+      });
+      const ddp = await DistributedDataParallel.create(model, group);
+      const inputs = tf.ones([1, 3]).mul(group.rank + 1);
+      await ddp.backward({ inputs, loss: weighted }, { samples: 1 });
+      const [kernel, bias] = model.trainableWeights.map(({ name }) => name);
+      expect(kernel).toMatch(/\/kernel/);
+      expect(Array.from(ddp.gradientOf(kernel!))).toEqual([1.5, 15, 1.5, 15, 1.5, 15]);
+      expect(Array.from(ddp.gradientOf(bias!))).toEqual([1, 10]);
+      ddp.gradientOf(bias!).fill(0);
+      ddp.step(createOptimizer('sgd', { learningRate: 1 }, ddp.parameters.length));
+      expect(weightsOf(model)).toEqual([-1.5, -15, -1.5, -15, -1.5, -15, 0, 0]);
+      expect(() => ddp.gradientOf('bias')).toThrow(
+        `There is no parameter "bias". The parameters are ${kernel}, ${bias}.`,
+      );
+      await ddp.noSync(() => ddp.backward({ inputs, loss: weighted }, { samples: 1 }));
+      expect(() => ddp.gradientOf(bias!)).toThrow(/Call backward outside noSync first/);
+    });
+  });
 
   test('weights ranks by their number of samples, even if a rank has none', async () => {
     const values = [[1, 2, 3], [], [10]];

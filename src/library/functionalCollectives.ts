@@ -1,0 +1,324 @@
+/**
+ * Collectives that return new values, on tensors and typed arrays, as torch.distributed's
+ * functional collectives. The methods of {@link ProcessGroup} with the same names write to typed
+ * arrays in place.
+ *
+ * The dtype of a tensor must be float32, int32 or bool. Dtype and shape must be the same on every
+ * rank. The result is a new tensor with this dtype and shape, and the caller disposes of it. For a
+ * typed array, the result is a new typed array. Arguments are never changed, not even variables:
+ * pass the result to `variable.assign`. An argument may be disposed once the function was called.
+ * Gradients do not flow through a collective.
+ *
+ * Every rank must make the same calls in the same order, as with the methods of the group. A tensor
+ * is read from the GPU after the call, and the collective keeps its place among the calls. `sizes`
+ * and splits count entries of the first dimension. On a rank that is not a member, a collective
+ * only copies its own values.
+ */
+import type { TypedArray } from '../collectives/dtypes.ts';
+import type {
+  AllReduceOptions,
+  AllToAllOptions,
+  MessageOptions,
+  OpOptions,
+  ReduceOptions,
+  RootedOptions,
+  SizesOptions,
+} from '../collectives/options.ts';
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { UsageError } from '../util/errors.ts';
+import { checkBoolReduction, emptyPayloadOf, payloadOf, type Payload, type ResultOf, type Values } from './payload.ts';
+
+/** Options of a {@link ProcessGroup} method that functional collectives do not set themselves. */
+type Functional<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
+
+type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf<V[K]> };
+
+/**
+ * Combines `values` over all ranks. Every rank resolves with the same bits.
+ *
+ * @param options `op`: SUM by default. AVG and PREMUL_SUM need float32. A bool tensor supports MIN
+ *   (and), MAX (or), BAND, BOR and BXOR.
+ * @throws (rejects) UsageError if this rank's values are a disposed tensor, or dtype and op do not
+ *   fit; no rank has received anything then. MismatchError with the shapes of all ranks if they
+ *   differ. TimeoutError, PeerGoneError.
+ */
+export async function allReduce<V extends Values>(
+  values: V,
+  group: ProcessGroup,
+  options: Functional<AllReduceOptions> = {},
+): Promise<ResultOf<V>> {
+  checkBoolReduction(values, options.op);
+  const input = payloadOf(values, 'allReduce', group);
+  return finish(group, input, group.allReduce(input.array, { ...options, ...input.options }));
+}
+
+/**
+ * {@link allReduce} of several tensors or arrays at once, with one op per dtype, so that small
+ * tensors do not cost a round trip each. Ranks must pass the same dtypes; of the shapes, only the
+ * total number of elements is compared.
+ */
+export async function allReduceCoalesced<const V extends readonly Values[]>(
+  list: V,
+  group: ProcessGroup,
+  options: Functional<AllReduceOptions> = {},
+): Promise<Results<V>> {
+  for (const values of list) checkBoolReduction(values, options.op);
+  const inputs = list.map((values) => payloadOf(values, 'allReduceCoalesced', group));
+  const arrays = inputs.map(({ array }) => array);
+  return finishAll(group, inputs, group.allReduceCoalesced(arrays, { ...options, after: afterAll(inputs) }));
+}
+
+/**
+ * Combines `values` over all ranks for rank `dst`. Resolves there with the result, and elsewhere
+ * with `null`, because only `dst` has it.
+ */
+export async function reduce<V extends Values>(
+  values: V,
+  dst: number,
+  group: ProcessGroup,
+  options: Functional<ReduceOptions & RootedOptions> = {},
+): Promise<ResultOf<V> | null> {
+  checkBoolReduction(values, options.op);
+  const input = payloadOf(values, 'reduce', group);
+  const work = group.reduce(input.array, dst, { ...options, ...input.options });
+  if (group.rank >= 0 && group.ranks[group.rank] === dst) return finish<V>(group, input, work);
+  await work;
+  return null;
+}
+
+/** Resolves on every rank with rank `src`'s values. Other ranks pass values of equal shape. */
+export async function broadcast<V extends Values>(
+  values: V,
+  src: number,
+  group: ProcessGroup,
+  options: Functional<OpOptions & RootedOptions> = {},
+): Promise<ResultOf<V>> {
+  const input = inputOfSource(values, 'broadcast', src, group);
+  return finish(group, input, group.broadcast(input.array, src, { ...options, ...input.options }));
+}
+
+/** {@link broadcast} of several tensors or arrays at once; see {@link allReduceCoalesced}. */
+export async function broadcastCoalesced<const V extends readonly Values[]>(
+  list: V,
+  src: number,
+  group: ProcessGroup,
+  options: Functional<OpOptions> = {},
+): Promise<Results<V>> {
+  const inputs = list.map((values) => inputOfSource(values, 'broadcastCoalesced', src, group));
+  const arrays = inputs.map(({ array }) => array);
+  return finishAll(group, inputs, group.broadcastCoalesced(arrays, src, { ...options, after: afterAll(inputs) }));
+}
+
+/**
+ * Resolves on every rank with the values of all ranks, in rank order.
+ *
+ * @param options `sizes`: each rank's size of the first dimension, if the sizes differ; the same
+ *   list on every rank.
+ */
+export async function allGather<V extends Values>(
+  values: V,
+  group: ProcessGroup,
+  options: Functional<SizesOptions> = {},
+): Promise<ResultOf<V>[]> {
+  const input = payloadOf(values, 'allGather', group);
+  const sizes = gatheredSizes(input, options.sizes, group);
+  const parts = await group.allGather(input.array, { ...options, ...input.options, ...sizes.option });
+  return parts.map((part, i) => input.wrap(part, sizes.rows[i]) as ResultOf<V>);
+}
+
+/** Like {@link allGather}, for rank `dst` only. The other ranks resolve with `null`. */
+export async function gather<V extends Values>(
+  values: V,
+  dst: number,
+  group: ProcessGroup,
+  options: Functional<SizesOptions> = {},
+): Promise<ResultOf<V>[] | null> {
+  const input = payloadOf(values, 'gather', group);
+  const sizes = gatheredSizes(input, options.sizes, group);
+  const parts = await group.gather(input.array, dst, { ...options, ...input.options, ...sizes.option });
+  return parts && parts.map((part, i) => input.wrap(part, sizes.rows[i]) as ResultOf<V>);
+}
+
+/**
+ * Resolves on rank r with `parts[r]` of rank `src`.
+ *
+ * @param like a tensor or array with the shape and dtype of each part; its values are not used.
+ * @param parts one part per rank on `src`, `null` elsewhere.
+ * @throws (rejects) UsageError if `src` does not pass one part per rank, or parts differ from
+ *   `like` in shape or dtype, or another rank passes parts.
+ */
+export async function scatter<V extends Values>(
+  like: V,
+  src: number,
+  parts: readonly V[] | null,
+  group: ProcessGroup,
+  options: Functional<OpOptions> = {},
+): Promise<ResultOf<V>> {
+  const output = emptyPayloadOf(like, 'scatter', group);
+  const inputs = parts?.map((part) => payloadOf(part, 'scatter', group)) ?? null;
+  const odd = inputs?.findIndex(({ options: { shape } }) => String(shape) !== String(output.options.shape)) ?? -1;
+  if (odd >= 0) {
+    throw new UsageError(
+      `parts[${odd}] has shape ${shapeOf(inputs![odd]!)}, but every rank receives shape ${shapeOf(output)}. Pass parts of one shape.`,
+    );
+  }
+  const after = inputs ? afterAll(inputs) : undefined;
+  const arrays = inputs?.map(({ array }) => array) ?? null;
+  return finish(group, output, group.scatter(output.array, src, arrays, { ...options, ...output.options, after }));
+}
+
+/**
+ * Combines `values` over all ranks and divides the result along the first dimension. Resolves with
+ * this rank's part (torch: reduce_scatter_tensor).
+ *
+ * @param options `sizes`: size of each rank's part in the first dimension. By default all parts are
+ *   equal.
+ * @throws (rejects) UsageError if the first dimension cannot be divided; see also
+ *   {@link allReduce}.
+ */
+export async function reduceScatter<V extends Values>(
+  values: V,
+  group: ProcessGroup,
+  options: Functional<ReduceOptions & SizesOptions> = {},
+): Promise<ResultOf<V>> {
+  checkBoolReduction(values, options.op);
+  const input = payloadOf(values, 'reduceScatter', group);
+  const parts = dividedSizes(input, options.sizes, 'sizes', group);
+  const sizes = inElements(parts, input);
+  const part = await group.reduceScatter(input.array, { ...options, ...input.options, sizes });
+  return input.wrap(part, parts[group.rank] ?? 0) as ResultOf<V>;
+}
+
+/**
+ * Divides `values` along the first dimension, and sends part j to rank j. Resolves with the parts
+ * from all ranks, concatenated (torch: all_to_all_single).
+ *
+ * @param options `inputSplits` and `outputSplits`: sizes in the first dimension of the parts that
+ *   this rank sends to and receives from each rank. By default all parts are equal.
+ */
+export async function allToAll<V extends Values>(
+  values: V,
+  group: ProcessGroup,
+  options: Functional<AllToAllOptions> = {},
+): Promise<ResultOf<V>> {
+  const input = payloadOf(values, 'allToAll', group);
+  const inputRows = dividedSizes(input, options.inputSplits, 'inputSplits', group);
+  const outputRows = options.outputSplits ?? inputRows;
+  const received = await group.allToAll(input.array, {
+    ...options,
+    ...input.options,
+    inputSplits: inElements(inputRows, input),
+    outputSplits: inElements(outputRows, input),
+  });
+  return input.wrap(received, sumOf(outputRows)) as ResultOf<V>;
+}
+
+/** Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent. */
+export async function send(
+  values: Values,
+  dst: number,
+  group: ProcessGroup,
+  options: Functional<MessageOptions> = {},
+): Promise<void> {
+  const input = payloadOf(values, 'send', group);
+  await group.send(input.array, dst, { ...options, ...input.options });
+}
+
+/**
+ * Resolves with the values that rank `src` sends. To receive from any rank, use the `recv` of the
+ * group, which resolves with the sender.
+ *
+ * @param like a tensor or array with the shape and dtype of the message; its values are not used.
+ * @throws (rejects) MismatchError, which ends the group, if the message has another dtype or number
+ *   of elements.
+ */
+export async function recv<V extends Values>(
+  like: V,
+  src: number,
+  group: ProcessGroup,
+  options: Functional<MessageOptions> = {},
+): Promise<ResultOf<V>> {
+  const output = emptyPayloadOf(like, 'recv', group);
+  await group.recv(output.array, src, { ...options, ...output.options });
+  return output.wrap(output.array) as ResultOf<V>;
+}
+
+function shapeOf({ options, rows }: Payload): string {
+  return `[${(options.shape ?? [rows]).join(', ')}]`;
+}
+
+/** Returns the argument of a collective that sends only rank `src`'s values. */
+function inputOfSource(values: Values, call: string, src: number, group: ProcessGroup): Payload {
+  const isRead = group.rank < 0 || group.ranks[group.rank] === src;
+  return isRead ? payloadOf(values, call, group) : emptyPayloadOf(values, call, group);
+}
+
+function afterAll(inputs: readonly Payload[]): Promise<unknown> {
+  const reads = Promise.all(inputs.flatMap(({ options }) => options.after ?? []));
+  // A rejected call does not await the promise.
+  reads.catch(() => {});
+  return reads;
+}
+
+async function finish<V extends Values>(
+  group: ProcessGroup,
+  input: Payload,
+  work: PromiseLike<TypedArray>,
+): Promise<ResultOf<V>> {
+  const array = await work;
+  // On a rank that is not a member, the group has not waited for the values.
+  if (group.rank < 0) await input.options.after;
+  return input.wrap(array) as ResultOf<V>;
+}
+
+async function finishAll<V extends readonly Values[]>(
+  group: ProcessGroup,
+  inputs: readonly Payload[],
+  work: PromiseLike<readonly TypedArray[]>,
+): Promise<Results<V>> {
+  const arrays = await work;
+  if (group.rank < 0) await afterAll(inputs);
+  return inputs.map(({ wrap }, i) => wrap(arrays[i]!)) as Results<V>;
+}
+
+/** Returns the first dimension of each gathered part, and the option `sizes` of the group's op. */
+function gatheredSizes(
+  input: Payload,
+  sizes: readonly number[] | undefined,
+  { rank, ranks }: ProcessGroup,
+): { rows: readonly number[]; option: Pick<SizesOptions, 'sizes'> } {
+  if (sizes === undefined) return { rows: ranks.map(() => input.rows), option: {} };
+  if (rank >= 0 && sizes.length === ranks.length && sizes[rank] !== input.rows) {
+    throw new UsageError(
+      `sizes[${rank}] is ${sizes[rank]}, but the first dimension of rank ${ranks[rank]}'s values is ${input.rows}.`,
+    );
+  }
+  return { rows: sizes, option: { sizes: inElements(sizes, input) } };
+}
+
+/** Returns the first dimension of each part that the values are divided into. */
+function dividedSizes(
+  { rows, options }: Payload,
+  sizes: readonly number[] | undefined,
+  name: string,
+  { worldSize, ranks }: ProcessGroup,
+): readonly number[] {
+  const isScalar = options.shape?.length === 0;
+  if (sizes === undefined && rows % worldSize === 0 && !isScalar) return ranks.map(() => rows / worldSize);
+  if (sizes === undefined || isScalar) {
+    const what = isScalar ? 'A scalar' : `A first dimension of ${rows}`;
+    throw new UsageError(`${what} cannot be divided into ${worldSize} equal parts. Pass ${name}.`);
+  }
+  if (sizes.length === worldSize && sumOf(sizes) !== rows) {
+    throw new UsageError(`${name} add up to ${sumOf(sizes)}, but the first dimension is ${rows}.`);
+  }
+  return sizes;
+}
+
+function inElements(rows: readonly number[], { rowSize }: Payload): number[] {
+  return rows.map((count) => count * rowSize);
+}
+
+function sumOf(sizes: readonly number[]): number {
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
