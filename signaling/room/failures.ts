@@ -219,6 +219,7 @@ export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>)
   const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
   const pair = [member, peer] as const;
   // In a ring of three or fewer, all members are neighbours in every order.
+  // The search for an order of a large ring takes milliseconds, so a member reports only once.
   const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !slowReporters.has(member);
   if (nodesOf(state) === null || !isDue || !isNew || !canHelp) return noEffects(state);
   const next = { ...state, separated: [...separated, pair] };

@@ -43,10 +43,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly reports: ReadonlyMap<string, string>;
   /** Complaints of ring members, by member: why this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /**
-   * Ring members whose report of a slow link did not help. Another order of a large ring takes the
-   * server milliseconds to find, so each member is heard once in a generation.
-   */
+  /** Ring members whose report of a slow link did not help in this generation. */
   readonly slowReporters: ReadonlySet<string>;
   /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;

@@ -7,6 +7,7 @@ import {
   initProcessGroup,
   type InitProcessGroupOptions,
 } from '../../src/library/initProcessGroup.ts';
+import type { Clock } from '../../src/util/clock.ts';
 import { AbortError } from '../../src/util/errors.ts';
 import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
 import { errorOf } from '../errorOf.ts';
@@ -16,6 +17,16 @@ import { SignalingWorld } from '../engine/signalingWorld.ts';
 const { connectPeer } = vi.hoisted(() => ({ connectPeer: vi.fn<PeerConnector>() }));
 vi.mock('../../src/transport/peerLink.ts', () => ({ connectPeer }));
 
+/** The time of the library is that of the server. */
+const time = vi.hoisted(() => ({ clock: null as Clock | null }));
+vi.mock('../../src/util/clock.ts', async (importOriginal) => ({
+  ...(await importOriginal<object>()),
+  systemClock: {
+    now: () => time.clock!.now(),
+    after: (ms: number, callback: () => void) => time.clock!.after(ms, callback),
+  } satisfies Clock,
+}));
+
 let world: SignalingWorld;
 /** Types of the messages that this rank has sent to the server. */
 let sent: string[];
@@ -23,6 +34,7 @@ let sent: string[];
 beforeEach(async () => {
   await tf.setBackend('cpu');
   world = new SignalingWorld();
+  time.clock = world.clock;
   sent = [];
   const port = world.plug();
   connectPeer.mockImplementation(port.connectPeer);
