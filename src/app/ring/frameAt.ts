@@ -59,21 +59,22 @@ const LEAST_STEP = 0.02;
 export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Timeline {
   const byStep = new Map(trace.hops.map((hop) => [hop.planStep, hop]));
   const hops = steps.map(({ planStep }) => byStep.get(planStep));
-  const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
-  const end = Math.max(0, ...times.filter((time) => time !== null));
+  const known = hops.map((hop) => sinceStart(trace, hop?.receivedAt) ?? sinceStart(trace, hop?.sentAt));
+  const sent = hops.map((hop) => sinceStart(trace, hop?.sentAt));
+  const end = Math.max(0, ...[...known, ...sent].filter((time) => time !== null));
   const least = (LEAST_STEP * end) / Math.max(1, steps.length);
-  // A step whose time is unknown takes as long as the average of the other steps.
-  const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
-  const usual = end > 0 ? end / timed : 1;
+  // Steps after the last known time take as long as the average of the steps before it.
+  const usual = end > 0 ? end / (1 + known.findLastIndex((time) => time !== null)) : 1;
   const leaves: number[] = [];
   const arrives: number[] = [];
   let now = 0;
-  for (const hop of hops) {
-    const sent = sinceStart(trace, hop?.sentAt);
-    const received = sinceStart(trace, hop?.receivedAt);
-    const arrive = Math.max(now + least, received ?? sent ?? now + usual);
+  for (const [i, leave] of sent.entries()) {
+    // A rank that waits knows no times. The time until its next step is divided evenly.
+    const next = known.findIndex((time, j) => j >= i && time !== null);
+    const even = next < 0 ? usual : (known[next]! - now) / (next - i + 1);
+    const arrive = now + Math.max(least, even);
     const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
-    leaves.push(Math.min(Math.max(now, sent ?? now), latest));
+    leaves.push(Math.min(Math.max(now, leave ?? now), latest));
     arrives.push(arrive);
     now = arrive;
   }

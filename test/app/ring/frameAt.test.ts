@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { cellsAfter, chunkName, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
 import { holderOf, moveOf, narrate, narratePicked, transferFromRank } from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
-import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
+import { allReduceSteps, ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
@@ -30,6 +30,26 @@ const worlds = fc.integer({ min: 2, max: 17 });
 describe('timelineOf', () => {
   test('returns times relative to the start of the all-reduce', () => {
     expect(timelineOf(TRACE, ring(3))).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+  });
+
+  test('divides the time in which a rank waits evenly among the steps of the others', () => {
+    // With 6 ranks, rank 0 sends its tensor to rank 1 in the first step and waits until the last.
+    expect(ownStepsOf('halving-doubling', 6, 0)).toEqual([0, 5]);
+    const hops = [
+      { planStep: 0, sentAt: 20, receivedAt: null },
+      { planStep: 5, sentAt: null, receivedAt: 70 },
+    ];
+    const { arrives, duration } = timelineOf(
+      { ...TRACE, algorithm: 'halving-doubling', hops },
+      allReduceSteps('halving-doubling', 6),
+    );
+    expect(arrives).toEqual([10, 20, 30, 40, 50, 60]);
+    expect(duration).toBe(60);
+  });
+
+  test('gives steps after the last known time the average time of a step', () => {
+    const { arrives } = timelineOf({ ...TRACE, hops: TRACE.hops.slice(0, 2) }, ring(3));
+    expect(arrives).toEqual([10, 20, 30, 40]);
   });
 
   test('returns times that never decrease and a positive travel time for every chunk, for any recorded times', () => {
