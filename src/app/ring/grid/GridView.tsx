@@ -148,7 +148,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
       aria-rowcount={n}
       aria-colcount={chunks}
       aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
-      onFocus={() => (player.picked.value = { ...cursor.peek(), sender: null })}
+      onFocus={() => (player.picked.value = { ...at, sender: null })}
       onBlur={() => (player.picked.value = null)}
       onKeyDown={onkey}
       onPointerMove={point}
