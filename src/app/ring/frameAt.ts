@@ -111,16 +111,29 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
   return { plan, completed, phase: step.phase, flights, cells };
 }
 
-/** Returns the content of every cell after `completed` steps of the plan. */
-export function cellsAfter({ n, chunks, steps }: AllReduceSteps, completed: number): Parts[][] {
-  const cells = Array.from({ length: n }, (_, rank) => {
-    const own: Parts = [rank];
-    return Array.from({ length: chunks }, () => own);
-  });
-  for (const { transfers } of steps.slice(0, completed)) {
+/** The content of every cell after some steps of a plan. */
+export interface KnownCells {
+  plan: AllReduceSteps;
+  completed: number;
+  cells: Parts[][];
+}
+
+/**
+ * Returns the content of every cell after `completed` steps of the plan.
+ *
+ * @param known cells of an earlier moment. If they are of the same plan, only the later steps are
+ *   computed. In a large world, all steps take longer than a frame.
+ */
+export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): Parts[][] {
+  const isEarlier = known !== null && known.plan === plan && known.completed <= completed;
+  const cells = isEarlier ? [...known.cells] : cellsBefore(plan);
+  // The caller keeps the known rows. They are copied before they change.
+  const shared = new Set(isEarlier ? cells : []);
+  for (const { transfers } of plan.steps.slice(isEarlier ? known.completed : 0, completed)) {
     // The chunks of a step leave before any of them arrives.
     const sent = transfers.map(({ from, first, count }) => cells[from]!.slice(first, first + count));
     for (const [i, { to, first, reduces }] of transfers.entries()) {
+      if (shared.has(cells[to]!)) cells[to] = [...cells[to]!];
       const row = cells[to]!;
       for (const [k, parts] of sent[i]!.entries()) {
         row[first + k] = reduces ? [...parts, ...row[first + k]!] : parts;
@@ -128,6 +141,14 @@ export function cellsAfter({ n, chunks, steps }: AllReduceSteps, completed: numb
     }
   }
   return cells;
+}
+
+/** Returns the cells before the first step. Each has the numbers of its own rank. */
+function cellsBefore({ n, chunks }: AllReduceSteps): Parts[][] {
+  return Array.from({ length: n }, (_, rank) => {
+    const own: Parts = [rank];
+    return Array.from({ length: chunks }, () => own);
+  });
 }
 
 /**

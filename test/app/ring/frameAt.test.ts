@@ -5,6 +5,7 @@ import { holderOf, moveOf, narrate, narratePicked, transferFromRank } from '../.
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps, ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
+import { ALL_REDUCE_NAMES } from '../../../src/spec/algorithms.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
 /**
@@ -146,6 +147,25 @@ describe('cellsAfter', () => {
       }),
     );
   });
+});
+
+test('cells after more steps follow from known cells, which do not change', () => {
+  for (const algorithm of ALL_REDUCE_NAMES) {
+    const plan = allReduceSteps(algorithm, 12);
+    let known = { plan, completed: 0, cells: cellsAfter(plan, 0) };
+    for (let completed = 1; completed <= plan.steps.length; completed++) {
+      const before = structuredClone(known.cells);
+      const cells = cellsAfter(plan, completed, known);
+      expect(cells).toEqual(cellsAfter(plan, completed));
+      expect(known.cells).toEqual(before);
+      // Rows that receive nothing are the same objects, so a step costs only what it changes.
+      const receivers = new Set(plan.steps[completed - 1]!.transfers.map(({ to }) => to));
+      cells.forEach((row, rank) => expect(row === known.cells[rank]).toBe(!receivers.has(rank)));
+      known = { plan, completed, cells };
+    }
+    expect(cellsAfter(plan, 1, known)).toEqual(cellsAfter(plan, 1));
+    expect(cellsAfter(allReduceSteps('ring', 5), 1, known)).toEqual(cellsAfter(allReduceSteps('ring', 5), 1));
+  }
 });
 
 test('the names of chunks are letters', () => {

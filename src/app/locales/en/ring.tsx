@@ -174,6 +174,8 @@ export const ring = {
     `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,
   preview: 'simulated: a preview',
   closes: 'The ring closes when a second tab joins.',
+  /** Shown instead of a preview that moves. */
+  still: (most: number) => `The preview moves with up to ${most} tabs.`,
   legend: (gradient: ComponentChildren) => (
     <>Each capsule is a chunk of a {gradient}. Its slots show whose numbers are in its sum.</>
   ),
