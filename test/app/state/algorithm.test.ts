@@ -27,7 +27,7 @@ const problem = (fields: Partial<typeof DEFAULT_PAGE_JOB>, n: number) =>
   algorithmProblem({ ...DEFAULT_PAGE_JOB, ...fields }, n);
 
 test('an algorithm that cannot run has a reason, before the start', () => {
-  expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into groups');
+  expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into several groups');
   expect(problem({ algorithm: 'two-level' }, 6)).toBeNull();
   expect(problem({ algorithm: 'doubling', codec: 'int8' }, 4)).toContain('supports no gradient codec');
   expect(problem({ algorithm: 'doubling', codec: 'powersgd' }, 4)).toBeNull();
