@@ -206,7 +206,7 @@ describe('the chunk that the user picked', () => {
       { t: 10.5, rank: null },
       { t: 40, rank: 1 },
     ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank, sender: null }, numbers));
-    expect(sentences[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
+    expect(sentences[0]).toBe('Chunk A, on the way: the numbers of rank 1 only, 5.');
     expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);

@@ -138,7 +138,7 @@ describe('the text of a step', () => {
 
   test('describes what a picked rank sends, and nothing if it sends nothing', () => {
     expect(narratePicked(during('halving-doubling', 8, 1), picked(0), undefined)).toBe(
-      'Chunks C to D, on its way: the partial sum of ranks 0 and 4.',
+      'Chunks C to D, on the way: the partial sum of ranks 0 and 4.',
     );
     expect(narratePicked(during('doubling', 5, 1), picked(0), undefined)).toBe('Rank 0 sends nothing in this step.');
     expect(moveOf(during('doubling', 5, 1), picked(0))).toBeNull();
