@@ -26,7 +26,7 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
     const frame = player.frame.value;
     return frame === null ? '' : narrate(frame, rank).title;
   }).value;
-  if (trace === undefined) return <p class="dim">{labels.noRing}</p>;
+  if (trace === undefined) return <p class="dim">{labels.noRound}</p>;
   const name = labels.roundOf(trace.step + 1, trace.bucket);
   const members = Array.from({ length: n }, () => ({ name: '' }));
   return (

@@ -32,7 +32,7 @@ export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props)
   const player = useSimulated(members.length, algorithm);
   const isClosed = members.length >= 2;
   const moves = isClosed && members.length <= MOST_SIMULATED;
-  const still = isClosed ? ring.still(MOST_SIMULATED) : ring.closes;
+  const still = isClosed ? ring.still(MOST_SIMULATED) : ring.closes(algorithm === 'ring');
   return (
     <figure class="simulated">
       <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={moves ? kind : ''} />

@@ -173,7 +173,9 @@ export const ring = {
   picture: (n: number, algorithm: AllReduceName, kind: string) =>
     `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,
   preview: 'simulated: a preview',
-  closes: 'The ring closes when a second tab joins.',
+  /** Shown to a single tab. */
+  closes: (isRing: boolean): string =>
+    isRing ? 'The ring closes when a second tab joins.' : 'An all-reduce is shown when a second tab joins.',
   /** Shown instead of a preview that moves. */
   still: (most: number) => `The preview moves with up to ${most} tabs.`,
   legend: (gradient: ComponentChildren) => (

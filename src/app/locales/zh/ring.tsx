@@ -114,7 +114,7 @@ export const ring: Messages['ring'] = {
 
   picture: (n, algorithm, kind) => `${pictures[algorithm](n)}，正在交换数据块，${kind}。`,
   preview: '模拟预览',
-  closes: '再有一个标签页加入，环就闭合了。',
+  closes: (isRing) => (isRing ? '再有一个标签页加入，环就闭合了。' : '再有一个标签页加入，这里就会显示全归约。'),
   still: (most) => `最多 ${most} 个标签页时，预览才会动。`,
   legend: (gradient) => <>每个胶囊是{gradient}的一块。里面的小格表示谁的数已经加进总和。</>,
   explore: '逐步看',
