@@ -45,6 +45,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/engine',
     'src/jobs',
     'src/optim',
+    'src/parallel',
     'src/simulation',
     'src/telemetry',
     'src/collectives',
@@ -105,8 +106,9 @@ const ALLOWED: Record<string, string[]> = {
 /**
  * Pairs of layers: the first may import only these files of the second. The app uses plans and cost
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
- * the pen of generated digits, and the rates of a range test. The launcher uses the names and
- * events of the examples. Benchmarks count samples and states like the tool chaos.
+ * the pen of generated digits, the shapes of the language model, the rates of a range test, and
+ * the sizes of buckets. The launcher uses the names and events of the examples. Benchmarks count
+ * samples and states like the tool chaos.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -121,8 +123,9 @@ const ONLY_FILES: Record<string, string[]> = {
     'src/engine/lesson/lessonRound.ts',
     'src/engine/page.ts',
   ],
-  'src/app -> src/jobs': ['src/jobs/digits/pen.ts'],
+  'src/app -> src/jobs': ['src/jobs/digits/pen.ts', 'src/jobs/gpt/shapes.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
+  'src/app -> src/parallel': ['src/parallel/ddp/buckets.ts'],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],

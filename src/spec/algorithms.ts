@@ -31,7 +31,7 @@ export function groupSizeOf(n: number): number {
  */
 export function misfitOfAlgorithm(name: AlgorithmName, n: number, isEncoded = false): string | null {
   if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
-    return `two-level needs groups of equal size, but ${n} ranks cannot be divided into groups of 2 or more`;
+    return `two-level needs groups of equal size, but ${n} ranks cannot be divided into several groups of 2 or more`;
   }
   if (name === 'doubling' && isEncoded) {
     return 'doubling supports no codec, because two ranks would each encode the same sum differently';

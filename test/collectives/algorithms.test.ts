@@ -53,8 +53,8 @@ test('an unknown algorithm and one that the ranks cannot run are rejected before
       'There is no algorithm "star". Use one of these: auto, ring, two-level, halving-doubling, doubling.',
     );
     await expect(sumIn(group, { algorithm: 'two-level' })).rejects.toThrow(
-      'The all-reduce cannot run: two-level needs groups of equal size, but 5 ranks cannot be divided into groups of 2 or ' +
-        'more. Choose the ring or auto.',
+      'The all-reduce cannot run: two-level needs groups of equal size, but 5 ranks cannot be divided into several ' +
+        'groups of 2 or more. Choose the ring or auto.',
     );
     expect(group.bytesSent).toBe(0);
     expect((await sumIn(group)).sum).toEqual([10, 5]);

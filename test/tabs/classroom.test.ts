@@ -82,7 +82,7 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
   await button(ada, 'Resume').click();
   await ada.event('generation', ({ worldSize }) => worldSize === 3);
-  // Three ranks cannot be divided into groups.
+  // Three ranks cannot be divided into several groups.
   await pictureIs(ada, 'ring');
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));

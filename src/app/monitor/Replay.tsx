@@ -8,6 +8,7 @@ import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/player/usePlayer.ts';
+import { isComplete } from '../state/runTelemetry.ts';
 import { messages } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
@@ -15,7 +16,8 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
   const chosenRank = useSignal<number | null>(null);
   const chosen = useSignal<number | null>(null);
   const recording = recordings.find(({ rank }) => rank === chosenRank.value) ?? recordings[0]!;
-  const { traces, worldSize: n, rank } = recording;
+  const { worldSize: n, rank } = recording;
+  const traces = useMemo(() => recording.traces.filter((one) => isComplete(one, recording)), [recording]);
   const at = Math.min(chosen.value ?? traces.length - 1, traces.length - 1);
   const trace = traces[at];
   const stage = useMemo(() => (trace === undefined ? null : { trace, n }), [trace, n]);
@@ -24,7 +26,7 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
     const frame = player.frame.value;
     return frame === null ? '' : narrate(frame, rank).title;
   }).value;
-  if (trace === undefined) return <p class="dim">{labels.noRing}</p>;
+  if (trace === undefined) return <p class="dim">{labels.noRound}</p>;
   const name = labels.roundOf(trace.step + 1, trace.bucket);
   const members = Array.from({ length: n }, () => ({ name: '' }));
   return (

@@ -4,7 +4,7 @@ import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
-import { autoSaving, gradientBytes } from '../state/algorithm.ts';
+import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, presetOf } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
@@ -190,7 +190,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
-  const picture = pictureOf(job, tabs.length, null, gradientBytes(job));
+  const picture = pictureOf(job, tabs.length, null, bucketBytesOf(job));
   if (typeof picture !== 'string') {
     const isOneTab = job.strategy === 'data-parallel';
     const members = isOneTab ? Array.from({ length: job.replicas }, () => ({ name: '' })) : tabs;
@@ -226,7 +226,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   if (!isHost(view)) return <p class="waiting">{automatic ?? labels.waitingForHost}</p>;
   const obstacle = startObstacle(lobby, view.member, view.files);
-  const saving = autoSaving(lobby.job, lobby.members.length);
+  const saving = autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>

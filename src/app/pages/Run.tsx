@@ -125,7 +125,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         >
           <RunRing view={view} run={run} player={player} picture={picture} />
           <p class="caption">
-            <RingCaption view={view} run={run} player={player} picture={picture} />
+            <RoundCaption view={view} run={run} player={player} picture={picture} />
           </p>
         </section>
         <section class="curves" aria-label={labels.curvesSection}>
@@ -204,15 +204,15 @@ interface CaptionProps {
   picture: AllReduceName | Instead;
 }
 
-function RingCaption({ view, run, player, picture }: CaptionProps) {
+function RoundCaption({ view, run, player, picture }: CaptionProps) {
   const { run: labels } = messages.value;
   if (run.worldSize === 1) {
-    const isRing = picture === 'ring';
-    return <span class="dim">{isRing ? labels.aloneRing(<Term of="all-reduce" />) : labels.alone}</span>;
+    const isShown = typeof picture === 'string';
+    return <span class="dim">{isShown ? labels.aloneShown(<Term of="all-reduce" />) : labels.alone}</span>;
   }
   if (typeof picture !== 'string') return <>{picture.words}</>;
   if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
-  return isUnderWay(view) ? <span class="dim">{labels.nextRing(<Term of="all-reduce" />)}</span> : null;
+  return isUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
 }
 
 function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {

@@ -72,7 +72,7 @@ export function EdgeKeys({ layout, player }: Props) {
       aria-label={messages.value.ring.onEdges}
       aria-activedescendant={`${id}-${rank}`}
       onFocus={() => {
-        if (pointed.current === null) pick(cursor.peek());
+        if (pointed.current === null) pick(rank);
       }}
       onBlur={() => (player.picked.value = null)}
       onKeyDown={onkey}

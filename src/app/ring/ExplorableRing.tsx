@@ -9,17 +9,13 @@ import { route } from '../state/address.ts';
 import { messages } from '../locales/index.ts';
 import { GridView } from './grid/GridView.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
-import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
+import { Caption, Legend, MOST_SIMULATED, TitledRing, useSimulated } from './SimulatedRing.tsx';
 import { useInAddress } from './player/useInAddress.ts';
 import { positionOf } from './player/pacing.ts';
 
-/**
- * World sizes: the default, the fewest ranks that explain the ring, and the most that a room may
- * have.
- */
+/** World sizes: the default, and the fewest ranks that explain the ring. */
 const USUAL_RANKS = 4;
 const LEAST_RANKS = 2;
-const MOST_RANKS = 64;
 
 export function ExplorableRing() {
   const { ring } = messages.value;
@@ -66,7 +62,7 @@ export function ExplorableRing() {
               <input
                 type="range"
                 min={LEAST_RANKS}
-                max={MOST_RANKS}
+                max={MOST_SIMULATED}
                 value={n}
                 onInput={(event) => (ranks.value = event.currentTarget.valueAsNumber)}
               />
@@ -89,5 +85,5 @@ export function ExplorableRing() {
 
 function ranksIn(text: string | null): number {
   const ranks = Number.parseInt(text ?? '', 10);
-  return ranks >= LEAST_RANKS && ranks <= MOST_RANKS ? ranks : USUAL_RANKS;
+  return ranks >= LEAST_RANKS && ranks <= MOST_SIMULATED ? ranks : USUAL_RANKS;
 }

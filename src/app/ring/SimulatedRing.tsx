@@ -21,23 +21,38 @@ interface Props {
   kind: string;
 }
 
+/**
+ * The most ranks of a simulated round. Computing a larger plan whenever a member joins would make
+ * the page slow.
+ */
+export const MOST_SIMULATED = 64;
+
 export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props) {
+  const { ring } = messages.value;
   const player = useSimulated(members.length, algorithm);
   const isClosed = members.length >= 2;
+  const moves = isClosed && members.length <= MOST_SIMULATED;
+  const still = isClosed ? ring.still(MOST_SIMULATED) : ring.closes(algorithm === 'ring');
   return (
     <figure class="simulated">
-      <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={isClosed ? kind : ''} />
+      <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={moves ? kind : ''} />
       <figcaption class="caption">
-        {isClosed ? <Caption player={player} you={you} /> : <span class="dim">{messages.value.ring.closes}</span>}
+        {moves ? <Caption player={player} you={you} /> : <span class="dim">{still}</span>}
       </figcaption>
-      {isClosed && <Legend />}
+      {moves && <Legend />}
     </figure>
   );
 }
 
-/** Returns a player that plays a simulated round of `n` ranks and reacts to keys. */
+/**
+ * Returns a player that plays a simulated round of `n` ranks and reacts to keys. It plays nothing
+ * with one rank, or with more than {@link MOST_SIMULATED}.
+ */
 export function useSimulated(n: number, algorithm: AllReduceName = 'ring'): Player {
-  const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n, algorithm), n }), [n, algorithm]);
+  const stage = useMemo(
+    () => (n < 2 || n > MOST_SIMULATED ? null : { trace: simulatedTrace(n, algorithm), n }),
+    [n, algorithm],
+  );
   return usePlayer(stage, { autoplay: true, keys: true });
 }
 
@@ -45,7 +60,7 @@ export function TitledRing({ members, you, algorithm = 'ring', player, kind }: P
   const n = members.length;
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? messages.value.ring.titles.alone : narrate(frame, null).title;
+    return frame === null ? '' : narrate(frame, null).title;
   }).value;
   return (
     <RingView
@@ -54,7 +69,7 @@ export function TitledRing({ members, you, algorithm = 'ring', player, kind }: P
       shape={algorithm}
       focus={you ?? 0}
       player={player}
-      centre={{ top: '', title, bottom: kind }}
+      centre={{ top: '', title: n < 2 ? messages.value.ring.titles.alone : title, bottom: kind }}
       label={messages.value.ring.picture(n, algorithm, kind)}
     />
   );

@@ -59,21 +59,22 @@ const LEAST_STEP = 0.02;
 export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Timeline {
   const byStep = new Map(trace.hops.map((hop) => [hop.planStep, hop]));
   const hops = steps.map(({ planStep }) => byStep.get(planStep));
-  const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
-  const end = Math.max(0, ...times.filter((time) => time !== null));
+  const known = hops.map((hop) => sinceStart(trace, hop?.receivedAt) ?? sinceStart(trace, hop?.sentAt));
+  const sent = hops.map((hop) => sinceStart(trace, hop?.sentAt));
+  const end = Math.max(0, ...[...known, ...sent].filter((time) => time !== null));
   const least = (LEAST_STEP * end) / Math.max(1, steps.length);
-  // A step whose time is unknown takes as long as the average of the other steps.
-  const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
-  const usual = end > 0 ? end / timed : 1;
+  // Steps after the last known time take as long as the average of the steps before it.
+  const usual = end > 0 ? end / (1 + known.findLastIndex((time) => time !== null)) : 1;
   const leaves: number[] = [];
   const arrives: number[] = [];
   let now = 0;
-  for (const hop of hops) {
-    const sent = sinceStart(trace, hop?.sentAt);
-    const received = sinceStart(trace, hop?.receivedAt);
-    const arrive = Math.max(now + least, received ?? sent ?? now + usual);
+  for (const [i, leave] of sent.entries()) {
+    // A rank that waits knows no times. The time until its next step is divided evenly.
+    const next = known.findIndex((time, j) => j >= i && time !== null);
+    const even = next < 0 ? usual : (known[next]! - now) / (next - i + 1);
+    const arrive = now + Math.max(least, even);
     const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
-    leaves.push(Math.min(Math.max(now, sent ?? now), latest));
+    leaves.push(Math.min(Math.max(now, leave ?? now), latest));
     arrives.push(arrive);
     now = arrive;
   }
@@ -110,16 +111,29 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
   return { plan, completed, phase: step.phase, flights, cells };
 }
 
-/** Returns the content of every cell after `completed` steps of the plan. */
-export function cellsAfter({ n, chunks, steps }: AllReduceSteps, completed: number): Parts[][] {
-  const cells = Array.from({ length: n }, (_, rank) => {
-    const own: Parts = [rank];
-    return Array.from({ length: chunks }, () => own);
-  });
-  for (const { transfers } of steps.slice(0, completed)) {
+/** The content of every cell after some steps of a plan. */
+export interface KnownCells {
+  plan: AllReduceSteps;
+  completed: number;
+  cells: Parts[][];
+}
+
+/**
+ * Returns the content of every cell after `completed` steps of the plan.
+ *
+ * @param known cells of an earlier moment. If they are of the same plan, only the later steps are
+ *   computed. In a large world, all steps take longer than a frame.
+ */
+export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): Parts[][] {
+  const isEarlier = known !== null && known.plan === plan && known.completed <= completed;
+  const cells = isEarlier ? [...known.cells] : cellsBefore(plan);
+  // The caller keeps the known rows. They are copied before they change.
+  const shared = new Set(isEarlier ? cells : []);
+  for (const { transfers } of plan.steps.slice(isEarlier ? known.completed : 0, completed)) {
     // The chunks of a step leave before any of them arrives.
     const sent = transfers.map(({ from, first, count }) => cells[from]!.slice(first, first + count));
     for (const [i, { to, first, reduces }] of transfers.entries()) {
+      if (shared.has(cells[to]!)) cells[to] = [...cells[to]!];
       const row = cells[to]!;
       for (const [k, parts] of sent[i]!.entries()) {
         row[first + k] = reduces ? [...parts, ...row[first + k]!] : parts;
@@ -127,6 +141,14 @@ export function cellsAfter({ n, chunks, steps }: AllReduceSteps, completed: numb
     }
   }
   return cells;
+}
+
+/** Returns the cells before the first step. Each has the numbers of its own rank. */
+function cellsBefore({ n, chunks }: AllReduceSteps): Parts[][] {
+  return Array.from({ length: n }, (_, rank) => {
+    const own: Parts = [rank];
+    return Array.from({ length: chunks }, () => own);
+  });
 }
 
 /**

@@ -152,9 +152,10 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
   const count = n / size;
   const widest = 15 * zoom;
   const room = Math.min(width, height) / 2 - widest * 1.45 - 2;
-  // Neighbouring groups must not touch each other.
-  const gap = Math.min(26 * zoom, room * 0.16);
   const sine = Math.sin(Math.PI / count);
+  // Neighbouring groups must not touch each other. Many small groups are close to each other, so
+  // that the gaps between them leave room for the groups.
+  const gap = Math.min(26 * zoom, room * 0.16, room * sine * 0.4);
   const small = Math.min(room * GROUP_SHARE, (room * sine - gap) / (1 + sine));
   const radius = room - small;
   const mark = Math.min(widest, ((2 * Math.PI * small) / size) * 0.23, small * 0.5);

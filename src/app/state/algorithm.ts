@@ -3,11 +3,20 @@
  * `auto` would save; pure.
  */
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
-import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from '../../spec/algorithms.ts';
+import { rowsFor, shapesOf } from '../../jobs/gpt/shapes.ts';
+import { createLayout } from '../../parallel/ddp/buckets.ts';
+import {
+  ALGORITHM_NAMES,
+  ALL_REDUCE_NAMES,
+  misfitOfAlgorithm,
+  type AlgorithmName,
+  type AllReduceName,
+} from '../../spec/algorithms.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 import { fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
 import { rowsOf } from '../../spec/topology.ts';
+import { sizeOf } from '../../util/shape.ts';
 import { messages } from '../locales/index.ts';
 
 /**
@@ -48,28 +57,38 @@ const CNN_PARAMETERS = 11_274;
 const CLASSES = 10;
 
 /**
- * Returns the approximate number of parameters of the job's model; `null` if it depends on people's
- * files.
+ * Returns the numbers of elements of the parameters, in the order of the forward pass; `null` if
+ * they depend on people's files. For a cnn and for own layers, parameters of a layer count as one:
+ * their largest parameter decides where a bucket ends.
  */
-export function parametersOf({ job, model, hidden, gpt }: JobSpec): number | null {
+function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
   if (job === 'gpt') {
-    const vocabulary = gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary;
-    return gpt.width * (vocabulary + gpt.context + gpt.layers * (12 * gpt.width + 13));
+    const vocabulary = rowsFor(gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    return shapesOf({ ...gpt, vocabulary }).map(sizeOf);
   }
-  if (typeof model !== 'string') return rowsOf(model).reduce((sum, { parameters }) => sum + parameters, 0);
+  if (typeof model !== 'string') return rowsOf(model).flatMap(({ parameters }) => (parameters > 0 ? [parameters] : []));
   if (job === 'images' || job === 'table') return null;
-  return model === 'cnn' ? CNN_PARAMETERS : (IMAGE_SIDE ** 2 + 1) * hidden + (hidden + 1) * CLASSES;
-}
-
-/** Returns the bytes of a gradient in one bucket, as far as they are known before a run. */
-export function gradientBytes(job: JobSpec): [number] | null {
-  const parameters = parametersOf(job);
-  return parameters === null ? null : [parameters * (ELEMENT_BYTES[job.codec] ?? 4)];
+  return model === 'cnn' ? [CNN_PARAMETERS] : [IMAGE_SIDE ** 2 * hidden, hidden, hidden * CLASSES, CLASSES];
 }
 
 /** Bytes of a gradient's element, by codec. With PowerSGD and `auto`, they are not known before. */
 const ELEMENT_BYTES: Partial<Record<JobSpec['codec'], number>> = { fp32: 4, fp16: 2, int8: 1 };
+
+/** Returns the bytes of the buckets of a gradient, as far as they are known before a run. */
+export function bucketBytesOf(job: JobSpec): number[] | null {
+  const sizes = parameterSizes(job);
+  const elementBytes = ELEMENT_BYTES[job.codec] ?? 4;
+  return sizes && createLayout(sizes).buckets.map(({ start, end }) => (end - start) * elementBytes);
+}
+
+/** Returns the algorithm by which `auto` sends most bytes of the buckets. */
+export function mainAlgorithm(n: number, bucketBytes: readonly number[], isEncoded: boolean): AllReduceName {
+  const chosen = bucketBytes.map((bytes) => ({ bytes, name: autoAlgorithm(n, bytes, isEncoded) }));
+  const bytesBy = (name: AllReduceName): number =>
+    chosen.reduce((sum, one) => sum + (one.name === name ? one.bytes : 0), 0);
+  return ALL_REDUCE_NAMES.toSorted((a, b) => bytesBy(b) - bytesBy(a))[0]!;
+}
 
 /**
  * Returns a sentence that compares `auto` with the ring for `n` tabs, from the cost model. Returns
@@ -79,15 +98,22 @@ const ELEMENT_BYTES: Partial<Record<JobSpec['codec'], number>> = { fp32: 4, fp16
 export function autoSaving(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
   const { auto } = messages.value.lobby;
-  const [parameters, elementBytes] = [parametersOf(job), ELEMENT_BYTES[codec]];
+  const buckets = bucketBytesOf(job);
   if (!hasAllReduces(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
-  if (parameters === null || elementBytes === undefined) return null;
-  const bytes = parameters * elementBytes;
-  const chosen = autoAlgorithm(n, bytes, encodes(job));
+  if (buckets === null || ELEMENT_BYTES[codec] === undefined) return null;
+  const chosen = mainAlgorithm(n, buckets, encodes(job));
   if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
   const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;
   const name = messages.value.job.algorithms[chosen];
-  return describe(n, name, expectedMs(chosen, n, bytes), expectedMs('ring', n, bytes));
+  const msOf = (by: (bytes: number) => AllReduceName): number =>
+    Math.round(buckets.reduce((sum, bytes) => sum + expectedMs(by(bytes), n, bytes), 0));
+  const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, encodes(job)));
+  return describe(
+    n,
+    name,
+    autoMs,
+    msOf(() => 'ring'),
+  );
 }
 
 /**

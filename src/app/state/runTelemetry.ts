@@ -1,6 +1,6 @@
 /**
- * State of what ranks report about one generation of a run: links, ring steps, statistics and
- * hashes.
+ * State of what ranks report about one generation of a run: links, the trace of an all-reduce,
+ * statistics and hashes.
  */
 import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
 import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
@@ -132,9 +132,18 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
 }
 
 /**
- * Returns whether the trace has every step of this rank's plan. Very long rounds leave some out.
+ * Returns whether the trace has exactly the steps of the rank's plan. Traces of another world size
+ * have other steps.
  */
-function isComplete({ algorithm, hops }: RecordedTrace, { rank, worldSize }: Place): boolean {
-  const steps = worldSize < 2 ? 0 : ownStepsOf(algorithm, worldSize, rank).length;
-  return steps > 0 && hops.length === steps && hops.some((hop) => hop.receivedAt !== null);
+export function isComplete(
+  { algorithm, hops }: RecordedTrace,
+  { rank, worldSize }: Pick<Place, 'rank' | 'worldSize'>,
+): boolean {
+  const steps = worldSize < 2 ? [] : ownStepsOf(algorithm, worldSize, rank);
+  return (
+    steps.length > 0 &&
+    hops.length === steps.length &&
+    hops.every(({ planStep }, i) => planStep === steps[i]) &&
+    hops.some((hop) => hop.receivedAt !== null)
+  );
 }

@@ -1,8 +1,8 @@
 /** Tells which settings each strategy has and what the page can show of it; pure. */
-import { autoAlgorithm } from '../../collectives/plans/algorithms.ts';
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
+import { mainAlgorithm } from './algorithm.ts';
 
 /** The settings of each strategy. A strategy ignores the other settings. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
@@ -60,7 +60,7 @@ export function pictureOf(
       // A world that cannot run the algorithm uses the ring.
       if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
       if (bucketBytes === null || worldSize < 2) return 'ring';
-      return autoAlgorithm(worldSize, Math.max(...bucketBytes), codec !== 'auto' && codec !== 'fp32');
+      return mainAlgorithm(worldSize, bucketBytes, codec !== 'auto' && codec !== 'fp32');
     }
     case 'parameter-server':
     case 'data-parallel':

@@ -77,9 +77,9 @@ export function autoAlgorithm(n: number, bytes: number, isEncoded = false): AllR
   return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduce(n, bytes, isEncoded))!;
 }
 
-/** Returns the milliseconds that the cost model expects for an all-reduce, as an integer. */
+/** Returns the milliseconds that the cost model expects for an all-reduce. */
 export function expectedMs(name: AllReduceName, n: number, bytes: number): number {
-  return Math.round(estimate(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_COSTS));
+  return estimate(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_COSTS);
 }
 
 /**

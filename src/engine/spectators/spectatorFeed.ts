@@ -101,6 +101,8 @@ export class SpectatorFeed {
     } else if (event.type === 'evaluation') {
       this.#evaluations.add(event);
       this.#fresh.evaluations.push(event);
+    } else if (event.type === 'trace' && this.#isMinor(event)) {
+      return;
     } else if (isNewest(event)) {
       this.#newest.set(event.type, event);
       this.#unsent.add(event.type);
@@ -125,6 +127,15 @@ export class SpectatorFeed {
     this.#newest.clear();
     this.#unsent.clear();
     this.#wholeAt = null;
+  }
+
+  /**
+   * Returns whether the trace is of a small bucket with another algorithm than most bytes. Pages do
+   * not show such a trace, and the newest trace may be one in every step.
+   */
+  #isMinor({ algorithm }: EventOf<'trace'>): boolean {
+    const main = this.#newest.get('algorithm');
+    return main?.type === 'algorithm' && main.algorithm !== algorithm;
   }
 
   get #hasAudience(): boolean {

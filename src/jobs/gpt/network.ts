@@ -11,25 +11,9 @@
  * undefined order.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { GptModel } from '../../spec/gpt.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
+import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
 
-export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
-  /** Number of rows of the shared matrix, see {@link rowsFor}. */
-  vocabulary: number;
-};
-
-/**
- * Returns the number of matrix rows for `tokens` tokens. It is a multiple of 4, because with other
- * numbers the matrix products of WebGPU are half as fast. The additional rows do not correspond to
- * a token.
- */
-export function rowsFor(tokens: number): number {
-  return 4 * Math.ceil(tokens / 4);
-}
-
-/** Width of the feed-forward sublayer's inner layer, divided by `width`. */
-export const EXPANSION = 4;
 /** Added to mean squares to avoid a division by zero. */
 export const NORM_EPSILON = 1e-5;
 /**
@@ -159,13 +143,6 @@ function namesOf({ layers }: NetworkSize): string[] {
     LAYER_WEIGHTS.map((name) => `layer${layer + 1}.${name}/weight`),
   );
   return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
-}
-
-/** Returns the shape of each variable. */
-export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
-  const inner = EXPANSION * width;
-  const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
-  return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
 }
 
 /**

@@ -4,7 +4,8 @@
  * are cached, so each token needs only two operations per parameter.
  */
 import { createRng } from '../../util/rng.ts';
-import { EXPANSION, NORM_EPSILON, shapesOf, type NetworkSize } from './network.ts';
+import { NORM_EPSILON } from './network.ts';
+import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
 
 interface LayerWeights {
   norm1: Float32Array;

@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { cellsAfter, chunkName, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
 import { holderOf, moveOf, narrate, narratePicked, transferFromRank } from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
-import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
+import { allReduceSteps, ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
+import { ALL_REDUCE_NAMES } from '../../../src/spec/algorithms.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
 /**
@@ -30,6 +31,26 @@ const worlds = fc.integer({ min: 2, max: 17 });
 describe('timelineOf', () => {
   test('returns times relative to the start of the all-reduce', () => {
     expect(timelineOf(TRACE, ring(3))).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+  });
+
+  test('divides the time in which a rank waits evenly among the steps of the others', () => {
+    // With 6 ranks, rank 0 sends its tensor to rank 1 in the first step and waits until the last.
+    expect(ownStepsOf('halving-doubling', 6, 0)).toEqual([0, 5]);
+    const hops = [
+      { planStep: 0, sentAt: 20, receivedAt: null },
+      { planStep: 5, sentAt: null, receivedAt: 70 },
+    ];
+    const { arrives, duration } = timelineOf(
+      { ...TRACE, algorithm: 'halving-doubling', hops },
+      allReduceSteps('halving-doubling', 6),
+    );
+    expect(arrives).toEqual([10, 20, 30, 40, 50, 60]);
+    expect(duration).toBe(60);
+  });
+
+  test('gives steps after the last known time the average time of a step', () => {
+    const { arrives } = timelineOf({ ...TRACE, hops: TRACE.hops.slice(0, 2) }, ring(3));
+    expect(arrives).toEqual([10, 20, 30, 40]);
   });
 
   test('returns times that never decrease and a positive travel time for every chunk, for any recorded times', () => {
@@ -128,6 +149,25 @@ describe('cellsAfter', () => {
   });
 });
 
+test('cells after more steps follow from known cells, which do not change', () => {
+  for (const algorithm of ALL_REDUCE_NAMES) {
+    const plan = allReduceSteps(algorithm, 12);
+    let known = { plan, completed: 0, cells: cellsAfter(plan, 0) };
+    for (let completed = 1; completed <= plan.steps.length; completed++) {
+      const before = structuredClone(known.cells);
+      const cells = cellsAfter(plan, completed, known);
+      expect(cells).toEqual(cellsAfter(plan, completed));
+      expect(known.cells).toEqual(before);
+      // Rows that receive nothing are the same objects, so a step costs only what it changes.
+      const receivers = new Set(plan.steps[completed - 1]!.transfers.map(({ to }) => to));
+      cells.forEach((row, rank) => expect(row === known.cells[rank]).toBe(!receivers.has(rank)));
+      known = { plan, completed, cells };
+    }
+    expect(cellsAfter(plan, 1, known)).toEqual(cellsAfter(plan, 1));
+    expect(cellsAfter(allReduceSteps('ring', 5), 1, known)).toEqual(cellsAfter(allReduceSteps('ring', 5), 1));
+  }
+});
+
 test('the names of chunks are letters', () => {
   expect([0, 1, 25, 26, 27, 63].map(chunkName)).toEqual(['A', 'B', 'Z', 'AA', 'AB', 'BL']);
 });
@@ -166,7 +206,7 @@ describe('the chunk that the user picked', () => {
       { t: 10.5, rank: null },
       { t: 40, rank: 1 },
     ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank, sender: null }, numbers));
-    expect(sentences[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
+    expect(sentences[0]).toBe('Chunk A, on the way: the numbers of rank 1 only, 5.');
     expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
     const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);

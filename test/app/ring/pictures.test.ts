@@ -7,7 +7,7 @@ import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../../src/spec/algorithms.ts';
 
-const WORLDS = [2, 3, 4, 6, 8, 9, 12, 16, 30, 32, 64];
+const WORLDS = [2, 3, 4, 6, 8, 9, 12, 16, 30, 32, 38, 46, 58, 62, 64];
 const CASES = ALL_REDUCE_NAMES.flatMap((name) =>
   WORLDS.filter((n) => misfitOfAlgorithm(name, n) === null).map((n) => [name, n] as const),
 );
@@ -25,6 +25,7 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
     const { places } = layoutOf(name, n, size);
     expect(places).toHaveLength(n);
     for (const [i, { x, y, mark }] of places.entries()) {
+      expect(mark).toBeGreaterThan(2);
       expect(Math.min(x, size.width - x)).toBeGreaterThanOrEqual(mark);
       expect(Math.min(y, size.height - y)).toBeGreaterThanOrEqual(mark);
       for (const other of places.slice(0, i)) {
@@ -137,7 +138,7 @@ describe('the text of a step', () => {
 
   test('describes what a picked rank sends, and nothing if it sends nothing', () => {
     expect(narratePicked(during('halving-doubling', 8, 1), picked(0), undefined)).toBe(
-      'Chunks C to D, on its way: the partial sum of ranks 0 and 4.',
+      'Chunks C to D, on the way: the partial sum of ranks 0 and 4.',
     );
     expect(narratePicked(during('doubling', 5, 1), picked(0), undefined)).toBe('Rank 0 sends nothing in this step.');
     expect(moveOf(during('doubling', 5, 1), picked(0))).toBeNull();

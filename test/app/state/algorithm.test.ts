@@ -3,13 +3,18 @@ import {
   algorithmOptions,
   algorithmProblem,
   autoSaving,
+  bucketBytesOf,
   DEFAULT_PAGE_JOB,
-  parametersOf,
+  mainAlgorithm,
 } from '../../../src/app/state/algorithm.ts';
+import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
 import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives/plans/costModel.ts';
+import { Network, rowsFor } from '../../../src/jobs/index.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { Algorithm } from '../../../src/protocol/frame.ts';
+import { createLayout } from '../../../src/parallel/ddp/buckets.ts';
 import { ALGORITHM_NAMES } from '../../../src/spec/algorithms.ts';
+import { PRESETS } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { sizeOf } from '../../../src/util/shape.ts';
 
@@ -22,7 +27,7 @@ const problem = (fields: Partial<typeof DEFAULT_PAGE_JOB>, n: number) =>
   algorithmProblem({ ...DEFAULT_PAGE_JOB, ...fields }, n);
 
 test('an algorithm that cannot run has a reason, before the start', () => {
-  expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into groups');
+  expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into several groups');
   expect(problem({ algorithm: 'two-level' }, 6)).toBeNull();
   expect(problem({ algorithm: 'doubling', codec: 'int8' }, 4)).toContain('supports no gradient codec');
   expect(problem({ algorithm: 'doubling', codec: 'powersgd' }, 4)).toBeNull();
@@ -50,11 +55,40 @@ describe('the saving of auto', () => {
     expect(autoSaving(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
   });
 
-  test.each([{}, { hidden: 128 }, { model: 'cnn' }])('uses the size of the model that the job trains: %o', (fields) => {
+  test('adds up the times of all buckets', () => {
+    const job = parseJob({ job: 'gpt', gpt: { ...PRESETS.small.model, prompt: '' } });
+    const buckets = bucketBytesOf(job)!;
+    expect(buckets.length).toBeGreaterThan(4);
+    const ringMs = buckets.reduce(
+      (sum, bytes) => sum + estimate(allReduceRounds(Algorithm.RING, 30, bytes), 30, USUAL_COSTS),
+      0,
+    );
+    // In one bucket, the gradient would travel on the ring.
+    const whole = buckets.reduce((sum, bytes) => sum + bytes, 0);
+    expect([autoAlgorithm(30, whole), mainAlgorithm(30, buckets, false)]).toEqual(['ring', 'two-level']);
+    expect(autoSaving(job, 30)).toContain('“auto” chooses two-level');
+    expect(autoSaving(job, 30)).toContain(`instead of ${Math.round(ringMs)} ms on the ring`);
+  });
+});
+
+/** Returns the bytes of the buckets of parameters with these shapes. */
+const bytesOf = (shapes: readonly (readonly number[])[]) =>
+  createLayout(shapes.map(sizeOf)).buckets.map(({ start, end }) => 4 * (end - start));
+
+describe('the buckets that the lobby expects', () => {
+  test.each([{}, { hidden: 128 }, { model: 'cnn' }])('are those of the model that the job trains: %o', (fields) => {
     const job = parseJob(fields);
     const model = buildModel(job, { inputShape: [28, 28, 1], classes: 10 });
-    const size = model.variables.reduce((sum, { shape }) => sum + sizeOf(shape), 0);
+    expect(bucketBytesOf(job)).toEqual(bytesOf(model.variables.map(({ shape }) => shape)));
     model.dispose();
-    expect(parametersOf(job)).toBe(size);
+  });
+
+  test('are those of the language model', () => {
+    const { model } = PRESETS.tiny;
+    const network = new Network({ ...model, vocabulary: rowsFor(65) }, 1);
+    expect(bucketBytesOf(parseJob({ job: 'gpt', gpt: { ...model, prompt: '' } }))).toEqual(
+      bytesOf(network.variables.map(({ shape }) => shape)),
+    );
+    network.dispose();
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
 import { initialView, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
 import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
 import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
@@ -42,12 +43,10 @@ function fold(...events: EngineEvent[]): View {
   return events.reduce(reduce, initialView);
 }
 
-function trace(step: number, hops: number, algorithm: AllReduceName = 'ring'): EngineEvent {
-  const all: HopEvent[] = Array.from({ length: hops }, (_, planStep) => ({
-    planStep,
-    sentAt: planStep,
-    receivedAt: planStep + 1,
-  }));
+/** Returns a trace of rank 1 of 3 with the first steps of its plan. */
+function trace(step: number, hops: number, algorithm: AllReduceName = 'ring'): EventOf<'trace'> {
+  const planSteps = ownStepsOf(algorithm, 3, 1).slice(0, hops);
+  const all = planSteps.map((planStep): HopEvent => ({ planStep, sentAt: planStep, receivedAt: planStep + 1 }));
   return { type: 'trace', step, bucket: 0, bytes: 1, algorithm, startedAt: 0, hops: all };
 }
 
@@ -239,6 +238,10 @@ describe('the run', () => {
 
   test('stores only traces that have all steps of this rank', () => {
     expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
+    // Rank 1 of 3 has steps 0 to 3.
+    const other = trace(0, 4);
+    const hops = other.hops.map((hop) => ({ ...hop, planStep: hop.planStep + 1 }));
+    expect(fold(GENERATION, { ...other, hops }).run!.trace).toBeNull();
     const view = fold(GENERATION, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
     // With doubling, rank 1 of 3 receives, exchanges and sends.

@@ -10,6 +10,7 @@ import { MAX_WORLD_SIZE } from '../../../src/protocol/scalars.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { HopEvent } from '../../../src/protocol/stepTrace.ts';
+import type { AllReduceName } from '../../../src/spec/algorithms.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { spectatorEventOf, parseSpectatorUpdate } from '../../../src/protocol/spectatorUpdate.ts';
 import { member, RESULT, stepEvent } from '../../app/events.ts';
@@ -44,9 +45,9 @@ const confusion = (step: number, classes: number): EngineEvent => ({
 const hop = (planStep: number): HopEvent => ({
   ...{ planStep, sentAt: 123456.789012, receivedAt: 123457.890123 },
 });
-const trace = (step: number, n: number): EngineEvent => {
+const trace = (step: number, n: number, algorithm: AllReduceName = 'ring'): EngineEvent => {
   const hops = Array.from({ length: 2 * (n - 1) }, (_, planStep) => hop(planStep));
-  return { type: 'trace', step, bucket: 0, bytes: 40, algorithm: 'ring', startedAt: 1, hops };
+  return { type: 'trace', step, bucket: 0, bytes: 40, algorithm, startedAt: 1, hops };
 };
 
 /** A rank that sends updates, and a list of the updates that it has sent. */
@@ -112,6 +113,16 @@ describe('a rank', () => {
     expect(typesOf(digests[1]!).filter((type) => type === 'trace')).toHaveLength(1);
     clock.advance(60_000);
     expect(digests).toHaveLength(2);
+  });
+
+  test('sends the trace of the algorithm that sends most bytes, although another bucket was the last', () => {
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
+    teller.audience = ['wu'];
+    see({ type: 'algorithm', step: 0, algorithm: 'two-level' });
+    see(trace(0, 2, 'two-level'), trace(0, 2, 'halving-doubling'), stepEvent(0));
+    clock.advance(1000);
+    const traces = digests.flatMap(parseSpectatorUpdate).filter(({ type }) => type === 'trace');
+    expect(traces).toMatchObject([{ algorithm: 'two-level' }]);
   });
 
   test('sends the end of the run at once', () => {

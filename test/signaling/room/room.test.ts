@@ -244,8 +244,8 @@ describe('a room', () => {
     expect(play.received('Ada', 'refused')).toMatchObject({
       code: 'not-now',
       message:
-        "The job's algorithm cannot run: two-level needs groups of equal size, but 3 ranks cannot be divided into groups of " +
-        '2 or more. Choose the ring, or wait for more members.',
+        "The job's algorithm cannot run: two-level needs groups of equal size, but 3 ranks cannot be divided into " +
+        'several groups of 2 or more. Choose the ring, or wait for more members.',
     });
     play.do(join('Di'), ready('Di'));
     play.do({ type: 'start', member: 'Ada' });

@@ -130,7 +130,7 @@ export const job = {
   misfits: {
     codec: 'Doubling supports no gradient codec, because two tabs would each encode the same sum differently.',
     groups: (tabs: number) =>
-      `Two-level needs groups of equal size, but ${tabs} tabs cannot be divided into groups of 2 or more.`,
+      `Two-level needs groups of equal size, but ${tabs} tabs cannot be divided into several groups of 2 or more.`,
   },
   transport: 'Links in one browser',
   transports: { webrtc: 'WebRTC', auto: 'memory' },

@@ -48,9 +48,9 @@ export const lobby = {
   /** The algorithm `auto` compared with the ring, by the cost model. */
   auto: {
     wouldSave: (tabs: number, name: string, autoMs: number, ringMs: number) =>
-      `For ${tabs} tabs, “auto” would choose ${name}: an all-reduce takes about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+      `For ${tabs} tabs, “auto” would choose ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
     saves: (tabs: number, name: string, autoMs: number, ringMs: number) =>
-      `For ${tabs} tabs, “auto” chooses ${name}: an all-reduce takes about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+      `For ${tabs} tabs, “auto” chooses ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
     ring: (tabs: number) => `For ${tabs} tabs, “auto” chooses the ring.`,
   },
   note: {

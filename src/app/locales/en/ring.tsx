@@ -55,7 +55,7 @@ const phases = {
   fold: {
     title: 'fold',
     text: (who: string) =>
-      `the number of ranks is not a power of two, so some ranks give their numbers to a neighbour. Each such ${who} then waits for the result.`,
+      `the number of ${who}s is not a power of two, so some ${who}s give their numbers to a neighbour. Each such ${who} then waits for the result.`,
   },
   halving: {
     title: 'halving',
@@ -70,7 +70,7 @@ const phases = {
   exchange: {
     title: 'exchange',
     text: (who: string) =>
-      `pairs exchange all their numbers. Each ${who} has the sum of twice as many ranks after the step.`,
+      `pairs exchange all their numbers. Each ${who} has the sum of twice as many ${who}s after the step.`,
   },
   unfold: {
     title: 'unfold',
@@ -133,7 +133,7 @@ export const ring = {
     `Every ${each(isRun)} now holds the same sums, so all take the same step with the same average gradient.`,
 
   cell: (rank: number, chunks: string) => `Rank ${rank}, ${chunks}`,
-  travelling: (chunks: string) => `${upperFirst(chunks)}, on its way`,
+  travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
   sendsNothing: (rank: number) => `Rank ${rank} sends nothing in this step.`,
   holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of rank ${rank} only`,
@@ -154,14 +154,14 @@ export const ring = {
    * A rank measures only the chunks that it sends and receives. All other hops are drawn at the
    * times of this rank.
    */
-  left: (ms: string, clock: number) => `The chunk left ${ms} after the round began (clock of rank ${clock}).`,
-  arrived: (ms: string, clock: number) => `The chunk arrived ${ms} after the round began (clock of rank ${clock}).`,
+  left: (ms: string, clock: number) => `The transfer left ${ms} after the round began (clock of rank ${clock}).`,
+  arrived: (ms: string, clock: number) => `The transfer arrived ${ms} after the round began (clock of rank ${clock}).`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
       ? `Times are those of rank ${clock}, which did not measure this step.`
-      : `Rank ${clock} cannot measure this hop, so the hop is drawn at the times of that rank: its own chunk ${list([
-          ...(left === null ? [] : [`left after ${left}`]),
-          ...(arrived === null ? [] : [`its next chunk arrived after ${arrived}`]),
+      : `Rank ${clock} cannot measure this hop, so the hop is drawn at the times of that rank: ${list([
+          ...(left === null ? [] : [`its own transfer left after ${left}`]),
+          ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),
         ])}.`,
   noTimes: 'Times are simulated, not measured.',
   hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
@@ -173,7 +173,11 @@ export const ring = {
   picture: (n: number, algorithm: AllReduceName, kind: string) =>
     `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,
   preview: 'simulated: a preview',
-  closes: 'The ring closes when a second tab joins.',
+  /** Shown to a single tab. */
+  closes: (isRing: boolean): string =>
+    isRing ? 'The ring closes when a second tab joins.' : 'An all-reduce is shown when a second tab joins.',
+  /** Shown instead of a preview that moves. */
+  still: (most: number) => `The preview moves with up to ${most} tabs.`,
   legend: (gradient: ComponentChildren) => (
     <>Each capsule is a chunk of a {gradient}. Its slots show whose numbers are in its sum.</>
   ),
@@ -188,5 +192,5 @@ export const ring = {
   /** Route of a link. */
   routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser' },
   membersOf: (title: string, algorithm: AllReduceName | null, names: readonly string[]) =>
-    `${title}. ${algorithm === null ? `No all-reduce, world size ${names.length}` : pictures[algorithm](names.length)}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
+    `${title}. ${algorithm === null ? `No picture of the all-reduce, world size ${names.length}` : pictures[algorithm](names.length)}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

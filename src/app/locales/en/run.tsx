@@ -23,10 +23,10 @@ export const run = {
   joinAgain: 'Join again',
   backToLobby: 'Back to the lobby',
   alone: 'This tab is alone, so it has nothing to exchange.',
-  aloneRing: (allReduce: ComponentChildren) => (
+  aloneShown: (allReduce: ComponentChildren) => (
     <>This tab is alone, so it has nothing to exchange. With more tabs, an {allReduce} is shown here.</>
   ),
-  nextRing: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
+  nextRound: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
   /** While the job's files are distributed. */
   fileDistribution: {
@@ -277,7 +277,7 @@ export const run = {
     clear: 'Clear',
     of: (rank: number, worldSize: number, generation: number) =>
       `rank ${rank} of ${worldSize}, generation ${generation}`,
-    noRing: 'No step of this recording used a ring.',
+    noRound: 'This recording has no all-reduce to replay.',
     round: 'All-reduce',
     roundOf: (step: number, bucket: number) => `step ${step}, bucket ${bucket}`,
     from: 'measured by',

@@ -117,7 +117,7 @@ export const job: Messages['job'] = {
   },
   misfits: {
     codec: '“加倍”不支持梯度编码，因为两个标签页会把同一个和编码成不同的结果。',
-    groups: (tabs) => `“两级环”要分成大小相等的组，而 ${tabs} 个标签页分不成每组至少 2 个的组。`,
+    groups: (tabs) => `“两级环”要分成大小相等的组，而 ${tabs} 个标签页分不成多个每组至少 2 个的组。`,
   },
   transport: '同浏览器的连接',
   transports: { webrtc: 'WebRTC', auto: '内存' },

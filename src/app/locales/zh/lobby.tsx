@@ -40,9 +40,9 @@ export const lobby: Messages['lobby'] = {
   },
   auto: {
     wouldSave: (tabs, name, autoMs, ringMs) =>
-      `${tabs} 个标签页时，“自动”会选${name}：一次全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
+      `${tabs} 个标签页时，“自动”会选${name}：一步的全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
     saves: (tabs, name, autoMs, ringMs) =>
-      `${tabs} 个标签页时，“自动”选${name}：一次全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
+      `${tabs} 个标签页时，“自动”选${name}：一步的全归约约 ${autoMs} 毫秒，用环约 ${ringMs} 毫秒（按普通 Wi-Fi 估算）。`,
     ring: (tabs) => `${tabs} 个标签页时，“自动”选环。`,
   },
   note: {

@@ -19,12 +19,12 @@ const phases: Messages['ring']['phases'] = {
   'group-all-gather': { title: '组内复制', text: (who) => `算完的总和绕每组一圈，${who}都留下一份。` },
   fold: {
     title: '折叠',
-    text: () => 'rank 的个数不是 2 的幂，所以有些 rank 先把自己的数交给相邻的 rank，然后等结果。',
+    text: () => '参与者的个数不是 2 的幂，所以有些参与者先把自己的数交给相邻的一个，然后等结果。',
   },
   halving: { title: '折半', text: (who) => `两两交换一半的块。${who}发出一半，把另一半相加，下一步再分一半。` },
   doubling: { title: '加倍', text: (who) => `两两交换算完的总和。这一步之后，${who}算完的块多一倍。` },
-  exchange: { title: '交换', text: (who) => `两两交换所有的数。这一步之后，${who}有两倍多 rank 的和。` },
-  unfold: { title: '展开', text: () => '开始时交出自己的数的 rank 收到结果。' },
+  exchange: { title: '交换', text: (who) => `两两交换所有的数。这一步之后，${who}的和里参与者的个数翻倍。` },
+  unfold: { title: '展开', text: () => '开始时交出自己的数的参与者收到结果。' },
 };
 
 const pictures: Record<AllReduceName, (n: number) => string> = {
@@ -96,14 +96,14 @@ export const ring: Messages['ring'] = {
       {isRing ? '环上' : ''}第 {step} 步（共 {of} 步），从 {from} 到 {to}。
     </>
   ),
-  left: (ms, clock) => `这一块在本轮开始后 ${ms} 发出（rank ${clock} 的时钟）。`,
-  arrived: (ms, clock) => `这一块在本轮开始后 ${ms} 到达（rank ${clock} 的时钟）。`,
+  left: (ms, clock) => `这次传送在本轮开始后 ${ms} 发出（rank ${clock} 的时钟）。`,
+  arrived: (ms, clock) => `这次传送在本轮开始后 ${ms} 到达（rank ${clock} 的时钟）。`,
   ownTimes: (clock, left, arrived) =>
     left === null && arrived === null
       ? `时间来自 rank ${clock}，它没有测量这一步。`
       : `rank ${clock} 无法测量这一次传送，所以按 rank ${clock} 的时间来画：${[
-          ...(left === null ? [] : [`它自己的块在 ${left} 时发出`]),
-          ...(arrived === null ? [] : [`它的下一块在 ${arrived} 时到达`]),
+          ...(left === null ? [] : [`它自己的传送在 ${left} 时发出`]),
+          ...(arrived === null ? [] : [`传给它的在 ${arrived} 时到达`]),
         ].join('，')}。`,
   noTimes: '时间是模拟的，不是测量的。',
   hint: '每行是一个 rank，每列是一块。格子里的小格表示谁的数已经加进总和。指向一格，就能跟随那一块。',
@@ -114,7 +114,8 @@ export const ring: Messages['ring'] = {
 
   picture: (n, algorithm, kind) => `${pictures[algorithm](n)}，正在交换数据块，${kind}。`,
   preview: '模拟预览',
-  closes: '再有一个标签页加入，环就闭合了。',
+  closes: (isRing) => (isRing ? '再有一个标签页加入，环就闭合了。' : '再有一个标签页加入，这里就会显示全归约。'),
+  still: (most) => `最多 ${most} 个标签页时，预览才会动。`,
   legend: (gradient) => <>每个胶囊是{gradient}的一块。里面的小格表示谁的数已经加进总和。</>,
   explore: '逐步看',
   fold: '收起',
@@ -126,5 +127,5 @@ export const ring: Messages['ring'] = {
   connecting: '连接中',
   routes: { direct: '直连', relayed: '中继', memory: '同一浏览器' },
   membersOf: (title, algorithm, names) =>
-    `${title}。${algorithm === null ? `没有全归约，rank 数：${names.length}` : pictures[algorithm](names.length)}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
+    `${title}。${algorithm === null ? `没有全归约的图，rank 数：${names.length}` : pictures[algorithm](names.length)}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
 };

@@ -20,8 +20,8 @@ export const run: Messages['run'] = {
   joinAgain: '重新加入',
   backToLobby: '回到大厅',
   alone: '只有这一个标签页，没有什么可交换的。',
-  aloneRing: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
-  nextRing: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
+  aloneShown: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
+  nextRound: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
 
   fileDistribution: {
     title: '文件',
@@ -238,7 +238,7 @@ export const run: Messages['run'] = {
       `它与已打开的记录不属于同一个 generation，或者已经打开了 rank ${rank} 的记录。请先清空已打开的记录。`,
     clear: '清空',
     of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，generation ${generation}`,
-    noRing: '这份记录里没有哪一步使用了环。',
+    noRound: '这份记录里没有可以回放的全归约。',
     round: '全归约',
     roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
     from: '测量者',

@@ -2,7 +2,7 @@
  * Shows the chunks of every rank as a grid, like the figures of Gibiansky ("Bringing HPC techniques
  * to deep learning", 2017). Each row is a rank, each column is a chunk, and each cell shows which
  * ranks are in its sum. At the start, each row has its own colour; at the end, all rows are equal.
- * The labels are text. The cells, up to 64 x 64, are on a canvas.
+ * The labels are text. The cells, up to 256 x 256, are on a canvas.
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
@@ -148,7 +148,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
       aria-rowcount={n}
       aria-colcount={chunks}
       aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
-      onFocus={() => (player.picked.value = { ...cursor.peek(), sender: null })}
+      onFocus={() => (player.picked.value = { ...at, sender: null })}
       onBlur={() => (player.picked.value = null)}
       onKeyDown={onkey}
       onPointerMove={point}
@@ -160,7 +160,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
     >
       <canvas ref={canvas} aria-hidden="true" />
       {lit !== null && <Lights n={n} chunks={chunks} lit={lit} />}
-      {/* There may be 4096 cells. A screen reader needs only the selected cell. */}
+      {/* There may be 65,536 cells. A screen reader needs only the selected cell. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
           <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />

@@ -4,7 +4,15 @@
  * computed from (trace, n, t), so moving the slider and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
-import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from '../frameAt.ts';
+import {
+  cellsAfter,
+  completedAt,
+  frameOf,
+  timelineOf,
+  type Frame,
+  type KnownCells,
+  type Timeline,
+} from '../frameAt.ts';
 import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing } from './pacing.ts';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
@@ -121,7 +129,16 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
   // Not computed in `frame`, because the cells change only once in each step.
-  const cells = computed(() => (plan.value === null ? [] : cellsAfter(plan.value, completed.value)));
+  let known: KnownCells | null = null;
+  const cells = computed(() => {
+    if (plan.value === null) return [];
+    known = {
+      plan: plan.value,
+      completed: completed.value,
+      cells: cellsAfter(plan.value, completed.value, known),
+    };
+    return known.cells;
+  });
   const frame = computed(() =>
     timeline.value === null || plan.value === null
       ? null

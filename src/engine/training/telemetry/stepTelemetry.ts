@@ -54,11 +54,15 @@ export class StepTelemetry {
     this.#isHidden = isHidden;
   }
 
-  /** Enters a world. Clocks and links are measured again, because the ranks have changed. */
+  /**
+   * Enters a world. Clocks and links are measured again, because the ranks have changed. Traces of
+   * the previous world are dropped: their steps are those of another world size.
+   */
   enter(group: ProcessGroup): void {
     this.#group = group;
     this.#comparison = new ClockComparison();
     this.#clocks = [];
+    this.#traces = [];
     this.#span = null;
     this.#edge = null;
     this.#beginInterval();
