@@ -115,6 +115,16 @@ describe('admission', () => {
     });
   });
 
+  test('is tried again if no server answers at first', async () => {
+    world.stopServer();
+    const ada = world.tab('Ada');
+    ada.create();
+    await world.pass(100);
+    world.startServer();
+    await world.admitted(ada);
+    expect(ada.last('failed')).toBeUndefined();
+  });
+
   test('fails if the tab has no GPU', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     const bo = world.tab('Bo');

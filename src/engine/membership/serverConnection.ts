@@ -16,6 +16,11 @@ import { SignalingClient } from './signalingClient.ts';
  * process may have to ask other processes for the room.
  */
 const ADMISSION_MS = 15_000;
+/**
+ * The number of attempts to reach the server before the first connection. If many tabs start on one
+ * machine, an attempt may fail although the server runs.
+ */
+const FIRST_ATTEMPTS = 3;
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
@@ -91,11 +96,7 @@ export class ServerConnection {
   /** Connects and requests admission. */
   async open(): Promise<void> {
     this.#browser = await this.#options.browserId();
-    try {
-      await this.#connect();
-    } catch (error) {
-      this.#options.onfatal(asError(error));
-    }
+    await this.#attempt(1);
   }
 
   /** Sends a message. Does nothing while the server cannot be reached. */
@@ -118,6 +119,17 @@ export class ServerConnection {
     this.#isClosed = true;
     this.#reconnection.cancel();
     this.#client?.close();
+  }
+
+  /** Makes one of the first attempts. None of them has sent anything if it fails. */
+  async #attempt(number: number): Promise<void> {
+    try {
+      await this.#connect();
+    } catch (error) {
+      if (this.#isClosed) return;
+      if (number === FIRST_ATTEMPTS) return this.#options.onfatal(asError(error));
+      this.#reconnection.schedule(() => void this.#attempt(number + 1));
+    }
   }
 
   async #connect(): Promise<void> {
