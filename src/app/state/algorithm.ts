@@ -113,14 +113,16 @@ export function autoSaving(job: JobSpec, n: number): string | null {
 
 /**
  * Returns the algorithm of a simulated run with the settings of the address. Like a real run, it
- * uses the ring if the ranks cannot run the algorithm, and `problem` says why.
+ * uses the ring if the ranks cannot run the algorithm, and `problem` says why. It also uses the
+ * ring if the algorithm does not exist.
  */
 export function simulatedAlgorithm(
   query: URLSearchParams,
   n: number,
 ): { algorithm: AlgorithmName; problem: string | null } {
-  const asked = query.get('algorithm');
-  const algorithm = ALGORITHM_NAMES.find((name) => name === asked) ?? PAGE_JOB.algorithm;
+  const asked = query.get('algorithm') ?? PAGE_JOB.algorithm;
+  const algorithm = ALGORITHM_NAMES.find((name) => name === asked);
+  if (algorithm === undefined) return { algorithm: 'ring', problem: messages.value.job.misfits.unknown(asked) };
   const problem = algorithmProblem({ ...DEFAULT_PAGE_JOB, algorithm }, n);
   return { algorithm: problem === null ? algorithm : 'ring', problem };
 }
