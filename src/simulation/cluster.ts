@@ -69,7 +69,7 @@ export function simulateStep(
   { seed, machines }: Cluster,
   step: number,
   bytes: number,
-  algorithm: AllReduceName = 'ring',
+  algorithm: AllReduceName,
 ): SimulatedStep[] {
   const n = machines.length;
   const rng = createRng(mixSeed(seed, step, n));
