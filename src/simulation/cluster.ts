@@ -4,6 +4,7 @@
  * functions are pure, and the same seed always results in the same cluster.
  */
 import { allReducePlanner } from '../collectives/plans/algorithms.ts';
+import { stepsOf } from '../collectives/plans/plans.ts';
 import { scheduleOf } from './schedule.ts';
 import { simulate } from './simulate.ts';
 import type { HopEvent, StepTimes } from '../protocol/stepTrace.ts';
@@ -68,7 +69,7 @@ export function simulateStep(
   { seed, machines }: Cluster,
   step: number,
   bytes: number,
-  algorithm: AllReduceName = 'ring',
+  algorithm: AllReduceName,
 ): SimulatedStep[] {
   const n = machines.length;
   const rng = createRng(mixSeed(seed, step, n));
@@ -95,7 +96,7 @@ export function simulateStep(
   return startedAt.map((began, rank) => {
     const exposed = Math.max(0, endedAt[rank]! - began);
     const plan = planner(rank);
-    const hops = [...new Set(plan.map((move) => move.step))].map((planStep): HopEvent => {
+    const hops = stepsOf(plan).map((planStep): HopEvent => {
       const received = plan.find((move) => move.step === planStep && move.kind === 'receive');
       const added = received === undefined || received.how === 'copy' ? 0 : received.end - received.start;
       return {

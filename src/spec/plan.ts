@@ -155,9 +155,17 @@ export const FITTING_CODEC =
 export const FITTING_ALGORITHM =
   'the algorithm doubling supports only the codecs fp32 and powersgd: with others, the roundings of two ranks would differ';
 
+/**
+ * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
+ * such a codec, because a run may choose one.
+ */
+export function encodesHops(codec: PlannedCodec): boolean {
+  return codec !== 'fp32' && codec !== 'powersgd';
+}
+
 /** Returns whether every all-reduce of the plan can encode its values. */
 export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: PlannedCodec }): boolean {
-  return misfitOfAlgorithm(algorithm, 1, codec !== 'fp32' && codec !== 'powersgd') === null;
+  return misfitOfAlgorithm(algorithm, 1, encodesHops(codec)) === null;
 }
 
 /**

@@ -35,8 +35,20 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
 
   test('have the moves of the plans, and each rank sends at most once in a step', () => {
     const planner = allReducePlanner(name, n, chunks);
-    const moves = Array.from({ length: n }, (_, rank) => planner(rank).filter(({ kind }) => kind === 'send')).flat();
-    expect(steps.flatMap(({ transfers }) => transfers)).toHaveLength(moves.length);
+    const moves = Array.from({ length: n }, (_, rank) => planner(rank).map((move) => ({ ...move, rank }))).flat();
+    for (const kind of ['send', 'receive']) {
+      const expected = moves
+        .filter((move) => move.kind === kind)
+        .map(({ rank, peer, step, start, end, how }) => ({
+          planStep: step,
+          ...(kind === 'send' ? { from: rank, to: peer } : { from: peer, to: rank }),
+          ...{ first: start, count: end - start, reduces: how !== 'copy' },
+        }))
+        .sort((a, b) => a.planStep - b.planStep || a.from - b.from);
+      expect(steps.flatMap(({ planStep, transfers }) => transfers.map((one) => ({ planStep, ...one })))).toEqual(
+        expected,
+      );
+    }
     for (const { transfers } of steps) {
       const senders = transfers.map(({ from }) => from);
       expect(senders).toEqual([...new Set(senders)].sort((a, b) => a - b));

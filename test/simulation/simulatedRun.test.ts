@@ -12,7 +12,7 @@ test.each([2, 3, 8, 32])(
   'each chunk arrives after it was sent, and is passed on only after it arrived, in a simulated cluster of %i machines',
   (n) => {
     const cluster = clusterOf(n, 7);
-    const steps = simulateStep(cluster, 0, BYTES);
+    const steps = simulateStep(cluster, 0, BYTES, 'ring');
     for (const [rank, { hops, startedAt, ms }] of steps.entries()) {
       const left = modulo(rank - 1, n);
       expect(hops).toHaveLength(2 * (n - 1));
@@ -30,7 +30,7 @@ test.each([2, 3, 8, 32])(
 test('the delay of a slow link reaches every rank, and reaches each rank one ring step later than its left neighbour', () => {
   const { seed, machines } = clusterOf(4, 1);
   const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
-  const steps = simulateStep(slow, 0, BYTES);
+  const steps = simulateStep(slow, 0, BYTES, 'ring');
   const firstLate = steps.map(({ hops }) => hops.findIndex(({ receivedAt }) => receivedAt! > 500));
   expect(firstLate).toEqual([2, 3, 0, 1]);
 });

@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import { groupSizeOf } from '../../spec/algorithms.ts';
 import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
-import { capsuleFor } from './capsule.ts';
+import { capsuleFor, DIGIT } from './capsule.ts';
 import { pathOf, pointAt, wayOf, type RingLayout } from './geometry.ts';
 import type { Player } from './player/player.ts';
 import { usePlan, useShownStep } from './player/usePlan.ts';
@@ -43,7 +43,7 @@ export function Edges({ layout, edges, player, textSize, focus }: Props) {
         <>
           {layout.groups.length > 0 && <GroupRings layout={layout} />}
           <StepEdges layout={layout} player={player} focus={focus} />
-          <GroupNames layout={layout} textSize={textSize} />
+          {layout.groups.length > 0 && <GroupNames layout={layout} textSize={textSize} />}
         </>
       );
     default:
@@ -123,9 +123,6 @@ function GroupRings({ layout }: { layout: RingLayout }) {
     </>
   );
 }
-
-/** Width of a digit, relative to the text size. */
-const DIGIT = 0.64;
 
 /** The ranks of each group, in its centre, if the marks are too small for numbers. */
 function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {

@@ -1,7 +1,7 @@
 /**
  * Draws the picture of an all-reduce: ranks on a circle, or groups of ranks on small circles, and
- * the chunks between them. The ranks are rendered when the members change. The chunks move without
- * rendering.
+ * the chunks between them. The ranks are rendered when the members change or a step begins. The
+ * chunks move without rendering.
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';

@@ -42,7 +42,7 @@ const MOST_SLOTS = 8;
 /** With more ranks, bars would cover each other. */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
-const DIGIT = 0.64;
+export const DIGIT = 0.64;
 const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */

@@ -55,7 +55,7 @@ export interface LayoutOptions {
 }
 
 /** With more ranks on one circle, marks are too small to have a number inside. */
-export const MOST_INSIDE = 16;
+const MOST_INSIDE = 16;
 /** The number of neighbours on each side that are enlarged together with a rank. */
 const NEAR = 2;
 /**

@@ -6,7 +6,7 @@ import type { AllReduceName } from '../../spec/algorithms.ts';
 /** Duration of a step on a home network, milliseconds. The player slows it down. */
 const STEP_MS = 4;
 
-export function simulatedTrace(n: number, algorithm: AllReduceName = 'ring'): RecordedTrace {
+export function simulatedTrace(n: number, algorithm: AllReduceName): RecordedTrace {
   const hops = allReduceSteps(algorithm, n).steps.map(({ planStep }, i) => ({
     planStep,
     sentAt: STEP_MS * (i + 0.15),

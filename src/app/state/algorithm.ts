@@ -14,7 +14,7 @@ import {
 } from '../../spec/algorithms.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
-import { fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
+import { encodesHops, fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
 import { rowsOf } from '../../spec/topology.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { messages } from '../locales/index.ts';
@@ -32,11 +32,6 @@ export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB };
 export function algorithmOptions(): Record<AlgorithmName, string> {
   const { algorithms } = messages.value.job;
   return Object.fromEntries(ALGORITHM_NAMES.map((name) => [name, algorithms[name]])) as Record<AlgorithmName, string>;
-}
-
-/** Returns whether values of the job are encoded at every hop of an all-reduce. */
-function encodes({ codec }: Pick<JobSpec, 'codec'>): boolean {
-  return codec !== 'fp32' && codec !== 'powersgd';
 }
 
 /**
@@ -101,13 +96,13 @@ export function autoSaving(job: JobSpec, n: number): string | null {
   const buckets = bucketBytesOf(job);
   if (!hasAllReduces(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
   if (buckets === null || ELEMENT_BYTES[codec] === undefined) return null;
-  const chosen = mainAlgorithm(n, buckets, encodes(job));
+  const chosen = mainAlgorithm(n, buckets, encodesHops(codec));
   if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
   const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;
   const name = messages.value.job.algorithms[chosen];
   const msOf = (by: (bytes: number) => AllReduceName): number =>
     Math.round(buckets.reduce((sum, bytes) => sum + expectedMs(by(bytes), n, bytes), 0));
-  const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, encodes(job)));
+  const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, encodesHops(codec)));
   return describe(
     n,
     name,
@@ -118,14 +113,16 @@ export function autoSaving(job: JobSpec, n: number): string | null {
 
 /**
  * Returns the algorithm of a simulated run with the settings of the address. Like a real run, it
- * uses the ring if the ranks cannot run the algorithm, and `problem` says why.
+ * uses the ring if the ranks cannot run the algorithm, and `problem` says why. It also uses the
+ * ring if the algorithm does not exist.
  */
 export function simulatedAlgorithm(
   query: URLSearchParams,
   n: number,
 ): { algorithm: AlgorithmName; problem: string | null } {
-  const asked = query.get('algorithm');
-  const algorithm = ALGORITHM_NAMES.find((name) => name === asked) ?? PAGE_JOB.algorithm;
+  const asked = query.get('algorithm') ?? PAGE_JOB.algorithm;
+  const algorithm = ALGORITHM_NAMES.find((name) => name === asked);
+  if (algorithm === undefined) return { algorithm: 'ring', problem: messages.value.job.misfits.unknown(asked) };
   const problem = algorithmProblem({ ...DEFAULT_PAGE_JOB, algorithm }, n);
   return { algorithm: problem === null ? algorithm : 'ring', problem };
 }

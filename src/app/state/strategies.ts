@@ -1,6 +1,7 @@
 /** Tells which settings each strategy has and what the page can show of it; pure. */
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
+import { encodesHops } from '../../spec/plan.ts';
 import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
@@ -60,7 +61,7 @@ export function pictureOf(
       // A world that cannot run the algorithm uses the ring.
       if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
       if (bucketBytes === null || worldSize < 2) return 'ring';
-      return mainAlgorithm(worldSize, bucketBytes, codec !== 'auto' && codec !== 'fp32');
+      return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
     }
     case 'parameter-server':
     case 'data-parallel':

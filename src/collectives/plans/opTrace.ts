@@ -5,12 +5,11 @@
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import type { PlanOp } from '../planOp.ts';
 import type { OpTrace } from '../work.ts';
-import type { Plan } from './plans.ts';
+import { stepsOf, type Plan } from './plans.ts';
 
 /** Returns the trace of the finished `op`, whose rank has this plan. */
 export function traceOfPlan(op: PlanOp, startedAt: number, algorithm: AllReduceName, plan: Plan): OpTrace {
-  const planSteps = [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
-  const hops = planSteps.map((planStep) => ({
+  const hops = stepsOf(plan).map((planStep) => ({
     planStep,
     sentAt: op.endOf('send', planStep),
     receivedAt: op.endOf('receive', planStep),

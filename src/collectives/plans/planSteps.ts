@@ -5,6 +5,7 @@
  */
 import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
 import { allReducePlanner, chunkCountOf } from './algorithms.ts';
+import { stepsOf } from './plans.ts';
 
 /**
  * What a step is for. `fold` and `unfold`: with a number of ranks that is not a power of two, some
@@ -107,6 +108,5 @@ function phaseOf(algorithm: AllReduceName, n: number, planStep: number, transfer
 
 /** Returns the numbers of the plan's steps in which `rank` sends or receives, in order. */
 export function ownStepsOf(algorithm: AllReduceName, n: number, rank: number): number[] {
-  const plan = allReducePlanner(algorithm, n, chunkCountOf(algorithm, n))(rank);
-  return [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
+  return stepsOf(allReducePlanner(algorithm, n, chunkCountOf(algorithm, n))(rank));
 }

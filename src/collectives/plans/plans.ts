@@ -30,6 +30,11 @@ export interface Move {
 
 export type Plan = readonly Move[];
 
+/** Returns the numbers of the plan's steps, in order. */
+export function stepsOf(plan: Plan): number[] {
+  return [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
+}
+
 /**
  * Returns the plan of a rank of the group. A rank calls this only for itself, when it issues the
  * op.

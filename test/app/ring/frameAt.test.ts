@@ -102,7 +102,7 @@ describe('frameAt', () => {
   test('moves each chunk from its sender to the next rank, and the number of completed ring steps never decreases', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
-        const trace = simulatedTrace(n);
+        const trace = simulatedTrace(n, 'ring');
         const { duration } = timelineOf(trace, ring(n));
         let completed = 0;
         for (const place of places.sort((a, b) => a - b)) {
@@ -209,7 +209,7 @@ describe('the chunk that the user picked', () => {
     expect(sentences[0]).toBe('Chunk A, on the way: the numbers of rank 1 only, 5.');
     expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
-    const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
+    const crowd = frameAt(simulatedTrace(16, 'ring'), 16, 4 * 9);
     expect(narratePicked(crowd, { chunk: 3, rank: 12, sender: null }, undefined)).toBe(
       'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from rank 4 round the ring to rank 12.',
     );

@@ -12,12 +12,12 @@ const NUMBERS = [[3], [5], [2], [7]].map(([own]) => [own!, 0, 0, 0]);
 describe('the numbers of a chunk', () => {
   test('are added in the order of the ring, starting with the first sender of the chunk', () => {
     // Rank 1 is the first sender of chunk A, and rank 0 has its sum at the end.
-    const done = frameAt(simulatedTrace(4), 4, Infinity);
+    const done = frameAt(simulatedTrace(4, 'ring'), 4, Infinity);
     expect(valuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
       ranks: [1, 2, 3, 0],
       elements: [{ terms: [5, 2, 7, 3], sums: [5, 7, 14, 17] }],
     });
-    const begun = frameAt(simulatedTrace(4), 4, 0);
+    const begun = frameAt(simulatedTrace(4, 'ring'), 4, 0);
     expect(valuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
   });
 
@@ -65,7 +65,7 @@ describe('the numbers of a chunk', () => {
       await group.allReduce(values);
       return [...values];
     });
-    const done = frameAt(simulatedTrace(3), 3, Infinity);
+    const done = frameAt(simulatedTrace(3, 'ring'), 3, Infinity);
     const shown = reduced.map((_, rank) =>
       [0, 1, 2].flatMap((chunk) => currentValues(done.cells[rank]![chunk]!, numbers, chunk)),
     );

@@ -6,6 +6,7 @@ import {
   bucketBytesOf,
   DEFAULT_PAGE_JOB,
   mainAlgorithm,
+  simulatedAlgorithm,
 } from '../../../src/app/state/algorithm.ts';
 import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
 import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives/plans/costModel.ts';
@@ -32,6 +33,17 @@ test('an algorithm that cannot run has a reason, before the start', () => {
   expect(problem({ algorithm: 'doubling', codec: 'int8' }, 4)).toContain('supports no gradient codec');
   expect(problem({ algorithm: 'doubling', codec: 'powersgd' }, 4)).toBeNull();
   expect(problem({ algorithm: 'two-level', strategy: 'parameter-server' }, 7)).toBeNull();
+});
+
+const ofAddress = (query: string) => simulatedAlgorithm(new URLSearchParams(query), 6);
+
+test('a simulated run with an unknown algorithm uses the ring and lists the algorithms', () => {
+  expect(ofAddress('')).toEqual({ algorithm: 'ring', problem: null });
+  expect(ofAddress('algorithm=two-level')).toEqual({ algorithm: 'two-level', problem: null });
+  expect(ofAddress('algorithm=star')).toEqual({
+    algorithm: 'ring',
+    problem: 'There is no algorithm “star”. Choose one of these: auto, ring, two-level, halving-doubling, doubling.',
+  });
 });
 
 describe('the saving of auto', () => {

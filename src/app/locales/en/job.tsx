@@ -1,6 +1,7 @@
 /** Texts for jobs, strategies and their settings. */
 import { formatCount, plural } from '../format.ts';
 import { upperFirst } from '../../../util/text.ts';
+import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 
 const often = (steps: number | null): string =>
@@ -129,6 +130,7 @@ export const job = {
   /** Why an algorithm cannot run. */
   misfits: {
     codec: 'Doubling supports no gradient codec, because two tabs would each encode the same sum differently.',
+    unknown: (name: string) => `There is no algorithm “${name}”. Choose one of these: ${ALGORITHM_NAMES.join(', ')}.`,
     groups: (tabs: number) =>
       `Two-level needs groups of equal size, but ${tabs} tabs cannot be divided into several groups of 2 or more.`,
   },

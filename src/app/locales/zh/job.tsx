@@ -1,3 +1,4 @@
+import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
@@ -117,6 +118,7 @@ export const job: Messages['job'] = {
   },
   misfits: {
     codec: '“加倍”不支持梯度编码，因为两个标签页会把同一个和编码成不同的结果。',
+    unknown: (name) => `没有“${name}”这种算法。请选：${ALGORITHM_NAMES.join('、')}。`,
     groups: (tabs) => `“两级环”要分成大小相等的组，而 ${tabs} 个标签页分不成多个每组至少 2 个的组。`,
   },
   transport: '同浏览器的连接',

@@ -12,7 +12,7 @@ import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../.
  * A trace of two ranks and two ring steps. Chunks are on their way from 0.6 to 3.6 ms and from 4.6
  * to 7.6 ms.
  */
-const LINE = planPacing(timelineOf(simulatedTrace(2), allReduceSteps('ring', 2)));
+const LINE = planPacing(timelineOf(simulatedTrace(2, 'ring'), allReduceSteps('ring', 2)));
 const no = signal(false);
 
 function options(autoplay: boolean): PlayerOptions {
