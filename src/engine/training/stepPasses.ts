@@ -18,11 +18,13 @@ interface Learner {
 /** A step that a rank has taken, and what the rank itself has computed for it. */
 interface LearnedStep {
   report: StepReport;
-  own: OwnWork;
+  own: OwnPass[];
 }
 
-/** Work of a rank in a step. */
-export interface OwnWork {
+/** A pass of a step. */
+export interface OwnPass {
+  /** Number of samples with padding, and without. */
+  size: number;
   samples: number;
   /** Milliseconds, without the update of parameters and without waits for other ranks. */
   ms: number;
@@ -41,7 +43,6 @@ export async function learn(
   onapplied: (loss: number, samples: number) => void,
 ): Promise<LearnedStep> {
   const { elastic } = strategy;
-  const startedAt = clock.now();
   const todo = indices.slice(elastic?.heldSamples ?? 0);
   let at = 0;
   const batches = passes.map((size) => {
@@ -50,12 +51,17 @@ export async function learn(
     return { samples, size };
   });
   const last = batches.pop()!;
+  const own: OwnPass[] = [];
+  let startedAt = clock.now();
   if (elastic) {
     for (const { samples, size } of batches) {
       await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples)), step, size);
+      const endedAt = clock.now();
+      own.push({ size, samples: samples.length, ms: endedAt - startedAt });
+      startedAt = endedAt;
     }
   }
-  const accumulatedMs = clock.now() - startedAt;
+  const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
   const options = { ...optionsOf(last.samples), totalSamples: window.size };
   const report = await task.withBatch(
     last.samples,
@@ -64,10 +70,8 @@ export async function learn(
     last.size,
   );
   const ms = clock.now() - startedAt - report.exposed - report.update;
-  return {
-    report: { ...report, compute: accumulatedMs + report.compute },
-    own: { samples: todo.length, ms },
-  };
+  own.push({ size: last.size, samples: last.samples.length, ms });
+  return { report: { ...report, compute: accumulatedMs + report.compute }, own };
 }
 
 /** Runs every kind of pass once, to compile shaders. The state does not change. */

@@ -4,23 +4,19 @@
  * exchanged speeds.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { decideShares, equalShares, PARTS, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
+import { PARTS, PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
+import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
 import { variablesOf } from '../../../parallel/ddp/flatten.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
-import { median } from '../../../util/statistics.ts';
 import type { Task } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
-import type { OwnWork } from '../stepPasses.ts';
+import type { OwnPass } from '../stepPasses.ts';
 
 /**
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
  */
 const EXCHANGE_EVERY = 4;
-/**
- * A rank's speed is the median of this many latest steps, so that a single slow step is ignored.
- */
-const SMOOTHED_STEPS = 5;
 
 interface WorkBalanceOptions {
   plan: TrainingPlan;
@@ -33,8 +29,8 @@ export class WorkBalance {
   readonly #options: WorkBalanceOptions;
   /** Whether shares may differ, apart from the world size. */
   readonly #isPossible: boolean;
-  /** This rank's speed in its latest steps, in samples per second. */
-  #speeds: number[] = [];
+  /** This rank's passes in this world. */
+  #timer = new PassTimer();
   #group: ProcessGroup | null = null;
   #stepsInWorld = 0;
   #decided: Shares = equalShares(1, 'equal');
@@ -49,6 +45,7 @@ export class WorkBalance {
   async enter(group: ProcessGroup, step: number): Promise<void> {
     this.#group = group;
     this.#stepsInWorld = 0;
+    this.#timer = new PassTimer();
     this.#decided = equalShares(group.worldSize, this.#isActive ? 'unknown' : 'equal');
     this.#emitted = '';
     await this.#emit(
@@ -69,10 +66,11 @@ export class WorkBalance {
   }
 
   /** Called when this rank has computed its part of a step. */
-  took({ samples, ms }: OwnWork): void {
+  took(passes: readonly OwnPass[]): void {
     this.#stepsInWorld += 1;
-    if (samples === 0) return;
-    this.#speeds = [...this.#speeds, (1000 * samples) / ms].slice(-SMOOTHED_STEPS);
+    const { batchSize } = this.#options.plan;
+    const computed = passes.filter(({ samples }) => samples > 0);
+    this.#timer.add(computed.map(({ size, ms }) => ({ isWhole: size === batchSize, ms })));
   }
 
   /**
@@ -83,11 +81,18 @@ export class WorkBalance {
    */
   async update(step: number): Promise<boolean> {
     if (!this.#isActive || this.#stepsInWorld === 0 || this.#stepsInWorld % EXCHANGE_EVERY !== 0) return false;
-    const own = Float64Array.of(this.#speeds.length, this.#speeds.length === 0 ? 0 : median(this.#speeds));
-    const rows = await this.#group!.allGather(own);
-    const reported = rows.map(([steps, speed]) => (steps === 0 ? null : speed!));
+    const { batchSize } = this.#options.plan;
+    const own = this.#timer.times;
+    const row = own === null ? [0, 0, 0] : [1, (1000 * batchSize) / own.whole, own.whole / own.quarter];
+    const rows = await this.#group!.allGather(Float64Array.from(row));
+    const reported = rows.map(([isKnown, speed]) => (isKnown === 0 ? null : speed!));
     const speeds = possibleSpeeds(reported);
-    this.#decided = decideShares(this.#decided, speeds, this.#options.plan.batchSize);
+    const times = speeds.map((speed, rank) => {
+      if (speed === null) return null;
+      const whole = (1000 * batchSize) / speed;
+      return { whole, quarter: whole / possibleRatio(rows[rank]![2]!) };
+    });
+    this.#decided = decideShares(this.#decided, times);
     const impossible = reported.flatMap((speed, rank) =>
       speed === null || speeds[rank] !== null ? [] : [{ rank, reported: String(speed) }],
     );
