@@ -1,7 +1,8 @@
 /**
  * The forward and backward passes of a step, and the passes of the warm-up before the first step.
  */
-import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
+import { PARTS } from '../../parallel/data/passTimes.ts';
+import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
@@ -80,11 +81,29 @@ export async function warmUp(
   testsHeldOut: boolean,
 ): Promise<void> {
   const { batchSize } = plan;
-  const first = Uint32Array.from({ length: Math.min(batchSize, task.trainSamples) }, (_, i) => i);
-  await keepingBuffers(task.model, () =>
-    task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, batchSize),
-  );
+  const quarter = Math.ceil(batchSize / PARTS);
+  for (const size of canBalance({ task, strategy, plan }) ? [batchSize, quarter] : [batchSize]) {
+    const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
+    await keepingBuffers(task.model, () =>
+      task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, size),
+    );
+  }
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
+}
+
+/**
+ * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
+ * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
+ * normalization, depend on the batch; models with such layers have buffers.
+ */
+export function canBalance({ task, strategy, plan }: Learner & { plan: TrainingPlan }): boolean {
+  return (
+    plan.balance === 'speed' &&
+    strategy.elastic !== null &&
+    task.isShard !== true &&
+    plan.batchSize >= PARTS &&
+    variablesOf(task.model).buffers.length === 0
+  );
 }
 
 /** Returns the options of a pass over some samples. A task's loss is the sum over these samples. */

@@ -32,6 +32,8 @@ const PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 8, hashEvery: 5, ep
 /** A member, and the sizes of its passes with the samples in them. */
 interface Timed {
   member: Member;
+  /** Sizes of the passes before the run. */
+  warmUp: number[];
   passes: { step: number; samples: number; size: number }[];
 }
 
@@ -55,9 +57,8 @@ async function timed(
   };
   const clock = { ...systemClock, now: () => now };
   const member = await createMember('m', { ...task, withBatch }, fields, { clock });
-  // The warm-up is not a part of the run.
-  passes.length = 0;
-  return { member, passes };
+  const warmUp = passes.splice(0).map(({ size }) => size);
+  return { member, warmUp, passes };
 }
 
 const counter = (msPerSample: MsPerSample, fields: object = {}, options: object = {}, passSamples = 0) =>
@@ -234,6 +235,16 @@ describe('shares stay equal, with one pass per batch,', () => {
     if (reason === 'equal') expect(results[0]).not.toHaveProperty('shares');
     dispose(all);
   });
+});
+
+test('the warm-up has a pass of each size that steps may have', async () => {
+  const warmUps: number[][] = [];
+  for (const fields of [{}, { balance: 'equal' }, { batchSize: 3 }]) {
+    const one = await counter(always(2), fields);
+    warmUps.push(one.warmUp);
+    dispose([one]);
+  }
+  expect(warmUps).toEqual([[8, 2], [8], [3]]);
 });
 
 test('a run of one rank has no shares', async () => {

@@ -4,14 +4,13 @@
  * exchanged speeds.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { PARTS, PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
+import { PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
 import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
-import { variablesOf } from '../../../parallel/ddp/flatten.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Task } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
-import type { OwnPass } from '../stepPasses.ts';
+import { canBalance, type OwnPass } from '../stepPasses.ts';
 
 /**
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
@@ -116,19 +115,4 @@ export class WorkBalance {
     this.#emitted = decision;
     await this.#options.emit({ type: 'shares', step, shares: [...shares], reason, speeds: [...speeds], impossible });
   }
-}
-
-/**
- * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
- * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
- * normalization, depend on the batch; models with such layers have buffers.
- */
-function canBalance({ plan, task, strategy }: WorkBalanceOptions): boolean {
-  return (
-    plan.balance === 'speed' &&
-    strategy.elastic !== null &&
-    task.isShard !== true &&
-    plan.batchSize >= PARTS &&
-    variablesOf(task.model).buffers.length === 0
-  );
 }
