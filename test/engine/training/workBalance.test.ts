@@ -98,6 +98,7 @@ describe('a run with one rank of a quarter of the speed', () => {
     for (const one of all) {
       expect(sharesOf(one).map(({ step, reason }) => [step, reason])).toEqual([
         [0, 'unknown'],
+        [4, 'unknown'],
         [8, 'speed'],
       ]);
       expect(sharesOf(one).at(-1)!.speeds).toEqual([500, 500, 500, 125]);
@@ -179,6 +180,19 @@ test('a run tries shares by speed once if small passes take as long as large one
   await runGeneration(membersOf(all));
   expect(sharesOf(all[0]!).filter(({ reason }) => reason === 'speed')).toHaveLength(1);
   expect(sharesOf(all[0]!).at(-1)).toMatchObject({ shares: [4, 4], reason: 'overhead' });
+  dispose(all);
+});
+
+test('a run emits speeds again if one has changed by a tenth, and only then', async () => {
+  const all = await counters([always(2), always(2), always(2), (step) => (step < 16 ? 8 : 9)]);
+  await runGeneration(membersOf(all));
+  const emitted = sharesOf(all[0]!).map(({ step, speeds, shares }) => [step, Math.round(speeds[3] ?? 0), shares[3]]);
+  expect(emitted).toEqual([
+    [0, 0, 4],
+    [4, 125, 4],
+    [8, 125, 1],
+    [20, 111, 1],
+  ]);
   dispose(all);
 });
 

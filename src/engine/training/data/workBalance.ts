@@ -16,6 +16,8 @@ import { canBalance, type OwnPass } from '../stepPasses.ts';
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
  */
 const EXCHANGE_EVERY = 4;
+/** A speed that has changed by this part of its value is emitted. */
+const EMITTED_CHANGE = 0.1;
 
 interface WorkBalanceOptions {
   plan: TrainingPlan;
@@ -33,7 +35,7 @@ export class WorkBalance {
   #group: ProcessGroup | null = null;
   #stepsInWorld = 0;
   #decided: Shares = equalShares(1, 'equal');
-  #emitted = '';
+  #emitted: EventOf<'shares'> | null = null;
 
   constructor(options: WorkBalanceOptions) {
     this.#options = options;
@@ -46,7 +48,7 @@ export class WorkBalance {
     this.#stepsInWorld = 0;
     this.#timer = new PassTimer();
     this.#decided = equalShares(group.worldSize, this.#isActive ? 'unknown' : 'equal');
-    this.#emitted = '';
+    this.#emitted = null;
     await this.#emit(
       step,
       this.#decided.shares.map(() => null),
@@ -103,16 +105,36 @@ export class WorkBalance {
     return this.#isPossible && this.#group !== null && this.#group.worldSize > 1;
   }
 
-  /** Emits a decision unless it equals the previous one. */
+  /** Emits a decision unless it equals the emitted one and speeds are similar. */
   async #emit(
     step: number,
     speeds: readonly (number | null)[],
     impossible: EventOf<'shares'>['impossible'],
   ): Promise<void> {
     const { shares, reason } = this.#decided;
-    const decision = JSON.stringify([shares, reason, impossible.map(({ rank }) => rank)]);
-    if (decision === this.#emitted) return;
-    this.#emitted = decision;
-    await this.#options.emit({ type: 'shares', step, shares: [...shares], reason, speeds: [...speeds], impossible });
+    const event: EventOf<'shares'> = {
+      type: 'shares',
+      step,
+      shares: [...shares],
+      reason,
+      speeds: [...speeds],
+      impossible,
+    };
+    if (this.#emitted !== null && isSimilar(event, this.#emitted)) return;
+    this.#emitted = event;
+    await this.#options.emit(event);
   }
+}
+
+function decisionOf({ shares, reason, impossible }: EventOf<'shares'>): string {
+  return JSON.stringify([shares, reason, impossible.map(({ rank }) => rank)]);
+}
+
+/** Returns whether two events have the same decision, and similar speeds. */
+function isSimilar(a: EventOf<'shares'>, b: EventOf<'shares'>): boolean {
+  const areClose = a.speeds.every((speed, rank) => {
+    const other = b.speeds[rank] ?? null;
+    return speed === null || other === null ? speed === other : Math.abs(speed - other) < EMITTED_CHANGE * other;
+  });
+  return areClose && decisionOf(a) === decisionOf(b);
 }
