@@ -6,7 +6,7 @@ import { launchBrowser, type Browser } from '../launcher/browser/browser.ts';
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { PARTS } from '../src/parallel/data/workShares.ts';
+import { PARTS } from '../src/parallel/data/passTimes.ts';
 import type { EventOf } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { parseJob } from '../src/spec/job.ts';

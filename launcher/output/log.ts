@@ -70,6 +70,8 @@ class EventLog implements Log {
   readonly #clock: Clock;
   /** For each tab, the time of its latest logged step. */
   readonly #steppedAt = new Map<string, number>();
+  /** For each tab, the description of its latest shares. */
+  readonly #shares = new Map<string, string>();
 
   constructor(logEvent: LogEvent, clock: Clock) {
     this.event = logEvent;
@@ -96,7 +98,11 @@ class EventLog implements Log {
       this.event('algorithm', { tab, step, algorithm }, `${tab} sends gradients by ${algorithm}.`);
     } else if (event.type === 'shares') {
       const { type: _, ...decision } = event;
-      if (isDecided(decision)) this.event('shares', { tab, ...decision }, describeShares(decision));
+      const described = describeShares(decision);
+      // Speeds may change without the shares.
+      const isNew = described !== this.#shares.get(tab);
+      this.#shares.set(tab, described);
+      if (isNew && isDecided(decision)) this.event('shares', { tab, ...decision }, described);
     } else if (event.type === 'codec') {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));

@@ -20,6 +20,7 @@ export class Progress {
   #totalMs: number | null = null;
   #loggedAt = Number.NEGATIVE_INFINITY;
   #measured = '';
+  #shares = '';
 
   constructor(io: Io, clock: Clock) {
     this.#io = io;
@@ -41,7 +42,11 @@ export class Progress {
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
     } else if (event.type === 'shares') {
-      if (isDecided(event)) this.note(describeShares(event));
+      const described = describeShares(event);
+      // Speeds may change without the shares.
+      const isNew = described !== this.#shares;
+      this.#shares = described;
+      if (isNew && isDecided(event)) this.note(described);
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {

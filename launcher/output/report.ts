@@ -21,7 +21,7 @@ const SHARE_REASON: Record<ShareReason, string> = {
   unknown: 'Their speeds are not measured yet.',
   similar: 'Unequal shares would save too little time.',
   speed: 'Shares follow their measured speeds.',
-  overhead: 'With smaller passes, shares by speed were not faster.',
+  overhead: 'Smaller passes would cost more than unequal shares would save.',
 };
 
 const OVER: Record<RunResult['transport'], string> = {

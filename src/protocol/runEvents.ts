@@ -122,7 +122,8 @@ export const AlgorithmEvent = v.object({
 });
 
 /**
- * From this step on, ranks have these shares of each step. Emitted when shares or reasons change.
+ * From this step on, ranks have these shares of each step. Emitted when shares or reasons change,
+ * or a speed by a tenth.
  */
 export const SharesEvent = v.object({
   type: v.literal('shares'),

@@ -4,7 +4,7 @@
  * step without the waits for others. The functions are pure.
  */
 import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
-import type { RankTelemetry } from '../protocol/events.ts';
+import type { EventOf, RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
@@ -71,15 +71,17 @@ export function findStragglers(statistics: readonly RankStatistics[], telemetry:
  * not slow. Where work is divided by speed, a slow rank has fewer samples, and its steps take no
  * longer than those of the others. So speeds count as well.
  *
- * @param speeds in samples per second, by rank; `null` for a rank whose speed is not known.
+ * @param shares the ranks' shares of a step; `null` if they are not known.
  */
 export function slownessOf(
   rank: number,
   findings: readonly Finding[],
-  speeds: readonly (number | null)[],
+  shares: Pick<EventOf<'shares'>, 'reason' | 'speeds'> | null,
 ): number | null {
   const found = findings.find((one) => one.kind === 'rank' && one.rank === rank);
   if (found?.kind === 'rank') return found.ratio;
+  if (shares?.reason !== 'speed') return null;
+  const { speeds } = shares;
   const own = speeds[rank] ?? null;
   const others = speeds.filter((speed, one) => one !== rank && speed !== null) as number[];
   if (own === null || own <= 0 || others.length === 0) return null;

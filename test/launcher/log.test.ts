@@ -104,6 +104,8 @@ test('JSON lines contain the shares of a step once ranks have measured their spe
   log.on('a', { ...shares, step: 0, shares: [4, 4, 4], reason: 'unknown', impossible: [], speeds: [] });
   const impossible = [{ rank: 1, reported: 'NaN' }];
   log.on('a', { ...shares, step: 8, shares: [6, 4, 2], reason: 'speed', impossible, speeds: [300, null, 100] });
+  // Other speeds alone are no other shares.
+  log.on('a', { ...shares, step: 12, shares: [6, 4, 2], reason: 'speed', impossible, speeds: [250, null, 100] });
   expect(lines()).toEqual([
     expect.objectContaining({
       ...{

@@ -98,20 +98,30 @@ describe('slow links', () => {
   });
 });
 
+function slownessAt(rank: number, speeds: (number | null)[]): number | null {
+  return slownessOf(rank, [], { reason: 'speed', speeds });
+}
+
 describe('the slowness of a rank', () => {
   const finding = { kind: 'rank', rank: 1, ratio: 2.5, computing: 2.5, isHidden: false } as const;
 
   test('is that of its finding', () => {
-    expect(slownessOf(1, [finding], [])).toBe(2.5);
-    expect(slownessOf(0, [finding], [])).toBeNull();
+    expect(slownessOf(1, [finding], null)).toBe(2.5);
+    expect(slownessOf(0, [finding], null)).toBeNull();
   });
 
   test('is that of its speed, where a slow rank has a smaller share of the work', () => {
     const speeds = [400, 100, 380, null];
-    expect(slownessOf(1, [], speeds)).toBe(3.8);
-    expect(slownessOf(0, [], speeds)).toBeNull();
-    expect(slownessOf(3, [], speeds)).toBeNull();
-    expect(slownessOf(0, [], [100, 120])).toBeNull();
-    expect(slownessOf(0, [], [100, null])).toBeNull();
+    expect(slownessAt(1, speeds)).toBe(3.8);
+    expect(slownessAt(0, speeds)).toBeNull();
+    expect(slownessAt(3, speeds)).toBeNull();
+    expect(slownessAt(0, [100, 120])).toBeNull();
+    expect(slownessAt(0, [100, null])).toBeNull();
+  });
+
+  test('does not depend on speeds while shares are equal, because its steps then show whether it is slow', () => {
+    for (const reason of ['equal', 'unknown', 'similar', 'overhead'] as const) {
+      expect(slownessOf(1, [], { reason, speeds: [400, 100, 380] })).toBeNull();
+    }
   });
 });

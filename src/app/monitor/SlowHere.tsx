@@ -19,7 +19,7 @@ export function SlowHere({ view, run }: { view: View; run: Run }) {
   const { statistics, telemetry, shares } = run;
   const ratio = useMemo(() => {
     if (rank === null || statistics === null || telemetry === null) return null;
-    return slownessOf(rank, findStragglers(statistics.ranks, telemetry.ranks), shares?.speeds ?? []);
+    return slownessOf(rank, findStragglers(statistics.ranks, telemetry.ranks), shares);
   }, [statistics, telemetry, shares, rank]);
   if (ratio === null || rank === null) return null;
   return <Reasons view={view} ratio={ratio} wasHidden={telemetry?.ranks[rank]?.isHidden ?? false} />;

@@ -1,7 +1,8 @@
 /**
  * The forward and backward passes of a step, and the passes of the warm-up before the first step.
  */
-import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
+import { PARTS } from '../../parallel/data/passTimes.ts';
+import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
@@ -18,11 +19,13 @@ interface Learner {
 /** A step that a rank has taken, and what the rank itself has computed for it. */
 interface LearnedStep {
   report: StepReport;
-  own: OwnWork;
+  own: OwnPass[];
 }
 
-/** Work of a rank in a step. */
-export interface OwnWork {
+/** A pass of a step. */
+export interface OwnPass {
+  /** Number of samples with padding, and without. */
+  size: number;
   samples: number;
   /** Milliseconds, without the update of parameters and without waits for other ranks. */
   ms: number;
@@ -41,7 +44,6 @@ export async function learn(
   onapplied: (loss: number, samples: number) => void,
 ): Promise<LearnedStep> {
   const { elastic } = strategy;
-  const startedAt = clock.now();
   const todo = indices.slice(elastic?.heldSamples ?? 0);
   let at = 0;
   const batches = passes.map((size) => {
@@ -50,12 +52,17 @@ export async function learn(
     return { samples, size };
   });
   const last = batches.pop()!;
+  const own: OwnPass[] = [];
+  let startedAt = clock.now();
   if (elastic) {
     for (const { samples, size } of batches) {
       await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples)), step, size);
+      const endedAt = clock.now();
+      own.push({ size, samples: samples.length, ms: endedAt - startedAt });
+      startedAt = endedAt;
     }
   }
-  const accumulatedMs = clock.now() - startedAt;
+  const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
   const options = { ...optionsOf(last.samples), totalSamples: window.size };
   const report = await task.withBatch(
     last.samples,
@@ -64,10 +71,8 @@ export async function learn(
     last.size,
   );
   const ms = clock.now() - startedAt - report.exposed - report.update;
-  return {
-    report: { ...report, compute: accumulatedMs + report.compute },
-    own: { samples: todo.length, ms },
-  };
+  own.push({ size: last.size, samples: last.samples.length, ms });
+  return { report: { ...report, compute: accumulatedMs + report.compute }, own };
 }
 
 /** Runs every kind of pass once, to compile shaders. The state does not change. */
@@ -76,11 +81,29 @@ export async function warmUp(
   testsHeldOut: boolean,
 ): Promise<void> {
   const { batchSize } = plan;
-  const first = Uint32Array.from({ length: Math.min(batchSize, task.trainSamples) }, (_, i) => i);
-  await keepingBuffers(task.model, () =>
-    task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, batchSize),
-  );
+  const quarter = Math.ceil(batchSize / PARTS);
+  for (const size of canBalance({ task, strategy, plan }) ? [batchSize, quarter] : [batchSize]) {
+    const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
+    await keepingBuffers(task.model, () =>
+      task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, size),
+    );
+  }
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
+}
+
+/**
+ * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
+ * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
+ * normalization, depend on the batch; models with such layers have buffers.
+ */
+export function canBalance({ task, strategy, plan }: Learner & { plan: TrainingPlan }): boolean {
+  return (
+    plan.balance === 'speed' &&
+    strategy.elastic !== null &&
+    task.isShard !== true &&
+    plan.batchSize >= PARTS &&
+    variablesOf(task.model).buffers.length === 0
+  );
 }
 
 /** Returns the options of a pass over some samples. A task's loss is the sum over these samples. */

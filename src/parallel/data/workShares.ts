@@ -1,21 +1,18 @@
 /**
- * Divides the samples of a step among ranks by their measured speeds. A share is counted in
- * quarters of the batch size, so 4 is an equal share. The functions are pure: every rank computes
- * the same shares from the same speeds.
+ * Divides the samples of a step among ranks by the measured times of their passes. A share is
+ * counted in quarters of the batch size, so 4 is an equal share. The functions are pure: every rank
+ * computes the same shares from the same times.
  */
 import type { ShareReason } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
+import { PARTS, type PassTimes } from './passTimes.ts';
 
-/** Number of parts of a batch. The smallest pass has one part, so that tensors have few shapes. */
-export const PARTS = 4;
 /** A rank computes at most this many batches in a step, whatever speed it reports. */
 const MOST_BATCHES = 4;
-/** Shares differ only if the fastest rank is more than this many times as fast as the slowest. */
-const UNEQUAL_RATIO = 1.3;
-/** Shares become equal again if the speeds differ by less than this ratio. */
-const SIMILAR_RATIO = 1.15;
 /** Shares change only if the slowest rank then needs at most this part of its time. */
 const GAIN = 0.9;
+/** Shares stay unequal while the slowest rank needs at most this part of the time of equal ones. */
+const KEPT_GAIN = 0.95;
 /** Shares change only if this saves at least so many milliseconds of a step. */
 const GAIN_MS = 5;
 /** Unequal shares change at once if the slowest rank then needs at most this part of its time. */
@@ -25,8 +22,6 @@ const LARGE_GAIN = 0.75;
  * single decision may be due to a short interruption.
  */
 const CONFIRMATIONS = 2;
-/** Number of decisions for which shares stay equal after small passes turned out to be slower. */
-const PAUSE = 8;
 /** No device learns from more samples per second. */
 const MOST_SPEED = 1e8;
 /** No rank is this many times as fast as the median of the other ranks. */
@@ -38,18 +33,11 @@ export interface Shares {
   reason: ShareReason;
   /** Number of latest decisions in which other shares would have been better. */
   confirmations: number;
-  /**
-   * How long the slowest rank needed for an equal share, in milliseconds, until shares by speed
-   * have proved to be quicker; otherwise `null`.
-   */
-  equalMs: number | null;
-  /** Number of decisions for which shares stay equal. */
-  pause: number;
 }
 
 export function equalShares(worldSize: number, reason: ShareReason): Shares {
   const shares = Array.from({ length: worldSize }, () => PARTS);
-  return { shares, reason, confirmations: 0, equalMs: null, pause: 0 };
+  return { shares, reason, confirmations: 0 };
 }
 
 /**
@@ -70,38 +58,31 @@ export function possibleSpeeds(speeds: readonly (number | null)[]): (number | nu
  * Decides the shares of the next steps.
  *
  * @param before the previous decision.
- * @param speeds samples per second of each rank; `null` if a rank's speed is not known.
- * @param batchSize number of samples of an equal share.
+ * @param times of each rank; `null` if they are not known.
  */
-export function decideShares(before: Shares, speeds: readonly (number | null)[], batchSize: number): Shares {
-  const n = speeds.length;
-  const known = speeds.filter((speed) => speed !== null);
-  const ratio = known.length === 0 ? 1 : Math.max(...known) / Math.min(...known);
-  const durationMs = (shares: readonly number[]): number => slowestMs(shares, speeds, batchSize);
-  const now = durationMs(before.shares);
+export function decideShares(before: Shares, times: readonly (PassTimes | null)[]): Shares {
+  const equal = equalShares(times.length, reasonOf(before, times));
   const isEqual = before.shares.every((share) => share === PARTS);
-  if (isEqual) {
-    const { pause } = before;
-    if (pause > 0) return { ...before, pause: pause - 1 };
-    const shares = ratio > UNEQUAL_RATIO ? sharesOf(speeds) : before.shares;
-    if (!isWorth(now, durationMs(shares))) return equalShares(n, 'similar');
-    const confirmations = before.confirmations + 1;
-    if (confirmations < CONFIRMATIONS) return { ...equalShares(n, 'similar'), confirmations };
-    return { shares, reason: 'speed', confirmations: 0, equalMs: now, pause: 0 };
-  }
-  // On some devices, a pass of few samples takes as long as a pass of many.
-  if (before.equalMs !== null && now > GAIN * before.equalMs) {
-    return { ...equalShares(n, 'overhead'), pause: PAUSE };
-  }
-  const proven = { ...before, equalMs: null, confirmations: 0 };
-  if (ratio < SIMILAR_RATIO) return equalShares(n, 'similar');
-  const shares = sharesOf(speeds);
-  const then = durationMs(shares);
-  if (!isWorth(now, then)) return proven;
+  const nowMs = slowestMs(before.shares, times);
+  const equalMs = slowestMs(equal.shares, times);
+  // On some devices a small pass takes as long as a large one. Only small passes can show it.
+  const isKept = !isEqual && nowMs <= KEPT_GAIN * equalMs;
+  const shares = sharesOf(times);
+  const bySpeed: Shares = { shares, reason: 'speed', confirmations: 0 };
+  const then = isWorth(isKept ? nowMs : equalMs, slowestMs(shares, times)) ? bySpeed : equal;
+  if (then === equal && isEqual) return equal;
+  if (then === equal && isKept) return { ...before, confirmations: 0 };
   const confirmations = before.confirmations + 1;
-  return then <= LARGE_GAIN * now || confirmations >= CONFIRMATIONS
-    ? { ...proven, shares }
-    : { ...proven, confirmations };
+  const isAtOnce = !isEqual && slowestMs(then.shares, times) <= LARGE_GAIN * nowMs;
+  return isAtOnce || confirmations >= CONFIRMATIONS ? then : { ...before, confirmations };
+}
+
+/** Returns why shares are equal, if they are: because of the speeds, or of the cost of passes. */
+function reasonOf({ reason }: Shares, times: readonly (PassTimes | null)[]): ShareReason {
+  const free = times.map((own) => own && { whole: own.whole, quarter: own.whole / PARTS });
+  const equalMs = slowestMs(equalShares(times.length, 'equal').shares, times);
+  const part = reason === 'speed' || reason === 'overhead' ? KEPT_GAIN : GAIN;
+  return isWorth(equalMs, slowestMs(sharesOf(free), free), part) ? 'overhead' : 'similar';
 }
 
 /**
@@ -131,34 +112,43 @@ export function passesOf(samples: number, batchSize: number): number[] {
   return passes.length === 0 ? [quarter] : passes;
 }
 
-function isWorth(nowMs: number, thenMs: number): boolean {
-  return thenMs <= GAIN * nowMs && nowMs - thenMs >= GAIN_MS;
+function isWorth(nowMs: number, thenMs: number, part = GAIN): boolean {
+  return thenMs <= part * nowMs && nowMs - thenMs >= GAIN_MS;
 }
 
-/** Returns how long the slowest rank computes, in milliseconds. Unknown speeds do not count. */
-function slowestMs(shares: readonly number[], speeds: readonly (number | null)[], batchSize: number): number {
+/** Returns the milliseconds of a share's passes. */
+function durationOf(share: number, { whole, quarter }: PassTimes): number {
+  return Math.floor(share / PARTS) * whole + (share % PARTS) * quarter;
+}
+
+/** Returns how long the slowest rank computes, in milliseconds. Unknown times do not count. */
+function slowestMs(shares: readonly number[], times: readonly (PassTimes | null)[]): number {
   return shares.reduce((slowest, share, rank) => {
-    const speed = speeds[rank] ?? null;
-    return speed === null ? slowest : Math.max(slowest, (1000 * share * batchSize) / (PARTS * speed));
+    const own = times[rank] ?? null;
+    return own === null ? slowest : Math.max(slowest, durationOf(share, own));
   }, 0);
 }
 
 /**
  * Returns the shares with which the slowest rank is quickest. Every rank has at least one quarter,
- * so that its speed is measured. A rank without a known speed has at most an equal share.
+ * so that its passes are measured. A rank without known times has at most an equal share.
  */
-function sharesOf(speeds: readonly (number | null)[]): number[] {
-  const typical = median(speeds.filter((speed) => speed !== null));
-  const shares = speeds.map(() => 1);
-  for (let left = (PARTS - 1) * speeds.length; left > 0; left--) {
+function sharesOf(times: readonly (PassTimes | null)[]): number[] {
+  const known = times.filter((own) => own !== null);
+  const typical = { whole: median(known.map(({ whole }) => whole)), quarter: median(known.map((one) => one.quarter)) };
+  const shares = times.map(() => 1);
+  const spent = times.map((own) => durationOf(1, own ?? typical));
+  for (let left = (PARTS - 1) * times.length; left > 0; left--) {
     let next = -1;
     let least = Infinity;
-    for (const [rank, speed] of speeds.entries()) {
-      if (shares[rank]! >= (speed === null ? PARTS : MOST_BATCHES * PARTS)) continue;
-      const duration = (shares[rank]! + 1) / (speed ?? typical);
-      if (duration < least) [next, least] = [rank, duration];
+    for (const [rank, own] of times.entries()) {
+      if (shares[rank]! >= (own === null ? PARTS : MOST_BATCHES * PARTS)) continue;
+      // Three quarters may take longer than a whole batch. More samples are never quicker here.
+      const duration = Math.max(spent[rank]!, durationOf(shares[rank]! + 1, own ?? typical));
+      if (next < 0 || duration < least) [next, least] = [rank, duration];
     }
     shares[next]! += 1;
+    spent[next] = least;
   }
   return shares;
 }

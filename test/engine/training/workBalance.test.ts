@@ -32,34 +32,37 @@ const PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 8, hashEvery: 5, ep
 /** A member, and the sizes of its passes with the samples in them. */
 interface Timed {
   member: Member;
+  /** Sizes of the passes before the run. */
+  warmUp: number[];
   passes: { step: number; samples: number; size: number }[];
 }
 
 /** Milliseconds that a rank needs for a sample in a step. */
 type MsPerSample = (step: number) => number;
+/** A pass of no sample takes as long as a pass over this many samples would without this cost. */
+const PASS_SAMPLES = 4;
 
 async function timed(
   task: Task,
   fields: Record<string, unknown>,
   msPerSample: MsPerSample,
-  name = 'm',
+  passSamples = 0,
 ): Promise<Timed> {
   const passes: Timed['passes'] = [];
   let now = 0;
   const withBatch: Task['withBatch'] = async (indices, use, step, size) => {
     passes.push({ step, samples: indices.length, size });
-    now += indices.length * msPerSample(step);
+    now += (passSamples + indices.length) * msPerSample(step);
     return task.withBatch(indices, use, step, size);
   };
   const clock = { ...systemClock, now: () => now };
-  const member = await createMember(name, { ...task, withBatch }, fields, { clock });
-  // The warm-up is not a part of the run.
-  passes.length = 0;
-  return { member, passes };
+  const member = await createMember('m', { ...task, withBatch }, fields, { clock });
+  const warmUp = passes.splice(0).map(({ size }) => size);
+  return { member, warmUp, passes };
 }
 
-const counter = (msPerSample: MsPerSample, fields: object = {}, options: object = {}): Promise<Timed> =>
-  timed(createCountingTask({ samples: SAMPLES, ...options }), { ...PLAN, ...fields }, msPerSample);
+const counter = (msPerSample: MsPerSample, fields: object = {}, options: object = {}, passSamples = 0) =>
+  timed(createCountingTask({ samples: SAMPLES, ...options }), { ...PLAN, ...fields }, msPerSample, passSamples);
 
 const counters = (speeds: readonly MsPerSample[], fields: object = {}, options: object = {}): Promise<Timed[]> =>
   Promise.all(speeds.map((speed) => counter(speed, fields, options)));
@@ -95,7 +98,7 @@ describe('a run with one rank of a quarter of the speed', () => {
     for (const one of all) {
       expect(sharesOf(one).map(({ step, reason }) => [step, reason])).toEqual([
         [0, 'unknown'],
-        [4, 'similar'],
+        [4, 'unknown'],
         [8, 'speed'],
       ]);
       expect(sharesOf(one).at(-1)!.speeds).toEqual([500, 500, 500, 125]);
@@ -159,10 +162,42 @@ test('a run changes shares within 12 steps when a rank becomes slow, and makes t
   dispose(all);
 });
 
+test('a run whose passes have a fixed cost makes shares equal when a slow rank recovers', async () => {
+  const speeds = [always(2), always(2), always(2), (step: number) => (step < 16 ? 8 : 2)];
+  const all = await Promise.all(speeds.map((speed) => counter(speed, { epochs: 3 }, {}, PASS_SAMPLES)));
+  await runGeneration(membersOf(all));
+  const changes = sharesOf(all[0]!);
+  expect(changes.map(({ shares }) => shares)).toContainEqual([5, 5, 5, 1]);
+  expect(changes.at(-1)).toMatchObject({ shares: [4, 4, 4, 4], reason: 'similar' });
+  expect(changes.at(-1)!.step).toBeLessThanOrEqual(28);
+  expectCountedOnce(membersOf(all));
+  dispose(all);
+});
+
+test('a run tries shares by speed once if small passes take as long as large ones', async () => {
+  // A pass of no sample takes almost as long as a whole one.
+  const all = await Promise.all([2, 4].map((ms) => counter(always(ms), { epochs: 3 }, {}, 1000)));
+  await runGeneration(membersOf(all));
+  expect(sharesOf(all[0]!).filter(({ reason }) => reason === 'speed')).toHaveLength(1);
+  expect(sharesOf(all[0]!).at(-1)).toMatchObject({ shares: [4, 4], reason: 'overhead' });
+  dispose(all);
+});
+
+test('a run emits speeds again if one has changed by a tenth, and only then', async () => {
+  const all = await counters([always(2), always(2), always(2), (step) => (step < 16 ? 8 : 9)]);
+  await runGeneration(membersOf(all));
+  const emitted = sharesOf(all[0]!).map(({ step, speeds, shares }) => [step, Math.round(speeds[3] ?? 0), shares[3]]);
+  expect(emitted).toEqual([
+    [0, 0, 4],
+    [4, 125, 4],
+    [8, 125, 1],
+    [20, 111, 1],
+  ]);
+  dispose(all);
+});
+
 test.each([
-  ['Infinity', 0],
   ['NaN', NaN],
-  ['a negative number', -1],
   ['1e9', 1e-6],
 ])('a rank that reports the speed %s is named, and has at most an equal share', async (_speed, msPerSample) => {
   const all = await counters([always(2), always(msPerSample), always(8)]);
@@ -175,6 +210,20 @@ test.each([
   }
   expectCountedOnce(membersOf(all));
   dispose(all);
+});
+
+test('a rank whose clock does not advance, or goes back, has no known speed and at most an equal share', async () => {
+  for (const ms of [0, -1]) {
+    const all = await counters([always(2), always(ms), always(8)]);
+    const { results } = await runGeneration(membersOf(all));
+    for (const result of results) expect((result as RunResult).shares![1]).toBeLessThanOrEqual(4);
+    for (const one of all) {
+      expect(sharesOf(one).flatMap(({ impossible }) => impossible)).toEqual([]);
+      expect(sharesOf(one).at(-1)).toMatchObject({ reason: 'speed', speeds: [500, null, 125] });
+    }
+    expectCountedOnce(membersOf(all));
+    dispose(all);
+  }
 });
 
 describe('shares stay equal, with one pass per batch,', () => {
@@ -200,6 +249,16 @@ describe('shares stay equal, with one pass per batch,', () => {
     if (reason === 'equal') expect(results[0]).not.toHaveProperty('shares');
     dispose(all);
   });
+});
+
+test('the warm-up has a pass of each size that steps may have', async () => {
+  const warmUps: number[][] = [];
+  for (const fields of [{}, { balance: 'equal' }, { batchSize: 3 }]) {
+    const one = await counter(always(2), fields);
+    warmUps.push(one.warmUp);
+    dispose([one]);
+  }
+  expect(warmUps).toEqual([[8, 2], [8], [3]]);
 });
 
 test('a run of one rank has no shares', async () => {

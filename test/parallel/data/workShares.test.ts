@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { PARTS, type PassTimes } from '../../../src/parallel/data/passTimes.ts';
 import {
   decideShares,
   equalShares,
-  PARTS,
   partOf,
   passesOf,
   possibleSpeeds,
@@ -12,10 +12,17 @@ import {
 
 const BATCH = 32;
 
+/** Returns the times of passes at these speeds, in samples per second. */
+function timesAt(speeds: readonly (number | null)[], ratio = PARTS, batch = BATCH): (PassTimes | null)[] {
+  return speeds.map(
+    (speed) => speed && { whole: (1000 * batch) / speed, quarter: (1000 * batch) / (ratio * speed) },
+  ) as (PassTimes | null)[];
+}
+
 /** Decides `times` times with the same speeds, from equal shares on. */
 function decided(speeds: readonly (number | null)[], times = 2, from = equalShares(speeds.length, 'unknown')): Shares {
   let shares = from;
-  for (let i = 0; i < times; i++) shares = decideShares(shares, speeds, BATCH);
+  for (let i = 0; i < times; i++) shares = decideShares(shares, timesAt(speeds));
   return shares;
 }
 
@@ -39,16 +46,24 @@ describe('shares by speed', () => {
 
   test('are used only after two decisions in a row', () => {
     const once = decided([400, 100], 1);
-    expect(once).toMatchObject({ shares: [4, 4], confirmations: 1 });
-    expect(decideShares(decideShares(once, [400, 390], BATCH), [400, 100], BATCH).shares).toEqual([4, 4]);
-    expect(decideShares(once, [400, 100], BATCH).reason).toBe('speed');
+    expect(once).toMatchObject({ shares: [4, 4], reason: 'unknown', confirmations: 1 });
+    expect(decideShares(decideShares(once, timesAt([400, 390])), timesAt([400, 100])).shares).toEqual([4, 4]);
+    expect(decideShares(once, timesAt([400, 100])).reason).toBe('speed');
   });
 
-  test('change at once if another rank becomes slow, and become equal if speeds become similar', () => {
+  test('change at once if another rank becomes slow, or if speeds become similar', () => {
     const first = decided([400, 400, 400, 100], 3);
-    const second = decideShares(first, [100, 400, 400, 400], BATCH);
+    const second = decideShares(first, timesAt([100, 400, 400, 400]));
     expect(second.shares).toEqual([1, 5, 5, 5]);
-    expect(decideShares(second, [400, 400, 390, 380], BATCH)).toMatchObject({
+    const other = decided([200, 100], 3);
+    expect(decideShares(other, timesAt([200, 190]))).toMatchObject({ shares: [4, 4], reason: 'similar' });
+  });
+
+  test('become equal after two decisions if they save little', () => {
+    const first = decided([400, 400, 400, 100], 3);
+    const once = decideShares(first, timesAt([400, 400, 390, 380]));
+    expect(once).toMatchObject({ shares: first.shares, reason: 'speed', confirmations: 1 });
+    expect(decideShares(once, timesAt([400, 400, 390, 380]))).toMatchObject({
       shares: [4, 4, 4, 4],
       reason: 'similar',
     });
@@ -57,11 +72,11 @@ describe('shares by speed', () => {
   test('change after two decisions if the gain is small', () => {
     const first = decided([400, 400, 400, 200], 3);
     expect(first.shares).toEqual([5, 5, 4, 2]);
-    const once = decideShares(first, [330, 400, 400, 250], BATCH);
+    const once = decideShares(first, timesAt([330, 400, 400, 250]));
     expect(once.shares).toEqual(first.shares);
-    expect(decideShares(once, [330, 400, 400, 250], BATCH).shares).toEqual(decided([330, 400, 400, 250]).shares);
-    const calm = decideShares(once, [400, 400, 400, 200], BATCH);
-    expect(decideShares(calm, [330, 400, 400, 250], BATCH).shares).toEqual(first.shares);
+    expect(decideShares(once, timesAt([330, 400, 400, 250])).shares).toEqual(decided([330, 400, 400, 250]).shares);
+    const calm = decideShares(once, timesAt([400, 400, 400, 200]));
+    expect(decideShares(calm, timesAt([330, 400, 400, 250])).shares).toEqual(first.shares);
   });
 
   test('do not oscillate while speeds vary by 10 %', () => {
@@ -69,19 +84,18 @@ describe('shares by speed', () => {
     const before = shares.shares;
     for (let i = 0; i < 50; i++) {
       const speeds = [400, 400, 400, 100].map((speed, rank) => speed * (1 + (((i * 7 + rank * 3) % 11) - 5) / 50));
-      shares = decideShares(shares, speeds, BATCH);
+      shares = decideShares(shares, timesAt(speeds));
       expect(shares.shares).toEqual(before);
     }
   });
 
-  test('become equal for some decisions if smaller passes are as slow as large ones', () => {
+  test('become equal, and remain equal, if smaller passes are as slow as large ones', () => {
     const first = decided([200, 100]);
     expect(first.shares).toEqual([6, 2]);
-    // Each pass takes as long as a whole batch: three passes on rank 0, two on rank 1.
-    const slower = decideShares(first, [48 / (3 * 0.16), 16 / (2 * 0.32)], BATCH);
-    expect(slower).toMatchObject({ shares: [4, 4], reason: 'overhead' });
-    expect(decided([200, 100], 8, slower).reason).toBe('overhead');
-    expect(decided([200, 100], 10, slower).reason).toBe('speed');
+    let shares = decideShares(first, timesAt([200, 100], 1));
+    expect(shares).toMatchObject({ shares: [4, 4], reason: 'overhead' });
+    for (let i = 0; i < 20; i++) shares = decideShares(shares, timesAt([200, 100], 1));
+    expect(shares).toMatchObject({ shares: [4, 4], reason: 'overhead' });
   });
 
   test.each([NaN, 0, -1, 1e9, Infinity])('give a rank that reports the speed %d at most an equal share', (speed) => {
@@ -110,8 +124,8 @@ describe('shares by speed', () => {
           for (const row of rows) {
             const reported = Array.from({ length: n }, (_, rank) => row[rank % row.length]!);
             const speeds = possibleSpeeds(reported);
-            const next = decideShares(shares, speeds, batch);
-            expect(next).toEqual(decideShares(shares, speeds, batch));
+            const next = decideShares(shares, timesAt(speeds, 3, batch));
+            expect(next).toEqual(decideShares(shares, timesAt(speeds, 3, batch)));
             shares = next;
             expect(shares.shares.reduce((sum, share) => sum + share, 0)).toBe(PARTS * n);
             for (const share of shares.shares) {
@@ -121,6 +135,12 @@ describe('shares by speed', () => {
           }
         },
       ),
+      {
+        examples: [
+          [[[Number.MIN_VALUE]], 4],
+          [[[Number.MIN_VALUE, 100]], 4],
+        ],
+      },
     );
   });
 });

@@ -4,23 +4,20 @@
  * exchanged speeds.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { decideShares, equalShares, PARTS, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
-import { variablesOf } from '../../../parallel/ddp/flatten.ts';
+import { PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
+import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
-import { median } from '../../../util/statistics.ts';
 import type { Task } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
-import type { OwnWork } from '../stepPasses.ts';
+import { canBalance, type OwnPass } from '../stepPasses.ts';
 
 /**
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
  */
 const EXCHANGE_EVERY = 4;
-/**
- * A rank's speed is the median of this many latest steps, so that a single slow step is ignored.
- */
-const SMOOTHED_STEPS = 5;
+/** A speed that has changed by this part of its value is emitted. */
+const EMITTED_CHANGE = 0.1;
 
 interface WorkBalanceOptions {
   plan: TrainingPlan;
@@ -33,12 +30,12 @@ export class WorkBalance {
   readonly #options: WorkBalanceOptions;
   /** Whether shares may differ, apart from the world size. */
   readonly #isPossible: boolean;
-  /** This rank's speed in its latest steps, in samples per second. */
-  #speeds: number[] = [];
+  /** This rank's passes in this world. */
+  #timer = new PassTimer();
   #group: ProcessGroup | null = null;
   #stepsInWorld = 0;
   #decided: Shares = equalShares(1, 'equal');
-  #emitted = '';
+  #emitted: EventOf<'shares'> | null = null;
 
   constructor(options: WorkBalanceOptions) {
     this.#options = options;
@@ -49,8 +46,9 @@ export class WorkBalance {
   async enter(group: ProcessGroup, step: number): Promise<void> {
     this.#group = group;
     this.#stepsInWorld = 0;
+    this.#timer = new PassTimer();
     this.#decided = equalShares(group.worldSize, this.#isActive ? 'unknown' : 'equal');
-    this.#emitted = '';
+    this.#emitted = null;
     await this.#emit(
       step,
       this.#decided.shares.map(() => null),
@@ -69,10 +67,11 @@ export class WorkBalance {
   }
 
   /** Called when this rank has computed its part of a step. */
-  took({ samples, ms }: OwnWork): void {
+  took(passes: readonly OwnPass[]): void {
     this.#stepsInWorld += 1;
-    if (samples === 0) return;
-    this.#speeds = [...this.#speeds, (1000 * samples) / ms].slice(-SMOOTHED_STEPS);
+    const { batchSize } = this.#options.plan;
+    const computed = passes.filter(({ samples }) => samples > 0);
+    this.#timer.add(computed.map(({ size, ms }) => ({ isWhole: size === batchSize, ms })));
   }
 
   /**
@@ -83,11 +82,18 @@ export class WorkBalance {
    */
   async update(step: number): Promise<boolean> {
     if (!this.#isActive || this.#stepsInWorld === 0 || this.#stepsInWorld % EXCHANGE_EVERY !== 0) return false;
-    const own = Float64Array.of(this.#speeds.length, this.#speeds.length === 0 ? 0 : median(this.#speeds));
-    const rows = await this.#group!.allGather(own);
-    const reported = rows.map(([steps, speed]) => (steps === 0 ? null : speed!));
+    const { batchSize } = this.#options.plan;
+    const own = this.#timer.times;
+    const row = own === null ? [0, 0, 0] : [1, (1000 * batchSize) / own.whole, own.whole / own.quarter];
+    const rows = await this.#group!.allGather(Float64Array.from(row));
+    const reported = rows.map(([isKnown, speed]) => (isKnown === 0 ? null : speed!));
     const speeds = possibleSpeeds(reported);
-    this.#decided = decideShares(this.#decided, speeds, this.#options.plan.batchSize);
+    const times = speeds.map((speed, rank) => {
+      if (speed === null) return null;
+      const whole = (1000 * batchSize) / speed;
+      return { whole, quarter: whole / possibleRatio(rows[rank]![2]!) };
+    });
+    this.#decided = decideShares(this.#decided, times);
     const impossible = reported.flatMap((speed, rank) =>
       speed === null || speeds[rank] !== null ? [] : [{ rank, reported: String(speed) }],
     );
@@ -99,31 +105,36 @@ export class WorkBalance {
     return this.#isPossible && this.#group !== null && this.#group.worldSize > 1;
   }
 
-  /** Emits a decision unless it equals the previous one. */
+  /** Emits a decision unless it equals the emitted one and speeds are similar. */
   async #emit(
     step: number,
     speeds: readonly (number | null)[],
     impossible: EventOf<'shares'>['impossible'],
   ): Promise<void> {
     const { shares, reason } = this.#decided;
-    const decision = JSON.stringify([shares, reason, impossible.map(({ rank }) => rank)]);
-    if (decision === this.#emitted) return;
-    this.#emitted = decision;
-    await this.#options.emit({ type: 'shares', step, shares: [...shares], reason, speeds: [...speeds], impossible });
+    const event: EventOf<'shares'> = {
+      type: 'shares',
+      step,
+      shares: [...shares],
+      reason,
+      speeds: [...speeds],
+      impossible,
+    };
+    if (this.#emitted !== null && isSimilar(event, this.#emitted)) return;
+    this.#emitted = event;
+    await this.#options.emit(event);
   }
 }
 
-/**
- * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
- * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
- * normalization, depend on the batch; models with such layers have buffers.
- */
-function canBalance({ plan, task, strategy }: WorkBalanceOptions): boolean {
-  return (
-    plan.balance === 'speed' &&
-    strategy.elastic !== null &&
-    task.isShard !== true &&
-    plan.batchSize >= PARTS &&
-    variablesOf(task.model).buffers.length === 0
-  );
+function decisionOf({ shares, reason, impossible }: EventOf<'shares'>): string {
+  return JSON.stringify([shares, reason, impossible.map(({ rank }) => rank)]);
+}
+
+/** Returns whether two events have the same decision, and similar speeds. */
+function isSimilar(a: EventOf<'shares'>, b: EventOf<'shares'>): boolean {
+  const areClose = a.speeds.every((speed, rank) => {
+    const other = b.speeds[rank] ?? null;
+    return speed === null || other === null ? speed === other : Math.abs(speed - other) < EMITTED_CHANGE * other;
+  });
+  return areClose && decisionOf(a) === decisionOf(b);
 }

@@ -1,0 +1,87 @@
+/**
+ * Measures how long this rank's passes take, by their size: the whole batch size, or a quarter of
+ * it. A pass has a cost that does not depend on its samples, so a quarter of the samples takes more
+ * than a quarter of the time, and on some devices as long as a whole batch.
+ */
+import { median } from '../../util/statistics.ts';
+
+/** Number of parts of a batch. The smallest pass has one part, so that tensors have few shapes. */
+export const PARTS = 4;
+/** A time is the median of this many latest steps, so that a single slow step is ignored. */
+const SMOOTHED_STEPS = 5;
+/** Number of steps before and after a change of size from which the sizes are compared. */
+const COMPARED_STEPS = 3;
+
+/** Milliseconds of a pass of the whole batch size, and of a pass of a quarter of it. */
+export interface PassTimes {
+  whole: number;
+  quarter: number;
+}
+
+export interface TimedPass {
+  isWhole: boolean;
+  ms: number;
+}
+
+type Size = keyof PassTimes;
+
+/**
+ * Measures both sizes. If the latest steps had passes of one size only, the time of the other size
+ * is computed from the ratio of both, which was measured when the size changed.
+ */
+export class PassTimer {
+  /** Mean milliseconds of a pass of each size, by step. */
+  readonly #latest: Record<Size, number[]> = { whole: [], quarter: [] };
+  /** The sizes of the latest step's passes. */
+  #sizes: Size[] = [];
+  /** Whether the size has changed in one of the latest steps. */
+  #isComparing = false;
+  /** A whole pass by a quarter of it. At first, passes are assumed to have no fixed cost. */
+  #ratio = PARTS;
+
+  /** Adds the passes of a step. A clock that does not advance has measured nothing. */
+  add(passes: readonly TimedPass[]): void {
+    const before = this.#sizes;
+    const sizes: Size[] = [];
+    for (const size of ['whole', 'quarter'] as const) {
+      const own = passes.filter(({ isWhole }) => isWhole === (size === 'whole'));
+      const ms = own.reduce((sum, pass) => sum + pass.ms, 0) / own.length;
+      if (own.length === 0 || ms <= 0) continue;
+      sizes.push(size);
+      const earlier = before.includes(size) ? this.#latest[size] : [];
+      this.#latest[size] = [...earlier, ms].slice(-SMOOTHED_STEPS);
+    }
+    if (sizes.length === 0) return;
+    this.#sizes = sizes;
+    this.#compare(before);
+  }
+
+  /** The times now; `null` if nothing has been measured. */
+  get times(): PassTimes | null {
+    const [size] = this.#sizes;
+    if (size === undefined) return null;
+    const ms = median(this.#latest[size]);
+    const whole = size === 'whole' ? ms : ms * this.#ratio;
+    return { whole, quarter: whole / this.#ratio };
+  }
+
+  #compare(before: readonly Size[]): void {
+    const [size] = this.#sizes as [Size];
+    const { whole, quarter } = this.#latest;
+    if (this.#sizes.length === 2) {
+      this.#isComparing = false;
+      this.#ratio = possibleRatio(median(whole) / median(quarter));
+      return;
+    }
+    if (!before.includes(size)) this.#isComparing = before.length === 1;
+    // Later steps do not count: the speed may have changed since the other size was measured.
+    if (this.#latest[size].length > COMPARED_STEPS) this.#isComparing = false;
+    if (!this.#isComparing) return;
+    this.#ratio = possibleRatio(median(whole.slice(-COMPARED_STEPS)) / median(quarter.slice(-COMPARED_STEPS)));
+  }
+}
+
+/** Returns a ratio of a whole pass to a quarter within its bounds: a quarter may cost as much. */
+export function possibleRatio(ratio: number): number {
+  return Number.isNaN(ratio) ? PARTS : Math.min(PARTS, Math.max(1, ratio));
+}
