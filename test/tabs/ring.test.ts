@@ -161,6 +161,22 @@ test('the keyboard reaches the player, every cell of the grid, and every chunk o
   expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
 });
 
+test('focusing the grid in a smaller world picks a cell of this world', async () => {
+  const { page } = await world.open('#?ranks=8&step=3');
+  const grid = page.getByRole('grid');
+  const expectText = (selector: string) =>
+    expect.poll(() => page.locator(selector).first().textContent({ timeout: 1000 }), SOON);
+  await grid.focus();
+  await page.keyboard.press('End');
+  for (let rank = 0; rank < 7; rank++) await page.keyboard.press('ArrowDown');
+  await expectText('.chunk-detail').toContain('Rank 7, chunk H');
+  await page.keyboard.press('Escape');
+  await page.getByRole('slider', { name: 'Ranks' }).fill('4');
+  await expectText('[role=gridcell]').toContain('Rank 3, chunk D');
+  await grid.focus();
+  await expectText('.chunk-detail').toContain('Rank 3, chunk D');
+});
+
 test.each([1280, 360])(
   'a page that is %i pixels wide labels 32 simulated ranks without overlap, and stays responsive',
   async (width) => {
