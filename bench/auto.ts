@@ -90,7 +90,7 @@ async function trainWith(
       accuracy = event.accuracy;
       if (accuracy >= GOAL) reachedMs = at;
     }
-    return reachedMs !== null;
+    return event.type === 'finished' || reachedMs !== null;
   });
   const { step: chosenAt, choice } = chosen ?? { step: 0, choice: null };
   const mediansOf = (pick: (ms: StepTimes) => number): number[] =>

@@ -104,20 +104,23 @@ async function trainWith(
   io: Io,
 ): Promise<{ run: BalanceRun; losses: readonly number[] }> {
   const job = parseJob({ ...PLAN, balance: kind, batchSize: batch, maxSteps: steps });
-  const browsers: Browser[] = [];
-  for (let i = 0; i < tabs; i++) browsers.push(await launchBrowser({ backend: 'wasm' }));
-  slowTabs(browsers.at(-1)!, SLOWNESS);
-  const taken: EventOf<'step'>[][] = browsers.map(() => []);
+  const launch = async (tab: number): Promise<Browser> => {
+    const browser = await launchBrowser({ backend: 'wasm' });
+    if (tab === tabs - 1) slowTabs(browser, SLOWNESS);
+    return browser;
+  };
+  const taken: EventOf<'step'>[][] = Array.from({ length: tabs }, () => []);
   const decisions: EventOf<'shares'>[] = [];
   const results: RunResult[] = [];
-  await trainInBrowsers({ browsers, job, address: '127.0.0.1', remote: false, isElastic: false }, io, (event, tab) => {
+  const options = { tabs, launch, job, address: '127.0.0.1', remote: false, isElastic: false };
+  await trainInBrowsers(options, io, (event, tab) => {
     if (event.type === 'step') taken[tab]!.push(event);
     if (tab === 0 && event.type === 'shares') decisions.push(event);
-    if (tab === 0 && event.type === 'finished') results.push(event.result);
-    return false;
+    if (tab !== 0 || event.type !== 'finished') return false;
+    results.push(event.result);
+    return true;
   });
-  const [result] = results;
-  if (result === undefined) throw new PeergradError('Tab 0 has not reported a result.');
+  const result = results[0]!;
   return { run: runOf(kind, taken, decisions, result), losses: result.losses };
 }
 

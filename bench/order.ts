@@ -57,7 +57,7 @@ async function benchOrder({ data, hosts: tool, json }: OrderBenchOptions, io: Io
       if (tab !== 0) return false;
       if (event.type === 'generation' && event.separated !== undefined) order = event.members.map(({ name }) => name);
       if (event.type === 'step') (order === null ? before : after).push(event.ms.total);
-      return after.length >= WARM_UP + ENOUGH;
+      return event.type === 'finished' || after.length >= WARM_UP + ENOUGH;
     });
     if (order === null)
       throw new PeergradError(

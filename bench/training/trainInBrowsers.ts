@@ -1,4 +1,4 @@
-/** Trains in real tabs, each in its own browser, until the run is over. */
+/** Trains in real tabs, each in its own browser. */
 import { closeBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { openTabs } from '../../launcher/browser/tabs.ts';
 import { DIST } from '../../launcher/build.ts';
@@ -10,8 +10,9 @@ import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 
 interface TrainInBrowsersOptions {
-  /** A browser for each tab. They are closed after the run. */
-  browsers: readonly Browser[];
+  tabs: number;
+  /** Starts the browser of a tab. All browsers are closed at the end. */
+  launch: (tab: number) => Promise<Browser>;
   /** Address on which the server listens. */
   address: string;
   /** Whether the tabs are on other hosts than this process. */
@@ -27,26 +28,27 @@ interface TrainInBrowsersOptions {
  * Trains in one tab per browser. At first, tab i is rank i.
  *
  * @param onevent receives each event and the index of its tab. The run ends when `onevent` returns
- * true, or after the final step.
- * @throws (rejects) PeergradError if a tab fails.
+ *   true. Tabs finish at different times, so `finished` of one tab does not end it.
+ * @throws (rejects) PeergradError if a tab fails, or the server or a browser does not start.
  */
 export async function trainInBrowsers(
-  { browsers, address, remote, data, job, isElastic }: TrainInBrowsersOptions,
+  { tabs, launch, address, remote, data, job, isElastic }: TrainInBrowsersOptions,
   io: Io,
   onevent: (event: EngineEvent, i: number) => boolean,
 ): Promise<void> {
-  const tabs = browsers.length;
-  const server = await startSignaling({ host: address, dist: DIST, ...(data !== undefined && { data }) });
-  const room = server.createRoom({ job, startAt: tabs, nodes: isElastic ? { min: tabs, max: tabs } : null });
-  const names = browsers.map((_, i) => `tab-${i}`);
+  const names = Array.from({ length: tabs }, (_, i) => `tab-${i}`);
   const done = deferred();
   done.promise.catch(() => {});
   const fail = (tab: string, message: string): void => done.reject(new PeergradError(`${tab}: ${message}`));
   const onTabEvent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'failed') fail(tab, event.message);
-    if (onevent(event, names.indexOf(tab)) || event.type === 'finished') done.resolve();
+    if (onevent(event, names.indexOf(tab))) done.resolve();
   };
+  const server = await startSignaling({ host: address, dist: DIST, ...(data !== undefined && { data }) });
+  const browsers: Browser[] = [];
   try {
+    for (let tab = 0; tab < tabs; tab++) browsers.push(await launch(tab));
+    const room = server.createRoom({ job, startAt: tabs, nodes: isElastic ? { min: tabs, max: tabs } : null });
     await openTabs<EngineEvent>(browsers, {
       tabs: names.map((name, i) => ({ name, url: `${server.urls[0]!}/#${room}?name=${name}&rank=${i}&auto` })),
       remote,

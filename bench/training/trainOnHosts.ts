@@ -1,5 +1,5 @@
 /** Trains in real tabs. Each tab has its own browser on its own test host. */
-import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/spec/job.ts';
@@ -23,8 +23,7 @@ export async function trainOnHosts(
   onevent: (event: EngineEvent, i: number) => boolean,
 ): Promise<void> {
   const job = parseJob({ ...fields, data: { kind: 'url', url: '/data/' } });
-  const browsers = await Promise.all(
-    hosts.executables.map((executable) => launchBrowser({ remote: true, executable })),
-  );
-  await trainInBrowsers({ browsers, address: hosts.address, remote: true, data, job, isElastic }, io, onevent);
+  const { executables, address } = hosts;
+  const launch = (tab: number): Promise<Browser> => launchBrowser({ remote: true, executable: executables[tab]! });
+  await trainInBrowsers({ tabs: executables.length, launch, address, remote: true, data, job, isElastic }, io, onevent);
 }
