@@ -11,8 +11,10 @@ import type { EventOf } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { parseJob } from '../src/spec/job.ts';
 import type { ShareReason } from '../src/spec/names.ts';
+import { systemClock } from '../src/util/clock.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
+import { isReported, reportOf, type Observation } from '../tools/chaos/report.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option, tabsOption } from './command/options.ts';
 import { table } from './report/table.ts';
@@ -109,25 +111,25 @@ async function trainWith(
     if (tab === tabs - 1) slowTabs(browser, SLOWNESS);
     return browser;
   };
-  const taken: EventOf<'step'>[][] = Array.from({ length: tabs }, () => []);
+  const observations: Observation[] = [];
   const decisions: EventOf<'shares'>[] = [];
   const results: RunResult[] = [];
   const options = { tabs, launch, job, address: '127.0.0.1', remote: false, isElastic: false };
   await trainInBrowsers(options, io, (event, tab) => {
-    if (event.type === 'step') taken[tab]!.push(event);
+    if (isReported(event)) observations.push({ at: systemClock.now(), tab: String(tab), event });
     if (tab === 0 && event.type === 'shares') decisions.push(event);
     if (tab !== 0 || event.type !== 'finished') return false;
     results.push(event.result);
     return true;
   });
   const result = results[0]!;
-  return { run: runOf(kind, taken, decisions, result), losses: result.losses };
+  return { run: runOf(kind, observations, decisions, result), losses: result.losses };
 }
 
-/** @param taken the steps of each tab, in order. */
+/** @param observations events of all tabs, in order. Each tab is named by its index. */
 export function runOf(
   kind: BalanceRun['balance'],
-  taken: readonly (readonly EventOf<'step'>[])[],
+  observations: readonly Observation[],
   decisions: readonly { step: number; shares: readonly number[]; reason: ShareReason }[],
   { shares, stateHash, worldSize }: Pick<RunResult, 'shares' | 'stateHash' | 'worldSize'>,
 ): BalanceRun {
@@ -136,13 +138,13 @@ export function runOf(
     decisions.findLast((decision) => decision.step <= step)?.shares ?? equal;
   const speedOf = ({ step, samples, ms }: EventOf<'step'>, tab: number): number =>
     (1000 * samples * sharesIn(step)[tab]!) / (PARTS * worldSize * ms.compute);
-  const timed = taken.map((own) => own.slice(WARM_UP));
+  const timed = equal.map((_, tab) =>
+    observations
+      .flatMap((seen) => (seen.tab === String(tab) && seen.event.type === 'step' ? [seen.event] : []))
+      .slice(WARM_UP),
+  );
   const first = timed[0]!;
-  // The gap between the end of a window and the start of the next window of the same epoch.
-  const gaps = taken[0]!.map(({ epoch, offset }, i, all) => {
-    const before = all[i - 1];
-    return before === undefined || before.epoch < epoch ? offset : offset - before.offset - before.samples;
-  });
+  const { samplesSkipped, samplesRepeated } = reportOf(observations, []);
   return {
     balance: kind,
     samples: first.slice(1).reduce((sum, { samples }) => sum + samples, 0),
@@ -152,8 +154,8 @@ export function runOf(
     speeds: timed.map((own, tab) => median(own.map((step) => speedOf(step, tab)))),
     shares: shares ?? equal,
     balancedFrom: decisions.find(({ reason }) => reason === 'speed')?.step ?? null,
-    samplesSkipped: gaps.reduce((sum, gap) => sum + Math.max(0, gap), 0),
-    samplesRepeated: gaps.reduce((sum, gap) => sum + Math.max(0, -gap), 0),
+    samplesSkipped,
+    samplesRepeated,
     hashMismatches: new Set(stateHash).size - 1,
   };
 }
@@ -169,14 +171,14 @@ export function largestDifference(a: readonly number[], b: readonly number[]): n
   return a.reduce((most, loss, i) => Math.max(most, Math.abs(loss - b[i]!) / Math.abs(loss)), 0);
 }
 
-function list(values: readonly number[]): string {
+function inRow(values: readonly number[]): string {
   return values.map((value) => value.toFixed(0)).join(', ');
 }
 
 function balanceTable({ runs, samplesPerSecond, speedUp, lossDifference }: BalanceResult): string {
   const rows = runs.map((run) => [
     ...[run.balance, (run.samples / run.seconds).toFixed(0), run.stepMs.toFixed(0)],
-    ...[list(run.shares), list(run.computeMs), list(run.speeds)],
+    ...[inRow(run.shares), inRow(run.computeMs), inRow(run.speeds)],
     `${run.samplesSkipped}, ${run.samplesRepeated}, ${run.hashMismatches}`,
   ]);
   const head = [

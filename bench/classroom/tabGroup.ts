@@ -1,5 +1,5 @@
 /** Tabs in a browser of their own, as on one laptop of a class. */
-import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, openProfile, watchPage } from '../../launcher/browser/tabs.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -8,7 +8,6 @@ import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { killTree, memoryOf, processTree } from './processes.ts';
 
-type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Profile = Awaited<ReturnType<typeof openProfile>>;
 type Page = Awaited<ReturnType<Profile['newPage']>>;
 

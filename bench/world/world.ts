@@ -5,7 +5,7 @@
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
-import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
+import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
 import type { TransportName } from '../../src/spec/job.ts';
@@ -13,7 +13,6 @@ import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
 import type { TabSignal } from './signals.ts';
 
-type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
 
 interface WorldOptions {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { largestDifference, rateOf, runOf, section, type BalanceResult } from '../../bench/balance.ts';
+import type { Observation } from '../../tools/chaos/report.ts';
 import type { EventOf } from '../../src/protocol/events.ts';
 
 /** Steps of a tab. The first 12 of them are not timed. */
@@ -10,6 +11,14 @@ function stepsOf(computeMs: number, offsets: readonly number[]): EventOf<'step'>
   }));
 }
 
+/** The events of tabs that take these steps. An epoch has the samples of 16 steps. */
+function seen(...tabs: EventOf<'step'>[][]): Observation[] {
+  const model = { type: 'model', trainSamples: 16 * 64 } as EventOf<'model'>;
+  const begun = tabs.map((_, tab) => ({ at: 0, tab: String(tab), event: model }));
+  const steps = tabs.flatMap((own, tab) => own.map((event) => ({ at: event.at, tab: String(tab), event })));
+  return [...begun, ...steps];
+}
+
 const contiguous = Array.from({ length: 16 }, (_, step) => 64 * step);
 const END = { worldSize: 2, stateHash: ['a', 'a'], shares: [7, 1] };
 const DECISIONS = [
@@ -18,7 +27,7 @@ const DECISIONS = [
 ] as const;
 
 test('a run has the rate of its timed steps, and speeds by the samples that each rank computed', () => {
-  const run = runOf('speed', [stepsOf(500, contiguous), stepsOf(250, contiguous)], DECISIONS, END);
+  const run = runOf('speed', seen(stepsOf(500, contiguous), stepsOf(250, contiguous)), DECISIONS, END);
   expect(run).toMatchObject({ samples: 192, seconds: 3, stepMs: 900, computeMs: [500, 250], speeds: [112, 32] });
   expect(run).toMatchObject({
     shares: [7, 1],
@@ -33,7 +42,7 @@ test('a run has the rate of its timed steps, and speeds by the samples that each
 test('a run counts samples that windows leave out or repeat, and different hashes', () => {
   const offsets = contiguous.map((offset, step) => offset + (step >= 3 ? 5 : 0) - (step >= 6 ? 7 : 0));
   const steps = stepsOf(500, offsets);
-  const run = runOf('equal', [steps, steps], [], { worldSize: 2, stateHash: ['a', 'b'] });
+  const run = runOf('equal', seen(steps, steps), [], { worldSize: 2, stateHash: ['a', 'b'] });
   expect(run).toMatchObject({
     samplesSkipped: 5,
     samplesRepeated: 7,
@@ -44,7 +53,10 @@ test('a run counts samples that windows leave out or repeat, and different hashe
 });
 
 test('the section for docs/BENCHMARKS.md contains the quotient, the bound and the difference of losses', () => {
-  const run = runOf('equal', [stepsOf(500, contiguous), stepsOf(500, contiguous)], [], { worldSize: 2, stateHash: [] });
+  const run = runOf('equal', seen(stepsOf(500, contiguous), stepsOf(500, contiguous)), [], {
+    worldSize: 2,
+    stateHash: [],
+  });
   const samplesPerSecond = { equal: 100, speed: 250 };
   const result: BalanceResult = {
     ...{ tabs: 4, batch: 32, steps: 16, runs: [run], samplesPerSecond, speedUp: 2.5 },
