@@ -57,8 +57,8 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   const files = await Promise.all([ada, ben].map((tab) => saved(tab, 'Download flight recording')));
   const recordings = files.map(({ text }) => JSON.parse(text) as FlightRecording);
   expect(recordings.map(({ version, lanes, traces }) => [version, lanes.length, traces.length])).toEqual([
-    [2, 12, 12],
-    [2, 12, 12],
+    [3, 12, 12],
+    [3, 12, 12],
   ]);
 
   const { page } = await world.open('#recording');
