@@ -6,7 +6,7 @@ import { end, keepingState, needAnother, reform, retry } from './generations.ts'
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import type { Complaint } from './records.ts';
 import { orderOf } from './ringOrder.ts';
-import { nameRanks, networkAdvice } from './sentences.ts';
+import { nameMembers, networkAdvice } from './sentences.ts';
 import {
   andThen,
   isOfRing,
@@ -42,7 +42,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return noEffects(state);
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
-  const sentence = `${nameRanks(state.ring, [rank])} could not continue, so the run ended: ${message}`;
+  const sentence = `${nameMembers(state.ring, [rank])} could not continue, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'generation'
     ? recordComplaint(state, member, { type: 'failed', message })
@@ -59,10 +59,10 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
   if (nodesOf(state) !== null) return recordComplaint(state, member, { type, peers: named });
   const who = named.map((peer) => rankOf(state, peer));
-  const both = nameRanks(state.ring, [rankOf(state, member), ...who]);
+  const both = nameMembers(state.ring, [rankOf(state, member), ...who]);
   const sentence =
     type === 'late'
-      ? `${nameRanks(state.ring, who)} did not answer ${nameRanks(state.ring, [rankOf(state, member)])} in time, so the run ` +
+      ? `${nameMembers(state.ring, who)} did not answer ${nameMembers(state.ring, [rankOf(state, member)])} in time, so the run ` +
         'ended. Check these tabs, and start the run again.'
       : state.phase === 'LINKING'
         ? `${both} could not connect to each other, so the run ended. ${networkAdvice(state)}`
@@ -168,15 +168,15 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   if (down.length > 0) {
     const advice = networkAdvice(state);
     if (down.length === neighbours(ring).length) {
-      const who = ring.length === 2 ? `${nameRanks(ring, [0, 1])} could not connect to each other` : null;
+      const who = ring.length === 2 ? `${nameMembers(ring, [0, 1])} could not connect to each other` : null;
       return `${who ?? `none of the ${ring.length} tabs could connect to its neighbours`}. ${advice}`;
     }
     const [pair] = down;
-    const who = cutOff.size > 0 ? `${nameRanks(ring, ranksOf([...cutOff]))} could not connect to any rank` : null;
-    return `${who ?? `${nameRanks(ring, ranksOf(pair!))} could not connect to each other`}. ${advice}`;
+    const who = cutOff.size > 0 ? `${nameMembers(ring, ranksOf([...cutOff]))} could not connect to any rank` : null;
+    return `${who ?? `${nameMembers(ring, ranksOf(pair!))} could not connect to each other`}. ${advice}`;
   }
   const named = [...new Set([...complaints.values()].flatMap(namesOf))];
-  if (named.length > 0) return `${nameRanks(ring, ranksOf(named))} lost links, or did not answer in time.`;
+  if (named.length > 0) return `${nameMembers(ring, ranksOf(named))} lost links, or did not answer in time.`;
   const [first] = [...complaints.values()].flatMap((one) => (one.type === 'failed' ? [one.message] : []));
   return first ?? 'the generation failed.';
 }
@@ -200,7 +200,7 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
   if (nodesOf(state) !== null) {
     return andThen(suspend(state, new Map(stuck.map((member) => [member, 'stuck'] as const))), reform);
   }
-  const who = nameRanks(
+  const who = nameMembers(
     ring,
     stuck.map((member) => rankOf(state, member)),
   );
@@ -235,7 +235,7 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
     phase === 'LINKING'
       ? `did not reach the neighbours within ${LINKING_MS / 1000} s`
       : `did not report a state within ${SYNCING_MS / 1000} s`;
-  const who = `${nameRanks(state.ring, missing)} ${what}`;
+  const who = `${nameMembers(state.ring, missing)} ${what}`;
   if (nodesOf(state) === null) {
     return end(state, 'failed', `${who}, so the run ended. Reload those pages and start again.`);
   }

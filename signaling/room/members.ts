@@ -1,7 +1,7 @@
 /** Members of a room: how they join, lose their connection and leave. */
 import { backToForming, recordEnd } from './ending.ts';
 import { end, reform, settle } from './generations.ts';
-import { nameRanks } from './sentences.ts';
+import { nameMembers } from './sentences.ts';
 import { removeSpectator, admitSpectator } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';
 import {
@@ -184,6 +184,6 @@ function afterLeave(state: RoomState, next: RoomState, member: string, reason: L
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
   if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 }, newcomersOf(state));
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);
-  const who = `${nameRanks(state.ring, [rank])} ${LEFT_HOW[reason]} while ${DOING[state.phase]}`;
+  const who = `${nameMembers(state.ring, [rank])} ${LEFT_HOW[reason]} while ${DOING[state.phase]}`;
   return end(next, 'failed', `${who}, so the run ended. Start again with the others.`);
 }

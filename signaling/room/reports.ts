@@ -3,7 +3,7 @@ import type { RoomPhase } from '../../src/protocol/room.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
-import { nameRanks } from './sentences.ts';
+import { nameMembers } from './sentences.ts';
 import {
   change,
   nodesOf,
@@ -114,7 +114,7 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameRanks(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
+    `${nameMembers(ring, odds)} ${when} with a different state than the others (${texts[odds[0]!]}; the others: ${majority(texts)}), ` +
     'so the run is invalid. Reload those pages and start again.'
   );
 }

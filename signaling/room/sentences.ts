@@ -12,7 +12,7 @@ export const MAX_NAMED = 8;
  * Returns a phrase such as "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)" or "Rank 0 (..), ... and
  * 3 others".
  */
-export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]): string {
+export function nameMembers(ring: readonly RosterEntry[], ranks: readonly number[]): string {
   const named = ranks.slice(0, MAX_NAMED).map((rank) => `rank ${rank} (${ring[rank]?.name})`);
   const others = ranks.length - named.length;
   if (others > 0) named.push(others === 1 ? '1 other' : `${others} others`);
