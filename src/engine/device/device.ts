@@ -23,6 +23,8 @@ const WITHOUT_SIMD =
   'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
 const WITHOUT_WASM =
   'WebGL finds no GPU, and WebAssembly is missing or disabled in this browser. Enable it, or use another browser.';
+const WITHOUT_WASM_BACKEND =
+  "WebGL finds no GPU, and TensorFlow.js's WebAssembly backend could not be loaded. A page that uses the library imports it from @tensorflow/tfjs-backend-wasm.";
 
 export interface OpenedDevice {
   device: Device;
@@ -76,7 +78,7 @@ export async function openDevice(clock: Clock, openWasm: () => Promise<boolean>)
     };
   }
   await tf.setBackend('cpu');
-  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason} ${WITHOUT_WASM}`;
+  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason} ${onCpu === 'javascript' ? WITHOUT_WASM : WITHOUT_WASM_BACKEND}`;
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
 }
 
