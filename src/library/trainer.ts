@@ -15,12 +15,8 @@ import { parseRoomCode } from '../protocol/roomCode.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { watchGpu } from '../engine/device/gpuErrors.ts';
-import {
-  destroyProcessGroup,
-  initProcessGroup,
-  tensorflowDevice,
-  type InitProcessGroupOptions,
-} from './initProcessGroup.ts';
+import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
+import { tensorflowDevice } from './room.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
 import { transportOf } from '../engine/membership/transport.ts';
