@@ -54,19 +54,26 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
   return new FollowingOptimizer(rule, optimizer);
 }
 
-/** The optimizers that {@link optimizerOf} created for one model, so that each keeps its state. */
-export class RecognizedOptimizers {
-  readonly #known = new WeakMap<TensorflowOptimizer, Optimizer>();
+/** The flat optimizers of each TensorFlow.js optimizer, by the first parameter that they train. */
+const known = new WeakMap<TensorflowOptimizer, WeakMap<object, { size: number; flat: Optimizer }>>();
 
-  /** Returns a flat optimizer as it is, and the one for a `tf.Optimizer`, created at first use. */
-  of(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer, size: number): Pick<Optimizer, 'apply'> {
-    if (isFlat(optimizer)) return optimizer;
-    const known = this.#known.get(optimizer);
-    if (known) return known;
-    const created = optimizerOf(optimizer, size);
-    this.#known.set(optimizer, created);
-    return created;
-  }
+/**
+ * Returns a flat optimizer as it is, and for one of TensorFlow.js's the result of
+ * {@link optimizerOf}. For the same optimizer and the same parameters, the result is the same, so
+ * that a model keeps its averages when it is wrapped again.
+ */
+export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
+  optimizer: Flat | TensorflowOptimizer,
+  parameters: readonly Pick<tf.Variable, 'size'>[],
+): Flat | Optimizer {
+  if (isFlat(optimizer)) return optimizer;
+  const [first] = parameters;
+  const size = parameters.reduce((sum, parameter) => sum + parameter.size, 0);
+  const before = first && isTensorflowOptimizer(optimizer) && known.get(optimizer)?.get(first);
+  if (before && before.size === size) return before.flat;
+  const flat = optimizerOf(optimizer, size);
+  if (first) known.set(optimizer, (known.get(optimizer) ?? new WeakMap()).set(first, { size, flat }));
+  return flat;
 }
 
 /** A flat optimizer whose learning rate is that of a `tf.Optimizer`. */
@@ -109,7 +116,7 @@ class FollowingOptimizer implements Optimizer {
   }
 }
 
-function isFlat(optimizer: unknown): optimizer is Pick<Optimizer, 'apply'> {
+function isFlat<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): optimizer is Flat {
   return hasMethod(optimizer, 'apply');
 }
 

@@ -23,7 +23,8 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
-import { RecognizedOptimizers, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { adoptLayout } from '../optimizerLayout.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -59,7 +60,6 @@ export class DistributedDataParallel {
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
-  readonly #optimizers = new RecognizedOptimizers();
   #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
@@ -359,7 +359,8 @@ export class DistributedDataParallel {
    */
   step(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer): void {
     this.#checkReduced('step');
-    const flat = this.#optimizers.of(optimizer, this.parameters.length);
+    const flat = flatOptimizer(optimizer, this.#variables.parameters);
+    adoptLayout(flat, this.layout);
     const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
     flat.apply(this.parameters, this.gradient, usedRanges);
