@@ -61,6 +61,14 @@ export {
   send,
 } from './library/functionalCollectives.ts';
 export type { ResultOf, Values } from './library/payload.ts';
+export { distribute, DistributedModel, type DistributeOptions } from './library/distribute/distributedModel.ts';
+export type {
+  DistributedEvaluateArgs,
+  DistributedEvaluateDatasetArgs,
+  DistributedFitArgs,
+  DistributedFitDatasetArgs,
+} from './library/distribute/arguments.ts';
+export { shardDataset } from './library/distribute/shardDataset.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';

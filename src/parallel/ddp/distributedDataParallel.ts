@@ -8,8 +8,8 @@
  *   whatever their batch sizes are;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
  *   mix of GPUs;
- * - a change of the model's weights after `create` is an error in the next `backward` or `step` (see
- *   `broadcastParameters`);
+ * - a change of the model's weights after `create` is an error in the next `backward` or `step`
+ *   (see `broadcastParameters`);
  * - every `backward` outside `noSync` starts a new gradient: there is no `zeroGrad`;
  * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnOrder`);
  * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
@@ -24,6 +24,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { RecognizedOptimizers, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { WeightWatch } from '../weightWatch.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -44,7 +45,6 @@ import { Reducer } from './reducer.ts';
 import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
-import { WeightWatch } from './weightWatch.ts';
 
 export class DistributedDataParallel {
   /**
@@ -244,11 +244,11 @@ export class DistributedDataParallel {
    * loss of its outputs; the model then runs in training mode. Without samples no function is
    * called, but if the pass is an object, the rank still takes part in the collectives of the
    * model's SyncBatchNormalization layers.
-   * @throws (rejects) UsageError if the model's weights were changed, see
-   *   {@link broadcastParameters}; DeviceError; with `staticGraph`, MismatchError on every rank if the pass uses
-   *   other parameters than the first pass; MismatchError, which ends the group, if samples do not
-   *   add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of the hook and of
-   *   {@link ProcessGroup.allReduce}.
+   * @throws (rejects) UsageError if weights of the model were set, see
+   *   {@link broadcastParameters}; DeviceError; with `staticGraph`, MismatchError on every rank if
+   *   the pass uses other parameters than the first pass; MismatchError, which ends the group, if
+   *   samples do not add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of
+   *   the hook and of {@link ProcessGroup.allReduce}.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -392,10 +392,10 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the parameters of all ranks to those of the model of rank `src`. Call it on every rank after
-   * a rank set weights: {@link backward} and {@link step} reject weights that DDP did not write,
-   * because the next step would undo them. The state of the optimizer is not changed. (Horovod:
-   * `hvd.broadcast_parameters`)
+   * Sets the parameters of all ranks to those of the model of rank `src`. Call it on every rank
+   * after a rank set weights: {@link backward} and {@link step} reject weights that DDP did not
+   * write, because the next step would undo them. The state of the optimizer is not changed.
+   * (Horovod: `hvd.broadcast_parameters`)
    */
   async broadcastParameters(src: number): Promise<void> {
     const isSource = this.group.ranks[this.group.rank] === src;

@@ -122,6 +122,15 @@ export function gradientsOf(
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
 }
 
+/** Computes a tensor times `scale`, which outlives the scopes of the pass. */
+export function keepScaled(compute: () => Tensor, scale: number): Tensor {
+  return tf.keep(tf.tidy(() => compute().mul(scale)));
+}
+
+export function disposeAll(...all: readonly { dispose(): void }[]): void {
+  for (const each of all) each.dispose();
+}
+
 /**
  * The parts of TensorFlow.js's WebGPU backend that are used here; `commandEncoder` is private in
  * its types.

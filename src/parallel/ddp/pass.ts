@@ -1,10 +1,11 @@
 /** One forward and backward pass of a rank. */
-import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import {
+  disposeAll,
   emptyInputs,
   gradientsOf,
+  keepScaled,
   type Gradients,
   type Model,
   type ModelPass,
@@ -116,8 +117,9 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   const measured: Tensor[] = [];
   const lossOf = (all: Tensor[]): Scalar => {
     const outputs = (all.length === 1 ? all[0]! : all) as Outputs;
-    if (metrics) measured.push(tf.keep(tf.tidy(() => metrics(outputs).mul(scale))));
-    return loss(outputs);
+    const value = loss(outputs);
+    if (metrics) measured.push(keepScaled(() => metrics(outputs), scale));
+    return value;
   };
   const run = (): Promise<Gradients> | Gradients => {
     if (exchangesStatistics(model, group))
@@ -129,9 +131,9 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
     const gradients = await run();
     const [values] = measured;
     if (!values) return gradients;
-    return { ...gradients, metrics: values, dispose: () => tf.dispose([values, gradients.dispose()]) };
+    return { ...gradients, metrics: values, dispose: () => disposeAll(values, gradients) };
   } catch (error) {
-    tf.dispose(measured);
+    disposeAll(...measured);
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 /** Detects changes of a model's parameters that DistributedDataParallel did not make. */
-import { UsageError } from '../../util/errors.ts';
-import type { Variable } from './flatten.ts';
+import { UsageError } from '../util/errors.ts';
+import type { Variable } from './ddp/flatten.ts';
 
 /**
  * TensorFlow.js's `assign`, which `setWeights` calls too, gives a variable another data id. DDP
@@ -20,7 +20,7 @@ export class WeightWatch {
     this.#written = this.#variables.map(({ dataId }) => dataId);
   }
 
-  /** The first variable that was assigned since {@link accept}; `null` if there is none. */
+  /** The first variable that was assigned since {@link accept}, or `null`. */
   get changed(): Variable | null {
     return this.#variables.find(({ dataId }, i) => dataId !== this.#written[i]) ?? null;
   }
