@@ -71,6 +71,14 @@ export type { ResultOf, Values } from './library/payload.ts';
 export { elastic } from './library/elastic/elastic.ts';
 export { ElasticState, type ElasticFields } from './library/elastic/elasticState.ts';
 export type { ElasticOptions } from './library/elastic/elasticJob.ts';
+export { distribute, DistributedModel, type DistributeOptions } from './library/distribute/distributedModel.ts';
+export type {
+  DistributedEvaluateArgs,
+  DistributedEvaluateDatasetArgs,
+  DistributedFitArgs,
+  DistributedFitDatasetArgs,
+} from './library/distribute/arguments.ts';
+export { shardDataset } from './library/distribute/shardDataset.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
