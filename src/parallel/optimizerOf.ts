@@ -59,7 +59,7 @@ export class RecognizedOptimizers {
   readonly #known = new WeakMap<TensorflowOptimizer, Optimizer>();
 
   /** Returns a flat optimizer as it is, and the one for a `tf.Optimizer`, created at first use. */
-  of(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer, size: number): Pick<Optimizer, 'apply'> {
+  of<O extends Pick<Optimizer, 'apply'>>(optimizer: O | TensorflowOptimizer, size: number): O | Optimizer {
     if (isFlat(optimizer)) return optimizer;
     const known = this.#known.get(optimizer);
     if (known) return known;
@@ -109,7 +109,7 @@ class FollowingOptimizer implements Optimizer {
   }
 }
 
-function isFlat(optimizer: unknown): optimizer is Pick<Optimizer, 'apply'> {
+function isFlat<O extends Pick<Optimizer, 'apply'>>(optimizer: O | TensorflowOptimizer): optimizer is O {
   return hasMethod(optimizer, 'apply');
 }
 

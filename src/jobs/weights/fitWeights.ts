@@ -1,6 +1,6 @@
 /** Assigns the tensors of a file of weights to the variables of a model. */
 import { DataError } from '../../util/errors.ts';
-import { kerasPaths } from './keras.ts';
+import { kerasPaths } from './kerasPaths.ts';
 import type { Topology } from './namedTensor.ts';
 import type { WeightsFile } from './weightsFile.ts';
 

@@ -4,7 +4,8 @@ import type { WeightsFormat } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { dataDifference } from '../dataDifference.ts';
-import { kerasPaths, readKeras, writeKeras } from './keras.ts';
+import { readKeras, writeKeras } from './keras.ts';
+import { kerasPaths } from './kerasPaths.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
 import {
