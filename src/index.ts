@@ -61,6 +61,12 @@ export {
   send,
 } from './library/functionalCollectives.ts';
 export type { ResultOf, Values } from './library/payload.ts';
+export {
+  DataParallel,
+  type DataParallelOptions,
+  type OutputLoss,
+  type ReplicaMemory,
+} from './library/dataParallel/dataParallel.ts';
 export { loadSafetensors, saveSafetensors } from './library/files/safetensors.ts';
 export { loadCheckpoint, saveCheckpoint, type CheckpointState } from './library/files/checkpoint.ts';
 export type { FileSource } from './library/files/fileSource.ts';
