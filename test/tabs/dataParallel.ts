@@ -1,8 +1,6 @@
 /** A page for tests: trains with 1, 2 and 3 replicas on one device each. */
 import * as tf from '@tensorflow/tfjs';
-import { createOptimizer, DataParallel, type ReplicaMemory } from '../../src/index.ts';
-import { openDevice } from '../../src/engine/device/device.ts';
-import { systemClock } from '../../src/util/clock.ts';
+import { createOptimizer, DataParallel, openDevice, type ReplicaMemory } from '../../src/index.ts';
 
 export interface Trained {
   backend: string;
@@ -34,7 +32,7 @@ function build(units: number): tf.LayersModel {
 }
 
 window.trainReplicas = async (replicas, units, batch, steps) => {
-  await (device ??= openDevice(systemClock));
+  await (device ??= openDevice());
   const model = build(units);
   const xs = tf.randomUniform([batch, 784], 0, 1, 'float32', 3);
   const labels = tf.tidy(() => tf.oneHot(tf.range(0, batch, 1, 'int32').mod(10).toInt(), 10));

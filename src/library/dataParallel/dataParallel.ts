@@ -23,6 +23,7 @@ import { checkCount } from '../../parallel/checks.ts';
 import { RecognizedOptimizers, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
+import { watchDevice } from '../device.ts';
 import { chunkSizes } from './chunk.ts';
 import {
   buffersOf,
@@ -79,6 +80,7 @@ export class DataParallel {
   readonly #pass: ModelPass;
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
+  readonly #gpu = watchDevice();
   readonly #optimizers = new RecognizedOptimizers();
   #rows: Omit<ReplicaMemory, 'replica'>[] = [];
   /** Data ids of the variables whose values all replicas have. */
@@ -240,6 +242,7 @@ export class DataParallel {
     for (const replica of this.#replicas) replica.close();
     this.#pass.drop();
     this.#reader.dispose();
+    this.#gpu.stop();
   }
 
   /** Runs `work`. @throws (rejects) UsageError while other work is running. */
@@ -273,6 +276,7 @@ export class DataParallel {
     try {
       outputs = training ? this.#pass.forward(first) : this.#pass.predict(first);
       const results = await Promise.all(answers);
+      this.#gpu.check();
       const gathered = outputs.map((output, i) => gather(output, results, i));
       this.#pass.measure();
       this.#rows = this.#describe(inputs, outputs, sizes, results);
@@ -303,6 +307,7 @@ export class DataParallel {
       mine = this.#pass.backward(first);
       const ordered = this.layout.slots.map(({ parameter }) => mine[parameter]!);
       await this.#reader.read(0, ordered, this.gradient);
+      this.#gpu.check();
       const results = await Promise.all(answers);
       for (const { tensors } of results) addTo(this.gradient, tensors[0]!);
       for (const [i, { memory }] of [{ memory: this.#pass.memory }, ...results].entries()) {
@@ -379,7 +384,7 @@ export class DataParallel {
   }
 }
 
-/** The library's package contains replicaWorker.js. In this repository, Vite finds replicaWorker.ts. */
+/** The package contains replicaWorker.js. In this repository, Vite finds replicaWorker.ts. */
 function openWorker(): ReplicaEnd {
   return new Worker(new URL('./replicaWorker.js', import.meta.url), { type: 'module' });
 }
