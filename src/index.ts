@@ -79,6 +79,18 @@ export type {
   DistributedFitDatasetArgs,
 } from './library/distribute/arguments.ts';
 export { shardDataset } from './library/distribute/shardDataset.ts';
+export {
+  DataParallel,
+  type DataParallelOptions,
+  type OutputLoss,
+  type ReplicaMemory,
+} from './library/dataParallel/dataParallel.ts';
+export { loadSafetensors, saveSafetensors } from './library/files/safetensors.ts';
+export { loadCheckpoint, saveCheckpoint, type CheckpointState } from './library/files/checkpoint.ts';
+export type { FileSource } from './library/files/fileSource.ts';
+export type { LoadOptions, SaveOptions, SaveWeightsOptions } from './library/files/weights.ts';
+export type { LocalModel, SavedModel } from './library/files/storedModel.ts';
+export { downloadFile } from './util/download.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';

@@ -128,6 +128,11 @@ export class DistributedDataParallel {
     return this.#group;
   }
 
+  /** The model (torch: `module`), its parameters in forward order, and its buffers. */
+  get variables(): ModelVariables {
+    return this.#variables;
+  }
+
   /**
    * Offset of each parameter in the flat arrays. The offsets change in the first {@link backward}
    * outside {@link noSync}.
@@ -210,6 +215,11 @@ export class DistributedDataParallel {
     return this.layout.slots.map(({ parameter }) => parameter);
   }
 
+  /** Whether ranks have agreed on the order. Otherwise they agree in the next {@link backward}. */
+  get isOrdered(): boolean {
+    return this.#isOrdered;
+  }
+
   /** Continues in another group, whose ranks all have the same parameters, layout and buffers. */
   regroup(group: ProcessGroup): void {
     this.#group = group;
@@ -222,12 +232,12 @@ export class DistributedDataParallel {
    * Changes the order of the flat arrays to that of another rank. Fill {@link parameters} again
    * afterwards. Kept gradients and residuals are dropped.
    *
-   * @param order see {@link parameterOrder}.
+   * @param order see {@link parameterOrder}; `null` for the order before ranks agreed on one.
    */
-  reorder(order: readonly number[]): void {
-    this.#isOrdered = true;
+  reorder(order: readonly number[] | null): void {
+    this.#isOrdered = order !== null;
     this.#reducer.dropGradients();
-    this.#reducer.setLayout(this.#createLayout(order));
+    this.#reducer.setLayout(this.#createLayout(order ?? undefined));
   }
 
   /**
@@ -370,12 +380,23 @@ export class DistributedDataParallel {
   step(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer): void {
     this.#checkReduced('step');
     this.#watch.check(this.group.rank);
-    const flat = flatOptimizer(optimizer, this.#variables.parameters);
-    adoptLayout(flat, this.layout);
+    const flat = this.flatOptimizer(optimizer);
     const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
     flat.apply(this.parameters, this.gradient, usedRanges);
     this.writeParameters();
+  }
+
+  /**
+   * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
+   * `load()`.
+   *
+   * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
+   */
+  flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): Flat | Optimizer {
+    const flat = flatOptimizer(optimizer, this.#variables.parameters);
+    adoptLayout(flat, this.layout);
+    return flat;
   }
 
   /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
