@@ -291,12 +291,13 @@ describe('elastic rejects', () => {
   });
 });
 
-describe('invalid arguments', () => {
-  const start =
-    (options: object, state: ElasticState = counter()) =>
-    (): unknown =>
-      world.start(options, state, () => Promise.resolve());
+/** Returns a function that starts a job without steps. */
+const start =
+  (options: object, state: ElasticState = counter()) =>
+  (): unknown =>
+    world.start(options, state, () => Promise.resolve());
 
+describe('invalid arguments', () => {
   test('are rejected before a connection is opened', () => {
     expect(start({})).toThrow(UsageError);
     expect(start({ nodes: { min: 3, max: 2 } })).toThrow('nodes has min 3 and max 2.');

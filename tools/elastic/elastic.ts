@@ -66,8 +66,9 @@ export async function elastic({ seeds, backend, json, browser: path }: ElasticOp
   }
 }
 
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
 function reportOf(trials: Trial[]): ElasticReport {
-  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
   const recovery = trials.map(({ recoveryMs }) => recoveryMs);
   return {
     seeds: trials.length,

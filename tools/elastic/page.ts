@@ -17,6 +17,9 @@ declare global {
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, STEP_MS));
 
+/** The indices of a batch are the batch. */
+const asIs = (indices: Int32Array): Int32Array => indices;
+
 window.trainElastic = async ({ room, backend, worldSize, transport }) => {
   await tf.setBackend(backend);
   // Weights are random, so tabs start with different ones.
@@ -53,16 +56,15 @@ window.trainElastic = async ({ room, backend, worldSize, transport }) => {
       try {
         for (; state.epoch < EPOCHS; state.epoch++) {
           state.sampler.setEpoch(state.epoch);
-          const load = (indices: Int32Array): Int32Array => indices;
-          for await (const indices of new DataLoader(load, { sampler: state.sampler, batchSize: BATCH_SIZE })) {
+          for await (const indices of new DataLoader(asIs, { sampler: state.sampler, batchSize: BATCH_SIZE })) {
             begun += 1;
             window.onstep(state.steps.length, group.generation);
-            const [xs, ys] = tf.tidy(() => [tf.gather(inputs, indices), tf.gather(labels, indices)]);
-            const loss = (outputs: tf.Tensor): tf.Scalar => tf.losses.meanSquaredError(ys!, outputs).asScalar();
+            const [xs, ys] = [tf.gather(inputs, indices), tf.gather(labels, indices)];
+            const loss = (outputs: tf.Tensor): tf.Scalar => tf.losses.meanSquaredError(ys, outputs).asScalar();
             try {
-              await ddp.backward({ inputs: xs!, loss }, { samples: indices.length });
+              await ddp.backward({ inputs: xs, loss }, { samples: indices.length });
             } finally {
-              tf.dispose([xs!, ys!]);
+              tf.dispose([xs, ys]);
             }
             const all = await group.allGatherObject(Array.from(indices));
             ddp.step(state.optimizer);
