@@ -44,8 +44,9 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * room for a minute.
  *
  * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, or
- *   a worker's page does not call `hostWorker`. SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
- *   join in time. AbortError if the signal is aborted. This rank has then left the room.
+ *   a worker's page does not call `hostWorker`. SignalingError if the server does not answer or
+ *   refuses. TimeoutError if other ranks do not join in time. AbortError if the signal is aborted.
+ *   This rank has then left the room.
  *
  * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */

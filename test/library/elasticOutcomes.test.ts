@@ -291,6 +291,7 @@ describe('elastic rejects', () => {
   });
 });
 
+/** Returns a function that starts a job without steps. */
 const start =
   (options: object, state: ElasticState = counter()) =>
   (): unknown =>
