@@ -9,7 +9,7 @@ import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParal
 import { variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
 import { systemClock } from '../../util/clock.ts';
-import { asError, UsageError } from '../../util/errors.ts';
+import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { agree, type Arguments } from './agreement.ts';
 import {
@@ -252,7 +252,7 @@ export class DistributedModel {
         failOnAbort({ rank, clock: systemClock, fail: (error) => group.abort(error) }, signal, call, running);
       }
       return await running.catch((error: unknown) => {
-        group.abort(asError(error));
+        group.abort(namingRank(error, rank, call));
         throw error;
       });
     } finally {
@@ -277,4 +277,10 @@ export class DistributedModel {
       `The ${isSame ? 'metrics' : 'trainable weights'} of the model "${model.name}" changed after distribute. Call distribute again.`,
     );
   }
+}
+
+/** Returns the error that other ranks receive. Its message names the rank that failed. */
+function namingRank(error: unknown, rank: number, call: string): Error {
+  if (error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message)) return error;
+  return new PeergradError(`Rank ${rank} failed in ${call}: ${reasonOf(error)}.`, { rank }, { cause: error });
 }

@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../../util/errors.ts';
 import type { Slot } from './buckets.ts';
-import { readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
+import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
@@ -110,12 +110,14 @@ export function gradientsOf(
   onfinal?: GradientListener,
 ): Gradients {
   let readyOrder: number[] = [];
-  const { value, grads } = tf.variableGrads(() => {
-    const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
-    readyOrder = readyOrderOf(variables, scaled);
-    if (onfinal) watchGradients(variables, scaled, onfinal);
-    return scaled;
-  }, [...variables]);
+  const compute = (): { value: Scalar; grads: tf.NamedTensorMap } =>
+    tf.variableGrads(() => {
+      const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
+      readyOrder = readyOrderOf(variables, scaled);
+      if (onfinal) watchGradients(variables, scaled, onfinal);
+      return scaled;
+    }, [...variables]);
+  const { value, grads } = freeingOnError(compute);
   const found = variables.map(({ name }): Tensor | undefined => grads[name]);
   const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
   const used = found.map((gradient) => gradient !== undefined);

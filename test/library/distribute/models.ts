@@ -1,5 +1,6 @@
 /** Tiny models and data, and comparison with TensorFlow.js's own `fit`. */
 import * as tf from '@tensorflow/tfjs';
+import { expect } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -42,11 +43,15 @@ export const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
   rmsprop: () => tf.train.rmsprop(0.01),
 };
 
-/** Samples of three classes, one-hot. */
+/** Samples of three classes, one-hot: the largest of the first three inputs, with noise. */
 export function samplesOf(model: ModelName, count = SAMPLES): { x: tf.Tensor; y: tf.Tensor } {
   const shape = model === 'mlp' ? [count, 4] : [count, 6, 6, 1];
   const x = tf.randomNormal(shape, 0, 1, 'float32', 7);
-  const y = tf.tidy(() => tf.oneHot(tf.randomUniform([count], 0, 3, 'int32', 8).toInt(), 3).toFloat());
+  const y = tf.tidy(() => {
+    const noise = tf.randomNormal([count, 3], 0, 1, 'float32', 3);
+    const classes = x.reshape([count, -1]).slice([0, 0], [count, 3]).add(noise).argMax(1).toInt();
+    return tf.oneHot(classes, 3).toFloat();
+  });
   return { x, y };
 }
 
@@ -91,6 +96,7 @@ export async function distributed<T>(
       return { result, history: result instanceof tf.History ? result : new tf.History(), weights: weightsOf(model) };
     } finally {
       trainer.dispose();
+      model.optimizer.dispose();
       model.dispose();
     }
   });
@@ -104,6 +110,7 @@ export async function alone(
   const model = create();
   const history = await main(model);
   const weights = weightsOf(model);
+  model.optimizer.dispose();
   model.dispose();
   return { history, weights };
 }
@@ -118,4 +125,38 @@ export function compiled(
   const model = MODELS[name]();
   model.compile({ optimizer: optimizer(), loss: 'categoricalCrossentropy', metrics });
   return model;
+}
+
+/** Two inputs, two outputs, and regularizers. */
+export function twoByTwo(): tf.LayersModel {
+  const first = tf.input({ shape: [4], name: `first${tf.util.now()}` });
+  const second = tf.input({ shape: [2], name: `second${tf.util.now()}` });
+  const both = tf.layers.concatenate().apply([first, second]) as tf.SymbolicTensor;
+  const hidden = tf.layers
+    .dense({ ...seeded(5), units: 5, activation: 'tanh', kernelRegularizer: tf.regularizers.l2({ l2: 0.01 }) })
+    .apply(both) as tf.SymbolicTensor;
+  const classes = tf.layers.dense({ ...seeded(6), units: 3, activation: 'softmax', name: 'classes' });
+  const value = tf.layers.dense({ ...seeded(7), units: 1, name: 'value' });
+  const outputs = [classes, value].map((layer) => layer.apply(hidden) as tf.SymbolicTensor);
+  const model = tf.model({ inputs: [first, second], outputs });
+  model.compile({
+    optimizer: tf.train.adam(0.01),
+    loss: ['categoricalCrossentropy', 'meanSquaredError'],
+    metrics: { classes: 'accuracy', value: 'mae' },
+  });
+  return model;
+}
+
+/**
+ * Expects equal histories and weights on all ranks, which differ from the expected ones by less
+ * than 1e-4.
+ */
+export function expectEqual(all: readonly Trained[], expected: Trained): void {
+  for (const { history, weights } of all) {
+    expect(historyDifference(history, expected.history)).toBeLessThan(1e-4);
+    expect(largestDifference(weights, expected.weights)).toBeLessThan(1e-4);
+    expect(weights).toEqual(all[0]!.weights);
+    expect(history.history).toEqual(all[0]!.history.history);
+    expect(history.epoch).toEqual(expected.history.epoch);
+  }
 }
