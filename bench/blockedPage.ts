@@ -17,7 +17,7 @@ import { median } from '../src/util/statistics.ts';
 import type { Trial, TrialResult } from './blockedPage/page.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface BlockedPageOptions {
   seconds: number;
