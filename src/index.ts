@@ -30,6 +30,11 @@ export type { JoinOptions } from './parallel/ddp/join.ts';
 export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
+export {
+  ElasticSampler,
+  type ElasticSamplerOptions,
+  type ElasticSamplerState,
+} from './parallel/data/elasticSampler.ts';
 export { DataLoader, type DataLoaderOptions } from './parallel/data/dataLoader.ts';
 export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
@@ -63,6 +68,17 @@ export {
   send,
 } from './library/functionalCollectives.ts';
 export type { ResultOf, Values } from './library/payload.ts';
+export { elastic } from './library/elastic/elastic.ts';
+export { ElasticState, type ElasticFields } from './library/elastic/elasticState.ts';
+export type { ElasticOptions } from './library/elastic/elasticJob.ts';
+export { distribute, DistributedModel, type DistributeOptions } from './library/distribute/distributedModel.ts';
+export type {
+  DistributedEvaluateArgs,
+  DistributedEvaluateDatasetArgs,
+  DistributedFitArgs,
+  DistributedFitDatasetArgs,
+} from './library/distribute/arguments.ts';
+export { shardDataset } from './library/distribute/shardDataset.ts';
 export {
   DataParallel,
   type DataParallelOptions,

@@ -73,6 +73,14 @@ test('a worker whose page does not host it gets an error after 10 s', async () =
   expect((await failure).message).toContain('Call hostWorker(worker) of peergrad/worker on the page');
 });
 
+test("a room that a worker's program opens is written into the page's address", async () => {
+  const replaceState = vi.fn();
+  vi.stubGlobal('history', { replaceState });
+  hostWorker(worker);
+  (await requestPage(clock)).writeRoom('K7F3QX');
+  await vi.waitFor(() => expect(replaceState).toHaveBeenCalledWith(null, '', '#K7F3QX'));
+});
+
 test('hostWorker in a worker throws', () => {
   vi.stubGlobal('RTCPeerConnection', undefined);
   expect(() => hostWorker(worker)).toThrow(/Call it on the page/);

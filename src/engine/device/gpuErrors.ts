@@ -11,7 +11,7 @@ interface GpuErrors {
    */
   check(): void;
   /** Stops listening. */
-  stop(): void;
+  stop: () => void;
 }
 
 /** @param onfailure called for each error. */
@@ -37,7 +37,7 @@ export function watchGpu(gpu: GPUDevice, onfailure = (_error: DeviceError): void
       refused = null;
       if (failure) throw failure;
     },
-    stop() {
+    stop: () => {
       isStopped = true;
       gpu.removeEventListener('uncapturederror', onerror);
     },

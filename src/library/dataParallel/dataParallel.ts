@@ -20,7 +20,7 @@ import {
   type ModelVariables,
 } from '../../parallel/ddp/flatten.ts';
 import { checkCount } from '../../parallel/checks.ts';
-import { RecognizedOptimizers, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';
@@ -81,7 +81,6 @@ export class DataParallel {
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
   readonly #gpu = watchDevice();
-  readonly #optimizers = new RecognizedOptimizers();
   #rows: Omit<ReplicaMemory, 'replica'>[] = [];
   /** Data ids of the variables whose values all replicas have. */
   #replicated: readonly object[] = [];
@@ -216,7 +215,7 @@ export class DataParallel {
    * `load()`.
    */
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
-    return this.#optimizers.of(optimizer, this.parameters.length);
+    return flatOptimizer(optimizer, this.variables.parameters);
   }
 
   /** Copies {@link parameters} to the model after a change that {@link step} did not make. */

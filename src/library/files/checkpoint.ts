@@ -132,7 +132,8 @@ export async function loadCheckpoint<T = unknown>(
   writeModel(stored, loaded.arrays.slice(0, variables.length));
   // Without ranks, the order of the parameters is fixed.
   if (!ddp && order) for (const slot of slots) rearrange(slot, layoutOf(stored, order), layoutOf(stored));
-  if (flat && of) flat.load({ ...of, slots });
+  // The averages of an optimizer follow the model's new order before they are replaced.
+  if (optimizer && of) flatOptimizerOf(stored, optimizer).load({ ...of, slots });
   return progress as T;
 }
 
