@@ -79,6 +79,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/optim',
     'src/parallel',
     'src/collectives',
+    'src/transport',
     'src/testing',
     'src/protocol',
     'src/spec',
@@ -108,7 +109,7 @@ const ALLOWED: Record<string, string[]> = {
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
  * the pen of generated digits, the shapes of the language model, the rates of a range test, and
  * the sizes of buckets. The launcher uses the names and events of the examples. Benchmarks count
- * samples and states like the tool chaos.
+ * samples and states like the tool chaos, and share tables and charts with the tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -129,7 +130,7 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
-  'bench -> tools': ['tools/chaos/report.ts'],
+  'bench -> tools': ['tools/chaos/report.ts', 'tools/report/plot.ts', 'tools/report/table.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 

@@ -23,7 +23,7 @@ import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
 import { step } from '../step.ts';
 import { strategies } from '../strategies.ts';
-import { replaceSection, table } from '../report/table.ts';
+import { replaceSection, table } from '../../tools/report/table.ts';
 
 export interface AllOptions {
   /** Folder with MNIST's IDX files, for benchmarks that train on them. */
