@@ -48,7 +48,8 @@ async function buildLibrary(manifest: Manifest): Promise<void> {
 async function buildCli(manifest: Manifest): Promise<void> {
   await bundle(
     manifest,
-    { input: 'launcher/main.ts', platform: 'node' },
+    // A bundle needs the ES modules of packages, also for Node.
+    { input: 'launcher/main.ts', platform: 'node', resolve: { mainFields: ['module', 'main'] } },
     // The launcher finds the page in the folder above its own files.
     { banner: ({ isEntry }) => (isEntry ? '#!/usr/bin/env node' : ''), chunkFileNames: '[name].js' },
   );
@@ -64,8 +65,6 @@ async function bundle(manifest: Manifest, input: InputOptions, output: OutputOpt
   await rm('lib', { recursive: true, force: true });
   const build = await rolldown({
     cwd: ROOT,
-    // A bundle needs the ES modules of packages, also for Node.
-    resolve: { mainFields: ['module', 'main'] },
     // The launcher builds the page with Vite in this repository only.
     external: [...installed, 'vite'].map((name) => new RegExp(`^${name}(/|$)`)),
     ...input,
