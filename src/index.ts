@@ -45,6 +45,8 @@ export {
   type OptimizerOptions,
   type OptimizerState,
 } from './optim/index.ts';
+export { openDevice, type DeviceChoice } from './library/device.ts';
+export type { OpenedDevice } from './engine/device/device.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
 export {
   allGather,

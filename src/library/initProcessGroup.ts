@@ -1,16 +1,12 @@
 /**
  * `initProcessGroup` and `destroyProcessGroup`, as in torch.distributed, for programs without the
- * app. They run on a page's main thread, because browsers have WebRTC only there.
+ * app. They run on a page, or in a worker that a page hosts.
  */
-import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { Device } from '../protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
-import { askForPort } from '../transport/broker.ts';
-import { connectPeer } from '../transport/peerLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { unlessAborted, within } from '../util/deadline.ts';
@@ -27,6 +23,8 @@ import {
 import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
+import { prepareDevice, watchDevice, type DeviceChoice } from './device.ts';
+import { thisPage } from './thisPage.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
@@ -60,6 +58,8 @@ export interface InitProcessGroupOptions {
    * value.
    */
   transport?: TransportName;
+  /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
+  device?: DeviceChoice;
   /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
   signal?: AbortSignal;
 }
@@ -84,9 +84,12 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * have destroyed a group, they can form another group in the same room. The server keeps an empty
  * room for a minute.
  *
- * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
+ * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, or
+ *   a worker's page does not call `hostWorker`.
  *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
  *   join in time. AbortError if the signal is aborted. This rank has then left the room.
+ *
+ * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   const {
@@ -96,6 +99,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     name = 'library',
     timeoutMs = DEFAULT_INIT_TIMEOUT_MS,
     transport = 'auto',
+    device: choice = 'auto',
     signal: abort,
   } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
@@ -104,7 +108,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   if (room === null && worldSize === undefined)
     throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
   checkWorld(worldSize, rank);
-  await tf.ready();
+  const page = await thisPage();
+  const device = await prepareDevice(choice);
   if (abort?.aborted) throw abortError(abort, 'not joined a group');
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
@@ -113,13 +118,13 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   const rendezvous: Rendezvous = new Rendezvous({
     server,
     clock,
-    connectPeer,
+    connectPeer: page.connectPeer,
     transport,
     browserId,
     today: Date.now,
     random: Math.random,
     openSocket: (url) => new WebSocket(url),
-    connectTab: (attempt) => connectTab(askForPort, attempt),
+    connectTab: (attempt) => connectTab(page.askForPort, attempt),
     hello:
       room === null
         ? {
@@ -134,21 +139,24 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
     onadmitted: (message) => {
       options.onroom?.(message.room);
-      rendezvous.send({ type: 'ready', device: tensorflowDevice(), stateOfRun: null });
+      rendezvous.send({ type: 'ready', device, stateOfRun: null });
     },
     onroom: () => {},
     onstate: () => {},
     enter: (generation) => {
       const { mesh, localRank, localWorldSize, signal } = generation;
       const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
+      const gpu = watchDevice((error) => group.abort(error));
       const released = deferred();
       const release = (): void => {
+        gpu.stop();
         group.destroy();
         released.resolve();
       };
       // The reason of `signal` says why the generation ended. A group has only one generation, so
       // this rank leaves the room.
       const end = (): void => {
+        gpu.stop();
         group.abort(
           new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
         );
@@ -178,14 +186,17 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     },
   });
   async function leave(): Promise<void> {
-    globalThis.removeEventListener('pagehide', onpagehide);
+    page.leaving.removeEventListener('pagehide', onpagehide);
     rendezvous.leave();
     await rendezvous.left();
   }
   // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
   // browser notices.
-  const onpagehide = (): void => void leave();
-  globalThis.addEventListener('pagehide', onpagehide);
+  const onpagehide = (): void => {
+    formed?.group.abort(new PeerGoneError(`Rank ${formed.group.rank} is gone: its page was closed.`));
+    void leave();
+  };
+  page.leaving.addEventListener('pagehide', onpagehide);
   const onabort = (): void => joined.reject(abortError(abort!, 'not joined a group'));
   abort?.addEventListener('abort', onabort);
   try {
@@ -257,11 +268,4 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
   if (rank === undefined || isWhole(rank, 0, last)) return;
   const world = worldSize === undefined ? '' : ` in a world of ${worldSize}`;
   throw new UsageError(`There is no rank ${rank}${world}. Pass a rank from 0 to ${last}.`);
-}
-
-/** Returns the device that TensorFlow.js uses now. The page has chosen it. */
-export function tensorflowDevice(): Device {
-  const backend = tf.getBackend();
-  const known = Device.entries.backend.options.find((name) => name === backend);
-  return { backend: known ?? 'cpu', adapter: backend };
 }

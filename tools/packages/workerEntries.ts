@@ -2,7 +2,8 @@
 import path from 'node:path';
 import type { Plugin } from 'rolldown';
 
-const WORKER = /new URL\('(\.[^']+)\.ts', import\.meta\.url\)/g;
+/** Not in a comment, whose lines begin with an asterisk. */
+const WORKER = /(?<!\*.*)new URL\('(\.[^']+)\.ts', import\.meta\.url\)/g;
 
 /** Keeps the expression `new URL(...)`, by which bundlers of users recognise a worker. */
 export function workerEntries(): Plugin {
