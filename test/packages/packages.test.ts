@@ -38,6 +38,13 @@ const VITE_HTML = `<!doctype html>
   </body>
 </html>`;
 
+/** A page that trains in a worker. */
+const HOST_HTML = '<!doctype html><title>host</title><script type="module" src="/src/host.ts"></script>';
+const HOST_TS = `
+import { hostWorker } from 'peergrad/worker';
+hostWorker(new Worker(new URL('./main.ts', import.meta.url), { type: 'module' }));
+`;
+
 /** What docs/features/library.md shows for pages without a bundler. */
 const plainHtml = (imports: string): string => `<!doctype html>
 <title>plain</title>
@@ -53,7 +60,11 @@ const trained = { parameters: Array.from(ddp.parameters), inModel };
 Object.assign(globalThis, { result: { routes: links.map((link) => link?.route), backend: tf.getBackend(), trained } });
 `;
 
-/** A page leaves this in `globalThis.result`. */
+const AWAIT_RESULT = `new Promise((resolve) => {
+  const look = setInterval(() => 'result' in globalThis && (clearInterval(look), resolve(globalThis.result)), 50);
+})`;
+
+/** A thread leaves this in `globalThis.result`. */
 interface Result {
   /** Route of the link to each other rank; undefined if the ring has no such link. */
   routes: (string | undefined)[];
@@ -134,6 +145,8 @@ async function writeProject(server: string, room: string): Promise<void> {
   const files = {
     'index.html': VITE_HTML,
     'src/main.ts': main,
+    'host.html': HOST_HTML,
+    'src/host.ts': HOST_TS,
     'plain.html': plainHtml(await importMap()),
     'plain.js': (await transformWithOxc(main, 'main.ts')).code,
     'world.js': WORLD_JS,
@@ -207,7 +220,7 @@ test('arethetypeswrong finds no mistake in the library', { timeout: 60_000 }, as
 });
 
 test(
-  "README's code trains one model in tabs of a page built by Vite and of a page without a bundler",
+  "README's code trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler",
   { timeout: 120_000 },
   async () => {
     const { server, url } = await serveProject();
@@ -219,7 +232,17 @@ test(
       expect((await fetch(new URL(script, launched.url))).status).toBe(200);
 
       await writeProject(launched.url, launched.room);
-      await build({ root: project, base: './', configFile: false, logLevel: 'error' });
+      await build({
+        root: project,
+        base: './',
+        configFile: false,
+        logLevel: 'error',
+        worker: { format: 'es' },
+        build: {
+          target: 'es2023',
+          rolldownOptions: { input: ['index.html', 'host.html'].map((name) => path.join(project, name)) },
+        },
+      });
       const context = await browser.newContext();
       await context.grantPermissions(['microphone']);
       const train = async (page: string): Promise<Result & { losses: number[] }> => {
@@ -228,10 +251,12 @@ test(
         tab.on('console', (message) => message.type() === 'log' && losses.push(Number(message.text())));
         const broken = new Promise<never>((_, reject) => tab.once('pageerror', reject));
         await tab.goto(`${url}/${page}`);
-        await Promise.race([tab.waitForFunction(() => 'result' in globalThis, null, { timeout: 90_000 }), broken]);
-        return { losses, ...(await tab.evaluate<Result>('result')) };
+        const inWorker = async () =>
+          (tab.workers()[0] ?? (await tab.waitForEvent('worker'))).evaluate<Result>(AWAIT_RESULT);
+        const result = page === 'dist/host.html' ? inWorker() : tab.evaluate<Result>(AWAIT_RESULT);
+        return { ...(await Promise.race([result, broken])), losses };
       };
-      const results = await Promise.all(['dist/index.html', 'dist/index.html', 'plain.html'].map(train));
+      const results = await Promise.all(['dist/index.html', 'dist/host.html', 'plain.html'].map(train));
 
       for (const { backend, trained, losses } of results) {
         expect(backend).toBe('webgpu');
