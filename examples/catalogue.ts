@@ -1,7 +1,4 @@
-/**
- * The list of examples. An example is loaded only when it runs, so that a list of their names needs
- * no example's code.
- */
+/** The list of examples. It contains no code of theirs, because the launcher only prints it. */
 import type { ProcessGroup } from '../src/index.ts';
 
 /** Exports of an example's file. */
@@ -16,48 +13,39 @@ export interface CatalogueEntry {
   /** Name of the example, and of its file without `.ts`. */
   name: string;
   about: string;
-  load: () => Promise<Example>;
 }
 
 export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'sampler',
     about: 'DistributedSampler divides 24 samples between two ranks, in batches of four',
-    load: () => import('./sampler.ts'),
   },
   {
     name: 'toyModel',
     about: "PyTorch's DDP tutorial: the 10-10-5 ToyModel under DistributedDataParallel",
-    load: () => import('./toyModel.ts'),
   },
   {
     name: 'pointToPoint',
     about: 'rank 0 sends a tensor to rank 1, blocking and non-blocking',
-    load: () => import('./pointToPoint.ts'),
   },
   {
     name: 'allReduceGroup',
     about: 'an all-reduce in a group of two ranks',
-    load: () => import('./allReduceGroup.ts'),
   },
   {
     name: 'partitionedMnist',
     about: 'data-parallel training by hand: DataPartitioner and averageGradients',
-    load: () => import('./partitionedMnist.ts'),
   },
   {
     name: 'dataParallel',
     about: "PyTorch's DataParallel tutorial: a batch of 30 split between 1, 2 and 3 replicas of one tab",
-    load: () => import('./dataParallel.ts'),
   },
   {
     name: 'averagedMetric',
     about: 'the accuracy of all ranks as a mean over ranks and as a mean over samples',
-    load: () => import('./averagedMetric.ts'),
   },
   {
     name: 'objects',
     about: 'gather, broadcast and scatter any plain data',
-    load: () => import('./objects.ts'),
   },
 ];

@@ -5,7 +5,7 @@
  */
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
-import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
+import { CATALOGUE, type CatalogueEntry, type Example } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
 
 declare global {
@@ -13,6 +13,8 @@ declare global {
   var peergradToLauncher: ((event: ExampleEvent) => Promise<void>) | undefined;
 }
 
+/** Functions that load each example. An example is loaded only when it runs. */
+const EXAMPLES = import.meta.glob<Example>(['./*.ts', '!./{page,catalogue,events}.ts']);
 /** Functions that load the source text of each example. */
 const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
   query: '?raw',
@@ -54,7 +56,7 @@ function invite(name: string, room: string, worldSize: number): void {
   show('link', address);
 }
 
-async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams): Promise<void> {
+async function run({ name, about }: CatalogueEntry, query: URLSearchParams): Promise<void> {
   document.title = `${name} · peergrad`;
   show('title', name);
   show('about', about);
@@ -64,7 +66,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
   let group: ProcessGroup | null = null;
   try {
     show('code', await SOURCES[`./${name}.ts`]!());
-    const example = await load();
+    const example = await EXAMPLES[`./${name}.ts`]!();
     const tabs = /^[1-9]\d*$/.test(query.get('tabs') ?? '') ? Number(query.get('tabs')) : example.worldSize;
     group = await initProcessGroup({
       server: location.origin,

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CATALOGUE } from '../../examples/catalogue.ts';
+import { CATALOGUE, type Example } from '../../examples/catalogue.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 /** Runs an example and returns the printed lines of each rank. */
 async function linesOf(name: string, tabs?: number): Promise<string[][]> {
-  const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
+  const { worldSize, main } = (await import(`../../examples/${name}.ts`)) as Example;
   return runWorld(tabs ?? worldSize, async (group) => {
     const lines: string[] = [];
     await main(group, (line) => lines.push(line));
