@@ -304,15 +304,18 @@ test("the library's size in a page built by Vite is README's", async () => {
     expect(Math.abs(sizes[i]! / documented - 1), `${sizes[i]} kB, not ${documented} kB`).toBeLessThan(SIZE_TOLERANCE);
 });
 
-/** Size of a program's scripts after Vite has built it, without TensorFlow.js. */
+/** Size of a program's scripts and workers after Vite has built it, without TensorFlow.js. */
 async function gzippedKilobytes(program: string): Promise<number> {
   const input = path.join(project, 'size.js');
   await writeFile(input, program);
+  const external = /^@tensorflow\//;
   const built = await build({
     root: project,
     configFile: false,
     logLevel: 'error',
-    build: { write: false, rolldownOptions: { input, external: /^@tensorflow\// } },
+    build: { write: false, rolldownOptions: { input, external } },
+    // A replica's worker has TensorFlow.js, too.
+    worker: { format: 'es', rolldownOptions: { external } },
   });
   const { output } = built as Rolldown.RolldownOutput;
   const bytes = output.map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).length);
