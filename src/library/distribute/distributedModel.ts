@@ -21,7 +21,7 @@ import {
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
 } from './arguments.ts';
-import { compiledModelOf, type CompiledModel, type Tensors } from './compiledModel.ts';
+import { compiledModelOf, describeCompiled, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
@@ -53,10 +53,7 @@ export async function distribute(
   group: ProcessGroup,
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
-  await agree(group, 'distribute', () => {
-    const names = compiledModelOf(model).getDedupedMetricsNames();
-    return Promise.resolve({ shared: { 'the list of metrics': names.join(', ') }, own: null });
-  });
+  await agree(group, 'distribute', () => ({ shared: describeCompiled(compiledModelOf(model)), own: null }));
   const metrics = compiledModelOf(model).metricsTensors.length;
   // TensorFlow.js, too, does not step weights that have no gradient.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
