@@ -12,7 +12,7 @@ import { UsageError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option, worldSizesOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { World } from './world/world.ts';
 
 interface AllReduceBenchOptions {

@@ -13,7 +13,7 @@ import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, mnistOption, tabsOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { trainOnHosts } from './training/trainOnHosts.ts';
 import { withHosts } from './world/hosts.ts';
 import type { Hosts } from './world/world.ts';

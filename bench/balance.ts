@@ -17,7 +17,7 @@ import { median } from '../src/util/statistics.ts';
 import { isReported, reportOf, type Observation } from '../tools/chaos/report.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option, tabsOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { slowTabs } from './training/slowTabs.ts';
 import { trainInBrowsers } from './training/trainInBrowsers.ts';
 

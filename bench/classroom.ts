@@ -16,7 +16,7 @@ import { Classroom } from './classroom/classroom.ts';
 import { survivingSteps } from './classroom/survivingSteps.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface ClassroomOptions {
   tabs: number;

@@ -13,7 +13,7 @@ import type { TrialOrder, TrialResult } from './codecs/trial.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { digitsOption, hostsOption, option, tabsOption } from './command/options.ts';
 import { Child } from './signaling/child.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 

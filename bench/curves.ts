@@ -12,8 +12,8 @@ import { PeergradError } from '../src/util/errors.ts';
 import { mean } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { mnistOption } from './command/options.ts';
-import { drawPanels, type Panel } from './report/plot.ts';
-import { replaceSection, table } from './report/table.ts';
+import { drawPanels, type Panel } from '../tools/report/plot.ts';
+import { replaceSection, table } from '../tools/report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
 interface CurvesOptions {

@@ -12,7 +12,7 @@ import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option, tabsOption } from './command/options.ts';
 import type { DistributionResult } from './distribution/distributeFile.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { World } from './world/world.ts';
 
 interface DistributionBenchOptions {

@@ -7,7 +7,7 @@ import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { MAX_TENSOR_BYTES, rowOf, theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, option, tabsOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { World } from './world/world.ts';
 

@@ -6,7 +6,7 @@ import type { Io } from '../launcher/io.ts';
 import { median } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import type { LinkFigures } from './link/measureLink.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { World } from './world/world.ts';
 
 interface LinkBenchOptions {

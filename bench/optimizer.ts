@@ -13,7 +13,7 @@ import { createRng } from '../src/util/rng.ts';
 import { median } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, option } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface OptimizerBenchOptions {
   parameters: number[];

@@ -9,7 +9,7 @@ import { PeergradError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, mnistOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { trainOnHosts } from './training/trainOnHosts.ts';
 import { slowBetween, withHosts } from './world/hosts.ts';
 

@@ -10,7 +10,7 @@ import type { Costs } from '../src/collectives/plans/costModel.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
-import { drawPanels, type Panel } from './report/plot.ts';
+import { drawPanels, type Panel } from '../tools/report/plot.ts';
 import { crossValidate, fitCosts, type Prediction, type Sample, worstError } from './scale/fit.ts';
 import {
   type AlgorithmName,
@@ -24,7 +24,7 @@ import {
   WORLDS,
 } from './scale/growth.ts';
 import { measure } from './scale/measure.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface ScaleOptions {
   ranks: number;

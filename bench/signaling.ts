@@ -16,7 +16,7 @@ import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
 import { relayTimes } from './signaling/relay.ts';
 import type { ChangeCost, RoomOrder } from './signaling/roomClients.ts';
 import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './signaling/serverProcess.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface SignalingBenchOptions {
   clients: number;

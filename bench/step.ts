@@ -11,9 +11,9 @@ import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, option, tabsOption } from './command/options.ts';
-import { drawPanels } from './report/plot.ts';
+import { drawPanels } from '../tools/report/plot.ts';
 import type { BucketTimes, StepKind, StepModel, StepResult, TakenStep } from './step/args.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
 

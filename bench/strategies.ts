@@ -11,7 +11,7 @@ import { PeergradError } from '../src/util/errors.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, option, worldSizesOption } from './command/options.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
 interface StrategiesOptions {

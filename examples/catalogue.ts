@@ -46,6 +46,11 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: () => import('./partitionedMnist.ts'),
   },
   {
+    name: 'dataParallel',
+    about: "PyTorch's DataParallel tutorial: a batch of 30 split between 1, 2 and 3 replicas of one tab",
+    load: () => import('./dataParallel.ts'),
+  },
+  {
     name: 'averagedMetric',
     about: 'the accuracy of all ranks as a mean over ranks and as a mean over samples',
     load: () => import('./averagedMetric.ts'),

@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../launcher/cli.ts';
 import { SampleFacts } from '../src/spec/dataFacts.ts';
 import { runTools } from '../tools/cli.ts';
+import { runTorchParity } from '../tools/torch-parity/cli.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
@@ -155,6 +156,7 @@ describe('commands', () => {
     const io = { out: (line: string) => void lines.push(line), err: () => {}, terminal: null, signal };
     for (const command of COMMANDS) await runCli([command, '--help'], io);
     for (const tool of TOOLS) await runTools([tool, '--help'], io);
+    await runTorchParity(['--help'], io);
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 

@@ -65,6 +65,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/spec',
     'src/util',
   ],
+  'src/keras.ts': ['src/library'],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
   // Examples import the library like programs of users.
@@ -80,6 +81,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/optim',
     'src/parallel',
     'src/collectives',
+    'src/transport',
     'src/testing',
     'src/protocol',
     'src/spec',
@@ -90,6 +92,8 @@ const ALLOWED: Record<string, string[]> = {
     'launcher',
     'tools',
     'signaling',
+    'src/index.ts',
+    'src/library',
     'src/engine',
     'src/jobs',
     'src/optim',
@@ -109,7 +113,7 @@ const ALLOWED: Record<string, string[]> = {
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
  * the pen of generated digits, the shapes of the language model, the rates of a range test, and
  * the sizes of buckets. The launcher uses the names and events of the examples. Benchmarks count
- * samples and states like the tool chaos.
+ * samples and states like the tool chaos, and share tables and charts with the tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -130,7 +134,7 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
-  'bench -> tools': ['tools/chaos/report.ts'],
+  'bench -> tools': ['tools/chaos/report.ts', 'tools/report/plot.ts', 'tools/report/table.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 
@@ -138,7 +142,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

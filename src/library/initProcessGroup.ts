@@ -1,13 +1,14 @@
 /**
  * `initProcessGroup` and `destroyProcessGroup`, as in torch.distributed, for programs without the
- * app.
+ * app. They run on a page, or in a worker that a page hosts.
  */
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
-import { abortError, LibraryRoom, PAGE, type RoomOptions, type RoomSurroundings } from './room.ts';
+import { watchDevice } from './device.ts';
+import { abortError, LibraryRoom, ownSurroundings, type RoomOptions, type RoomSurroundings } from './room.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
@@ -42,12 +43,15 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * have destroyed a group, they can form another group in the same room. The server keeps an empty
  * room for a minute.
  *
- * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
- *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
- *   join in time. AbortError if the signal is aborted. This rank has then left the room.
+ * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, or
+ *   a worker's page does not call `hostWorker`. SignalingError if the server does not answer or
+ *   refuses. TimeoutError if other ranks do not join in time. AbortError if the signal is aborted.
+ *   This rank has then left the room.
+ *
+ * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */
-export function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  return joinGroup(options, PAGE);
+export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
+  return joinGroup(options, await ownSurroundings(options.device));
 }
 
 /** {@link initProcessGroup} with surroundings, which tests replace. */
@@ -65,17 +69,24 @@ export async function joinGroup(
     { nodes: null, startAt: worldSize },
     {
       stateOfRun: () => null,
+      onpagehide: () => {
+        const { group } = formed ?? {};
+        group?.abort(new PeerGoneError(`Rank ${group.rank} is gone: its page was closed.`));
+      },
       enter: (generation) => {
         const { mesh, localRank, localWorldSize, signal } = generation;
         const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
+        const gpu = watchDevice((error) => group.abort(error));
         const released = deferred();
         const release = (): void => {
+          gpu.stop();
           group.destroy();
           released.resolve();
         };
         // The reason of `signal` says why the generation ended. A group has only one generation, so
         // this rank leaves the room.
         const end = (): void => {
+          gpu.stop();
           group.abort(
             new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
           );

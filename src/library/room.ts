@@ -1,22 +1,22 @@
 /**
- * A page's place in a room of the signaling server, for programs without the app. It runs on the
- * page's main thread, because browsers have WebRTC only there.
+ * A program's place in a room of the signaling server, without the app. The program runs on a page,
+ * or in a worker that a page hosts.
  */
-import * as tf from '@tensorflow/tfjs';
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
-import { Device, type Nodes } from '../protocol/room.ts';
+import type { Device, Nodes } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
-import { askForPort } from '../transport/broker.ts';
-import { connectPeer } from '../transport/peerLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
 import { AbortError, reasonOf, UsageError } from '../util/errors.ts';
+import { prepareDevice, type DeviceChoice } from './device.ts';
+import type { Page } from './page.ts';
+import { thisPage } from './thisPage.ts';
 
 export interface RoomOptions {
   /** Address of the signaling server, `https://host:port`. */
@@ -40,25 +40,40 @@ export interface RoomOptions {
    * value.
    */
   transport?: TransportName;
+  /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
+  device?: DeviceChoice;
   /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
   signal?: AbortSignal;
 }
 
-/** What a room needs from its page. Tests pass a clock and a network of their own. */
-export type RoomSurroundings = Pick<
-  RendezvousOptions,
-  'clock' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'
->;
+/** What a room needs from its program. Tests pass a clock and a network of their own. */
+export interface RoomSurroundings
+  extends
+    Pick<RendezvousOptions, 'clock' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'>,
+    Pick<Page, 'leaving'> {
+  /** The device that TensorFlow.js uses. */
+  device: Device;
+}
 
-export const PAGE: RoomSurroundings = {
-  clock: systemClock,
-  today: Date.now,
-  random: Math.random,
-  browserId,
-  openSocket: (url) => new WebSocket(url),
-  connectPeer,
-  connectTab: (attempt) => connectTab(askForPort, attempt),
-};
+/**
+ * Opens the device and finds the page of this program.
+ *
+ * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
+ */
+export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
+  const { connectPeer, askForPort, leaving } = await thisPage();
+  return {
+    clock: systemClock,
+    today: Date.now,
+    random: Math.random,
+    browserId,
+    openSocket: (url) => new WebSocket(url),
+    connectPeer,
+    connectTab: (attempt) => connectTab(askForPort, attempt),
+    leaving,
+    device: await prepareDevice(choice),
+  };
+}
 
 /** What the user of a {@link LibraryRoom} decides. */
 interface RoomHandlers extends Pick<
@@ -67,6 +82,8 @@ interface RoomHandlers extends Pick<
 > {
   /** The run whose state this rank has; see the control message `ready`. */
   stateOfRun: () => number | null;
+  /** Called when the page is being closed, before this rank leaves. */
+  onpagehide?: () => void;
   onroom?: RendezvousOptions['onroom'];
 }
 
@@ -74,13 +91,17 @@ export class LibraryRoom {
   readonly #rendezvous: Rendezvous;
   readonly #handlers: RoomHandlers;
   readonly #signal: AbortSignal | undefined;
+  readonly #surroundings: Pick<RoomSurroundings, 'device' | 'leaving'>;
   /** This rank's id in the room. */
   #member = '';
   /** Whether the server counts this rank as ready. */
   #isCounted = false;
   // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
   // browser notices.
-  readonly #onpagehide = (): void => void this.leave();
+  readonly #onpagehide = (): void => {
+    this.#handlers.onpagehide?.();
+    void this.leave();
+  };
 
   /**
    * @param nodes bounds of a new room's world; `null` if the world is fixed.
@@ -92,7 +113,7 @@ export class LibraryRoom {
     options: RoomOptions,
     { nodes, startAt }: { nodes: Nodes | null; startAt: number | undefined },
     handlers: RoomHandlers,
-    surroundings = PAGE,
+    { device, leaving, ...network }: RoomSurroundings,
   ) {
     const { server, worldSize, rank, name = 'library', transport = 'auto', signal } = options;
     const room = options.room === undefined ? null : parseRoomCode(options.room);
@@ -103,9 +124,10 @@ export class LibraryRoom {
     checkWorld(worldSize, rank);
     this.#handlers = handlers;
     this.#signal = signal;
+    this.#surroundings = { device, leaving };
     const hello = { version: PROTOCOL_VERSION, name, rank } as const;
     this.#rendezvous = new Rendezvous({
-      ...surroundings,
+      ...network,
       server,
       transport,
       hello:
@@ -136,12 +158,11 @@ export class LibraryRoom {
   async enter<T>(outcome: Deferred<T>, unfinished: string): Promise<T> {
     // A rejection before it is awaited must not count as unhandled.
     outcome.promise.catch(() => {});
-    await tf.ready();
     const signal = this.#signal;
     const onabort = (): void => outcome.reject(abortError(signal!, unfinished));
     if (signal?.aborted) throw abortError(signal, unfinished);
     signal?.addEventListener('abort', onabort);
-    globalThis.addEventListener('pagehide', this.#onpagehide);
+    this.#surroundings.leaving.addEventListener('pagehide', this.#onpagehide);
     try {
       await Promise.race([this.#rendezvous.start(), outcome.promise]);
       return await outcome.promise;
@@ -155,7 +176,7 @@ export class LibraryRoom {
 
   /** Leaves the room. Resolves when the server knows about it. */
   async leave(): Promise<void> {
-    globalThis.removeEventListener('pagehide', this.#onpagehide);
+    this.#surroundings.leaving.removeEventListener('pagehide', this.#onpagehide);
     this.#rendezvous.leave();
     await this.#rendezvous.left();
   }
@@ -171,19 +192,16 @@ export class LibraryRoom {
   }
 
   #announce(): void {
-    this.#rendezvous.send({ type: 'ready', device: tensorflowDevice(), stateOfRun: this.#handlers.stateOfRun() });
+    this.#rendezvous.send({
+      type: 'ready',
+      device: this.#surroundings.device,
+      stateOfRun: this.#handlers.stateOfRun(),
+    });
   }
 }
 
 export function abortError({ reason }: AbortSignal, what: string): AbortError {
   return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
-}
-
-/** Returns the device that TensorFlow.js uses now. The page has chosen it. */
-export function tensorflowDevice(): Device {
-  const backend = tf.getBackend();
-  const known = Device.entries.backend.options.find((name) => name === backend);
-  return { backend: known ?? 'cpu', adapter: backend };
 }
 
 /** @throws UsageError unless `worldSize` is a number of ranks. */

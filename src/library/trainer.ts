@@ -3,8 +3,7 @@
  * Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with
  * TensorFlow.js's names of losses and callbacks.
  */
-import * as tf from '@tensorflow/tfjs';
-import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+import type * as tf from '@tensorflow/tfjs';
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/ddp/flatten.ts';
@@ -15,9 +14,9 @@ import { parseRoomCode } from '../protocol/roomCode.ts';
 import { untilAborted } from '../parallel/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { watchGpu } from '../engine/device/gpuErrors.ts';
+import { currentDevice, prepareDevice, watchDevice } from './device.ts';
 import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
-import { tensorflowDevice } from './room.ts';
+import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
 import { transportOf } from '../engine/membership/transport.ts';
@@ -39,6 +38,11 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
   /** How tabs of one browser are linked; see {@link initProcessGroup}. */
   transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
+   * Which device computes; see {@link initProcessGroup}. A model that exists before `fit` stays on
+   * its backend, so call {@link openDevice} before the model is built.
+   */
+  device?: InitProcessGroupOptions['device'] | undefined;
+  /**
    * A process group to train in, instead of tabs and a room. Trainer does not destroy the group,
    * but if `fit` fails, it aborts the group for all ranks.
    */
@@ -55,7 +59,7 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
 }
 
 export class Trainer {
-  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'group' | 'onroom'>;
+  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'device' | 'group' | 'onroom'>;
   readonly #plan: TrainingPlan;
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
@@ -64,8 +68,8 @@ export class Trainer {
    *   tabs.
    */
   constructor(options: TrainerOptions = {}) {
-    const { tabs, server, room, transport, group, onroom, callbacks = [], ...plan } = options;
-    this.#world = { tabs, server, room, transport, group, onroom };
+    const { tabs, server, room, transport, device, group, onroom, callbacks = [], ...plan } = options;
+    this.#world = { tabs, server, room, transport, device, group, onroom };
     this.#plan = parsePlan(plan);
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
@@ -111,7 +115,7 @@ export class Trainer {
     { signal, ...fit }: FitOptions & Pick<InitProcessGroupOptions, 'signal'>,
   ): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
-    await tf.ready();
+    await prepareDevice(this.#world.device ?? 'auto');
     const { group, leave } = await this.#join(signal);
     const misfit = misfitOfPlan(this.#plan, group.worldSize);
     if (misfit !== null) {
@@ -120,7 +124,7 @@ export class Trainer {
         `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${misfit}. Choose the ring or auto.`,
       );
     }
-    const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
+    const gpu = watchDevice();
     let run: TrainingLoop | null = null;
     try {
       const callbackEvents = new CallbackEvents(this.#callbacks);
@@ -128,9 +132,9 @@ export class Trainer {
         plan: this.#plan,
         task,
         clock: systemClock,
-        device: tensorflowDevice(),
+        device: currentDevice(),
         emit: (event) => callbackEvents.handle(event),
-        checkDevice: () => gpu?.check(),
+        checkDevice: () => gpu.check(),
       });
       const loop = run;
       return await untilAborted(group, signal, 'fit', async () => {
@@ -144,7 +148,7 @@ export class Trainer {
       group.abort(asError(error));
       throw error;
     } finally {
-      gpu?.stop();
+      gpu.stop();
       run?.dispose();
       await leave();
     }
@@ -153,21 +157,23 @@ export class Trainer {
   async #join(signal: AbortSignal | undefined): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
     const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
     if (group) return { group, leave: () => Promise.resolve() };
-    // A program outside a page has no address.
-    const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
-    if (world === null) {
+    const isAlone = tabs === 1 && room === undefined;
+    const page = isAlone ? null : await thisPage();
+    const world = worldOf({ tabs, room }, page?.address?.hash ?? '');
+    if (page === null || world === null) {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
     const joined = await initProcessGroup({
-      server: server ?? location.origin,
+      server: server ?? page.address?.origin ?? '',
       transport,
+      device: 'current',
       ...world,
       ...(signal && { signal }),
       onroom: (code) => {
         if (world.room !== undefined) return;
         // The address bar then shows the address of the room, for opening the other tabs.
-        history.replaceState(null, '', `#${code}`);
+        page.writeRoom(code);
         onroom?.(code);
       },
     });

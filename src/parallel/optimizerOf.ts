@@ -1,7 +1,7 @@
 /** Recognizes TensorFlow.js's optimizers and runs them on flat arrays. */
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer, OptimizerState } from '../optim/optimizer.ts';
-import { createTensorflowRule, DEFAULT_EPSILON, type Config } from '../optim/tensorflow/index.ts';
+import { createTensorflowRule, DEFAULT_EPSILON, isTensorflowRule, type Config } from '../optim/tensorflow/index.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
@@ -38,7 +38,7 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
   if (!isTensorflowOptimizer(optimizer)) {
     throw new UsageError(`${textOf(optimizer)} is not an optimizer. ${ALLOWED}`);
   }
-  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), configOf(optimizer), size);
+  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), settingsOf(optimizer), size);
   if (!rule) {
     throw new UsageError(
       `${textOf(optimizer)} is a custom tf.Optimizer. It computes with tensors, whose bits differ between devices, so ` +
@@ -52,6 +52,14 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
     );
   }
   return new FollowingOptimizer(rule, optimizer);
+}
+
+/**
+ * Whether {@link optimizerOf} can run the optimizer on flat arrays: it is one of TensorFlow.js's
+ * seven, unchanged, and has not stepped by itself.
+ */
+export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
+  return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
 }
 
 /** The flat optimizers of each TensorFlow.js optimizer, by the first parameter that they train. */
@@ -136,7 +144,11 @@ function isUnchanged(optimizer: TensorflowOptimizer): boolean {
   return Object.hasOwn(optimizer.constructor, 'className') && !Object.hasOwn(optimizer, 'applyGradients');
 }
 
-function configOf(optimizer: TensorflowOptimizer): Config {
+/**
+ * Returns the settings of an optimizer, with the epsilon that {@link optimizerOf} uses, so that
+ * they can be compared between devices.
+ */
+export function settingsOf(optimizer: TensorflowOptimizer): Config {
   const config = optimizer.getConfig();
   return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: DEFAULT_EPSILON } : config;
 }

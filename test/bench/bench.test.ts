@@ -3,7 +3,7 @@ import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
 import { DOC, partsOf } from '../../bench/command/all.ts';
 import { runBench } from '../../bench/command/cli.ts';
-import { replaceSection, table } from '../../bench/report/table.ts';
+import { replaceSection, table } from '../../tools/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../../src/spec/job.ts';

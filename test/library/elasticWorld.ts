@@ -126,6 +126,8 @@ export class ElasticWorld extends SignalingWorld {
       main,
       {
         clock: this.clock,
+        device: { backend: 'cpu', adapter: 'cpu' },
+        leaving: new EventTarget(),
         today: () => this.clock.now(),
         random: () => 0.5,
         browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),

@@ -19,6 +19,8 @@ beforeEach(async () => {
   sent = [];
   const port = world.plug();
   surroundings = {
+    device: { backend: 'cpu', adapter: 'cpu' },
+    leaving: new EventTarget(),
     clock: world.clock,
     today: () => world.clock.now(),
     random: () => 0.5,

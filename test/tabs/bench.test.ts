@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { runBench } from '../../bench/command/cli.ts';
-import { drawPanels } from '../../bench/report/plot.ts';
+import { drawPanels } from '../../tools/report/plot.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 

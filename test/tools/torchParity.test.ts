@@ -4,7 +4,8 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { compareWithTorch, findTorch, SUITES } from '../../tools/torch-parity/parity.ts';
+import { compareWithTorch, SUITES } from '../../tools/torch-parity/parity.ts';
+import { findTorch } from '../../tools/torch-parity/python.ts';
 
 const torch = findTorch();
 

@@ -1,8 +1,9 @@
 /** Compares this project's results with PyTorch's for the same inputs. */
-import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
+import { runPython } from './python.ts';
 import type { Suite } from './suite.ts';
 import { clip } from './suites/clip.ts';
+import { ddp } from './suites/ddp.ts';
 import { exported } from './suites/exported.ts';
 import { gpt } from './suites/gpt.ts';
 import { join } from './suites/join.ts';
@@ -18,6 +19,8 @@ import { syncBatchNorm } from './suites/syncBatchNorm.ts';
 export interface Difference {
   case: string;
   difference: number;
+  /** Mean loss of every step, if the case is about losses. */
+  curves?: { ours: number[]; torch: number[] };
 }
 
 export interface Comparison {
@@ -30,6 +33,7 @@ export const SUITES: readonly Suite[] = [
   optimizers,
   clip,
   syncBatchNorm,
+  ddp,
   join,
   losses,
   gpt,
@@ -38,31 +42,7 @@ export const SUITES: readonly Suite[] = [
   exported,
 ];
 
-/**
- * Python programs to try. Debian's Python is the first, because it finds the package python3-torch.
- */
-const PYTHONS = ['/usr/bin/python3', 'python3'];
 const REFERENCE = path.join(import.meta.dirname, 'reference.py');
-/**
- * Milliseconds for Python to compare one suite. PyTorch takes seconds to load, in each process of a
- * group.
- */
-const TIMEOUT_MS = 120_000;
-
-/**
- * Returns the Python program that has PyTorch, and PyTorch's version; `null` if PyTorch is not
- * installed.
- */
-export function findTorch(): { python: string; version: string } | null {
-  for (const python of PYTHONS) {
-    const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], {
-      encoding: 'utf8',
-    });
-    if (status === 0) return { python, version: stdout.trim() };
-  }
-  return null;
-}
-
 /**
  * Compares the results of a suite with PyTorch's.
  *
@@ -70,24 +50,6 @@ export function findTorch(): { python: string; version: string } | null {
  */
 export async function compareWithTorch(python: string, suite: Suite): Promise<Comparison> {
   const { name, tolerance } = suite;
-  const output = await runPython(python, name, JSON.stringify(await suite.compute()));
+  const output = await runPython(python, [REFERENCE, name], JSON.stringify(await suite.compute()));
   return { suite: name, tolerance, cases: JSON.parse(output) as Difference[] };
-}
-
-function runPython(python: string, suite: string, input: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(python, [REFERENCE, suite], { timeout: TIMEOUT_MS });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
-    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-    child.on('error', reject);
-    child.on('close', (code, signal) => {
-      if (code === 0) resolve(stdout);
-      else reject(new Error(`${python} ${REFERENCE} ${suite} ended with ${signal ?? code}:\n${stderr}`));
-    });
-    // If Python exits without reading its input, this write error does not matter: the exit code is
-    // reported.
-    child.stdin.on('error', () => {});
-    child.stdin.end(input);
-  });
 }

@@ -1,7 +1,7 @@
 """Compares this project's results with PyTorch's for the inputs that parity.ts sends.
 
 Usage: reference.py SUITE < input.json
-Prints a JSON list of {"case": str, "difference": float}. A difference is relative to the norm of PyTorch's result, except where a suite
+Prints a JSON list of {"case": str, "difference": float, "curves": optional loss curves}. A difference is relative to the norm of PyTorch's result, except where a suite
 documents another unit. PyTorch computes in float64, so differences are this project's float32 rounding.
 """
 
@@ -155,6 +155,60 @@ def join(data):
                 yield f"{name}, rank {rank}", relative(case["ranks"][rank], numbers(theirs))
 
 
+def ddp_rank(rank, data, world_size, folder):
+    start_group(folder, rank, world_size)
+    torch.set_default_dtype(torch.float64)
+    create = {"momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    results = []
+    for case in data["cases"]:
+        if case["worldSize"] != world_size:
+            continue
+        kernel1, bias1, kernel2, bias2 = map(numbers, data["start"])
+        model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+        # PyTorch's kernels are [outputs, inputs].
+        model[0].weight.data, model[0].bias.data = kernel1.reshape(8, 16).T.contiguous(), bias1
+        model[2].weight.data, model[2].bias.data = kernel2.reshape(16, 3).T.contiguous(), bias2
+        ddp = nn.parallel.DistributedDataParallel(model)
+        settings = {"lr": case["options"]["learningRate"]}
+        if "momentum" in case["options"]:
+            settings["momentum"] = case["options"]["momentum"]
+        if "weightDecay" in case["options"]:
+            settings["weight_decay"] = case["options"]["weightDecay"]
+        optimizer = create[case["name"]](ddp.parameters(), **settings)
+        curve = []
+        for batch in data["data"][rank]:
+            loss = F.cross_entropy(ddp(numbers(batch["x"]).reshape(-1, 8)), torch.tensor(batch["labels"]))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            mean = loss.detach().clone()
+            dist.all_reduce(mean)
+            curve.append(mean.item() / world_size)
+        weights = [w.data.T.reshape(-1).tolist() for w in model.parameters()]
+        results.append({"losses": curve, "weights": weights})
+    # A rank that ends closes its connections, which the others may still use.
+    dist.barrier()
+    dist.destroy_process_group()
+    if rank == 0:
+        with open(f"{folder}/results.json", "w") as file:
+            json.dump(results, file)
+    exit_at_once()
+
+
+def ddp(data):
+    for world_size in sorted({case["worldSize"] for case in data["cases"]}):
+        with tempfile.TemporaryDirectory() as folder:
+            mp.spawn(ddp_rank, (data, world_size, folder), nprocs=world_size)
+            with open(f"{folder}/results.json") as file:
+                results = json.load(file)
+        for case, theirs in zip((c for c in data["cases"] if c["worldSize"] == world_size), results):
+            name = f"{case['name']}, {world_size} ranks"
+            curves = {"ours": case["losses"], "torch": theirs["losses"]}
+            yield f"{name}: losses", max(abs(a - b) / b for a, b in zip(*curves.values())), curves
+            flat = [numbers([x for w in weights for x in w]) for weights in (case["weights"], theirs["weights"])]
+            yield f"{name}: weights", relative(*flat)
+
+
 def losses(data):
     case = data["classes"]
     logits = numbers(case["rows"]).requires_grad_()
@@ -298,9 +352,9 @@ def exported(data):
         yield case["name"], relative(case["outputs"], model(inputs).detach())
 
 
-SUITES = (optimizers, clip, syncBatchNorm, join, losses, gpt, powerSgd, powerSgdErrorFeedback, exported)
+SUITES = (optimizers, clip, syncBatchNorm, ddp, join, losses, gpt, powerSgd, powerSgdErrorFeedback, exported)
 
 if __name__ == "__main__":
     suite = {function.__name__: function for function in SUITES}[sys.argv[1]]
-    print(json.dumps([{"case": case, "difference": difference} for case, difference in suite(json.load(sys.stdin))]))
+    print(json.dumps([dict(zip(("case", "difference", "curves"), result)) for result in suite(json.load(sys.stdin))]))
     exit_at_once()

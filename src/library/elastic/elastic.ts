@@ -2,6 +2,7 @@
  * `elastic`: jobs whose ranks join and leave, in the style of `hvd.elastic.run` and torchelastic.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { ownSurroundings } from '../room.ts';
 import { ElasticJob, type ElasticOptions } from './elasticJob.ts';
 import type { ElasticState } from './elasticState.ts';
 
@@ -47,5 +48,5 @@ export async function elastic<State extends ElasticState, Result>(
   state: State,
   main: (state: State, group: ProcessGroup) => Promise<Result>,
 ): Promise<Result> {
-  return new ElasticJob(options, state, main).run();
+  return new ElasticJob(options, state, main, await ownSurroundings(options.device)).run();
 }

@@ -19,7 +19,8 @@ import {
   UsageError,
 } from '../../util/errors.ts';
 import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
-import { checkWorldSize, LibraryRoom, PAGE, type RoomOptions } from '../room.ts';
+import { watchDevice } from '../device.ts';
+import { checkWorldSize, LibraryRoom, type RoomOptions, type RoomSurroundings } from '../room.ts';
 import { CommittedState } from './committedState.ts';
 import { useState, type ElasticState } from './elasticState.ts';
 import { digestOf, synchronize } from './synchronize.ts';
@@ -57,13 +58,14 @@ export class ElasticJob<State extends ElasticState, Result> {
   #missing = 0;
   #isOver = false;
   #stopTimer = (): void => {};
+  #stopWatching = (): void => {};
 
   /** @throws UsageError if options or state are invalid. */
   constructor(
     options: ElasticOptions,
     state: State,
     main: (state: State, group: ProcessGroup) => Promise<Result>,
-    surroundings = PAGE,
+    surroundings: RoomSurroundings,
   ) {
     const { nodes, worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
     if (nodes) checkNodes(nodes, worldSize);
@@ -87,6 +89,7 @@ export class ElasticJob<State extends ElasticState, Result> {
           if (outcome === 'finished' && this.#result) this.#outcome.resolve(this.#result.value);
           else this.#outcome.reject(new RunOverError(message));
         },
+        onpagehide: () => this.#group?.abort(new PeerGoneError('This rank is gone: its page was closed.')),
         onrefused: this.#outcome.reject,
         onfatal: this.#outcome.reject,
       },
@@ -114,6 +117,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     } finally {
       this.#isOver = true;
       this.#stopTimer();
+      this.#stopWatching();
       this.#group?.destroy();
       this.#committed.dispose();
       await this.#room.leave();
@@ -125,6 +129,8 @@ export class ElasticJob<State extends ElasticState, Result> {
     this.#group?.destroy();
     const group = new ProcessGroup(mesh, { clock: this.#clock, localRank, localWorldSize });
     this.#group = group;
+    this.#stopWatching();
+    this.#stopWatching = watchDevice((error) => group.abort(error)).stop;
     this.#result = null;
     const end = (): void =>
       group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));

@@ -33,11 +33,11 @@ async function onBoth(compute: () => tf.Tensor[]): Promise<Float32Array[][]> {
   const all: Float32Array[][] = [];
   for (const backend of ['wasm', 'cpu']) {
     await tf.setBackend(backend);
-    const before = tf.memory().numTensors;
+    const { numTensors, numDataBuffers, numBytes } = tf.memory();
     const results = tf.tidy(compute);
     all.push(await Promise.all(results.map((one) => one.data<'float32'>())));
     tf.dispose(results);
-    expect(tf.memory().numTensors).toBe(before);
+    expect(tf.memory()).toMatchObject({ numTensors, numDataBuffers, numBytes });
   }
   return all;
 }
@@ -101,6 +101,28 @@ test.each<[strides: [number, number], pad: 'same' | 'valid' | number, size: [num
       );
       return [gradient(tf.tensor4d(filter.values, filter.shape as [number, number, number, number]))];
     };
+    expectClose(await onBoth(compute));
+  },
+);
+
+test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>([
+  [[40, 20], [40, 30], true, false],
+  [[20, 40], [30, 40], false, true],
+  [[40, 20], [30, 40], true, true],
+  [[40, 20], [40, 3], true, false],
+  [[3, 40], [30, 40], false, true],
+  [[40, 3], [30, 40], true, true],
+  [[1, 40, 20], [40, 30], true, false],
+  [[5, 40, 20], [5, 40, 30], true, false],
+  [[5, 20, 40], [1, 30, 40], false, true],
+  [[16, 1], [16, 16], true, false],
+])(
+  'the wasm backend multiplies %j by %j (transposed: %s, %s) like the cpu backend',
+  async (a, b, transposeA, transposeB) => {
+    const [left, right] = [random(...a), random(...b)];
+    const compute = (): tf.Tensor[] => [
+      tf.matMul(tf.tensor(left.values, a), tf.tensor(right.values, b), transposeA, transposeB),
+    ];
     expectClose(await onBoth(compute));
   },
 );

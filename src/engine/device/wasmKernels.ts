@@ -1,0 +1,141 @@
+/**
+ * Kernels of back-propagation for TensorFlow.js's WebAssembly backend: one that it lacks, and one
+ * that it computes about 25 times slower than a forward pass.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+
+/**
+ * A matrix is transposed before it is multiplied if each of its elements is used at least this many
+ * times. With fewer uses, the transposition takes longer than it saves (measured).
+ */
+const MIN_USES = 8;
+
+let isRegistered = false;
+
+/** Registers the kernels. Call it before TensorFlow.js opens the backend. Idempotent. */
+export function registerTrainingKernels(): void {
+  if (isRegistered) return;
+  isRegistered = true;
+  registerFilterGradient();
+  registerMatMul();
+}
+
+/**
+ * Replaces the kernel of matMul. TensorFlow.js 4.22 calls XNNPACK only if neither matrix is
+ * transposed; other products run in a plain loop. The gradient of a dense layer's kernel is such a
+ * product: x^T dy. Here the transposed matrix is written first, so that XNNPACK multiplies.
+ */
+function registerMatMul(): void {
+  const original = tf.getKernel('BatchMatMul', 'wasm');
+  tf.unregisterKernel('BatchMatMul', 'wasm');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: (params) => {
+      const { transposeA, transposeB } = params.attrs as unknown as MatMulAttributes;
+      const [a, b] = [params.inputs['a']!, params.inputs['b']!];
+      const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
+      const isOneProduct = sizeOfBatch(a) === 1 && sizeOfBatch(b) === 1;
+      const [writesA, writesB] = [transposeA && columns >= MIN_USES, transposeB && rows >= MIN_USES];
+      // XNNPACK multiplies only if both matrices are in order.
+      if (!isOneProduct || writesA !== transposeA || writesB !== transposeB || !(writesA || writesB)) {
+        return original.kernelFunc(params);
+      }
+      const backend = params.backend as BackendWasm;
+      return resultOf(backend, () => {
+        const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
+        return tf.matMul(writesA ? transpose(left) : left, writesB ? transpose(right) : right);
+      });
+    },
+  });
+}
+
+interface MatMulAttributes {
+  transposeA: boolean;
+  transposeB: boolean;
+}
+
+const lengthOf = ({ shape }: tf.TensorInfo, axis: -1 | -2): number => shape.at(axis)!;
+
+const sizeOfBatch = ({ shape }: tf.TensorInfo): number => tf.util.sizeFromShape(shape.slice(0, -2));
+
+/** Swaps the last two axes. */
+function transpose(matrices: tf.Tensor): tf.Tensor {
+  const axes = [...matrices.shape.keys()];
+  return tf.transpose(matrices, [...axes.slice(0, -2), axes.at(-1)!, axes.at(-2)!]);
+}
+
+function registerFilterGradient(): void {
+  if (tf.getKernel('Conv2DBackpropFilter', 'wasm')) return;
+  tf.registerKernel({
+    kernelName: 'Conv2DBackpropFilter',
+    backendName: 'wasm',
+    kernelFunc: ({ inputs, attrs, backend }) =>
+      convolutionFilterGradient(inputs, attrs as unknown as FilterGradientAttributes, backend as BackendWasm),
+  });
+}
+
+interface FilterGradientAttributes {
+  strides: number | [number, number];
+  pad: 'valid' | 'same' | number;
+  dimRoundingMode?: 'floor' | 'round' | 'ceil';
+  filterShape: [number, number, number, number];
+}
+
+/**
+ * Computes the gradient of a convolution's filter, for which TensorFlow.js 4.22 has no wasm kernel.
+ * The gradient of one filter weight is a sum of products: each input under that weight times the
+ * gradient of the output. The inputs are gathered into columns, so that one matMul computes all
+ * sums.
+ *
+ * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
+ *   out]; NHWC
+ * @returns float32 `filterShape`
+ */
+function convolutionFilterGradient(
+  inputs: tf.NamedTensorInfoMap,
+  { strides, pad, dimRoundingMode, filterShape }: FilterGradientAttributes,
+  backend: BackendWasm,
+): tf.TensorInfo {
+  return resultOf(backend, () => {
+    const [x, dy] = [inputs['x'], inputs['dy']].map((info) => viewOf(info!, backend)) as [tf.Tensor4D, tf.Tensor4D];
+    const { batchSize, outHeight, outWidth, strideHeight, strideWidth, padInfo, inChannels, outChannels } =
+      tf.backend_util.computeConv2DInfo(x.shape, filterShape, strides, 1, pad, dimRoundingMode);
+    const { top, bottom, left, right } = padInfo;
+    const padded = tf.pad(x, [
+      [0, 0],
+      [top, bottom],
+      [left, right],
+      [0, 0],
+    ]);
+    const [filterHeight, filterWidth] = filterShape;
+    const under = Array.from({ length: filterHeight * filterWidth }, (_, at) => {
+      const [row, column] = [Math.floor(at / filterWidth), at % filterWidth];
+      const end = [
+        ...[batchSize, row + (outHeight - 1) * strideHeight + 1],
+        ...[column + (outWidth - 1) * strideWidth + 1, inChannels],
+      ];
+      return tf.stridedSlice(padded, [0, row, column, 0], end, [1, strideHeight, strideWidth, 1]);
+    });
+    const positions = batchSize * outHeight * outWidth;
+    const columns = tf.concat(under, 3).reshape<tf.Tensor2D>([positions, -1]);
+    const outputs = dy.reshape<tf.Tensor2D>([positions, outChannels]);
+    return tf.matMul(columns, outputs, true).reshape(filterShape);
+  });
+}
+
+/** Computes a kernel's result with ops. Intermediate tensors are disposed of. */
+function resultOf(backend: BackendWasm, compute: () => tf.Tensor): tf.TensorInfo {
+  const result = tf.tidy(compute);
+  // The tensor is disposed of, but its data remains, because it is the kernel's result.
+  const { dataId, shape, dtype } = result;
+  backend.incRef(dataId);
+  result.dispose();
+  return { dataId, shape, dtype };
+}
+
+/** Returns a tensor that shares the memory of a kernel's input. The caller still owns the input. */
+function viewOf(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
+  backend.incRef(info.dataId);
+  return tf.engine().makeTensorFromTensorInfo(info);
+}
