@@ -8,7 +8,6 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
-import { systemClock } from '../../util/clock.ts';
 import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { agree, type Arguments } from './agreement.ts';
@@ -246,7 +245,7 @@ export class DistributedModel {
       const { run } = prepared!;
       const running = (async () => run(all))();
       if (signal) {
-        failOnAbort({ rank, clock: systemClock, fail: (error) => group.abort(error) }, signal, call, running);
+        failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, running);
       }
       return await running.catch((error: unknown) => {
         group.abort(namingRank(error, rank, call));
