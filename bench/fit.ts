@@ -8,7 +8,7 @@ import { distribute } from '../src/library/distribute/distributedModel.ts';
 import { runWorld } from '../src/testing/index.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
-import { table } from './report/table.ts';
+import { table } from '../tools/report/table.ts';
 
 interface FitBenchOptions {
   json?: true;
