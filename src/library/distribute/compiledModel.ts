@@ -101,7 +101,15 @@ export function disposeBatch({ inputs, targets, weights }: Batch): void {
   tf.dispose([inputs, targets, weights.filter((tensor) => tensor !== null)]);
 }
 
-/** Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. */
+/** Number of values that {@link trainingPass} averages with the loss. */
+export function measuredBy({ metricsTensors }: CompiledModel): number {
+  return metricsTensors.length + 1;
+}
+
+/**
+ * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last of the
+ * metrics states whether training ends.
+ */
 export function trainingPass(
   model: CompiledModel,
   { inputs, targets, weights }: Batch,
@@ -117,13 +125,13 @@ export function trainingPass(
     const total = losses.slice(1).reduce((sum, each) => sum.add(each), losses[0]!);
     return model.calculateLosses().reduce((sum, penalty) => sum.add<tf.Scalar>(penalty), total.mean<tf.Scalar>());
   };
-  if (metricsTensors.length === 0) return { inputs, loss };
   const metrics = (all: tf.Tensor | tf.Tensor[]): tf.Tensor => {
     const outputs = [all].flat();
     const values = metricsTensors.map(([metric, output], i) =>
       outputs.length > 1 && i < outputs.length ? losses[i]! : metric(targets[output]!, outputs[output]!),
     );
-    return tf.stack(values.map((value) => value.mean().toFloat()));
+    const stops = tf.scalar(Number(model.stopTraining));
+    return tf.stack([...values.map((value) => value.mean().toFloat()), stops]);
   };
   return { inputs, loss, metrics };
 }

@@ -20,7 +20,7 @@ import {
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
 } from './arguments.ts';
-import { compiledModelOf, describeCompiled, type CompiledModel, type Tensors } from './compiledModel.ts';
+import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
@@ -53,7 +53,7 @@ export async function distribute(
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
   await agree(group, 'distribute', () => ({ shared: describeCompiled(compiledModelOf(model)), own: null }));
-  const metrics = compiledModelOf(model).metricsTensors.length;
+  const metrics = measuredBy(compiledModelOf(model));
   // TensorFlow.js, too, does not step weights that have no gradient.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
   return new DistributedModel(model, ddp, metrics);
@@ -268,7 +268,7 @@ export class DistributedModel {
     const { parameters } = variablesOf(this.model);
     const isSame =
       parameters.length === this.#parameters.length && parameters.every((each, i) => each === this.#parameters[i]);
-    if (isSame && model.metricsTensors.length === this.#metrics) return model;
+    if (isSame && measuredBy(model) === this.#metrics) return model;
     throw new UsageError(
       `The ${isSame ? 'metrics' : 'trainable weights'} of the model "${model.name}" changed after distribute. Call distribute again.`,
     );

@@ -54,7 +54,7 @@ export class Epochs {
    * @returns means of the batches' logs; and whether the epoch was not stopped.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
-    const { source, callbacks } = this.#options;
+    const { source, callbacks, model } = this.#options;
     const means = new LogMeans();
     await source.begin(epoch);
     for (let index = 0; ; index++) {
@@ -68,8 +68,11 @@ export class Epochs {
         const logs = { batch: index, size };
         await callbacks.onBatchBegin(index, { ...logs });
         const results = await this.#step(batch, size, `batch ${index} of epoch ${epoch}`);
-        means.add(results, size);
-        await callbacks.onBatchEnd(index, { ...logs, ...results });
+        means.add(results.logs, size);
+        await callbacks.onBatchEnd(index, { ...logs, ...results.logs });
+        if (!results.stops) continue;
+        model.stopTraining = true;
+        return { logs: means.means, isComplete: false };
       } finally {
         if (batch) disposeBatch(batch);
       }
@@ -101,7 +104,12 @@ export class Epochs {
     return turn;
   }
 
-  async #step(batch: Batch | null, totalSamples: number, where: string): Promise<Record<string, number>> {
+  /** @returns `stops`: whether a rank had ended training before its pass. */
+  async #step(
+    batch: Batch | null,
+    totalSamples: number,
+    where: string,
+  ): Promise<{ logs: Record<string, number>; stops: boolean }> {
     const { ddp, model, parameters, runsFlat } = this.#options;
     const { rank, worldSize } = ddp.group;
     try {
@@ -109,7 +117,8 @@ export class Epochs {
       const { loss, metrics } = await ddp.backward(pass, { samples: batch?.samples ?? 0, totalSamples });
       await applyGradient(ddp, model.optimizer, parameters, runsFlat);
       const [, ...names] = model.getDedupedMetricsNames();
-      return { loss, ...Object.fromEntries(names.map((name, i) => [name, metrics[i]!])) };
+      const logs = { loss, ...Object.fromEntries(names.map((name, i) => [name, metrics[i]!])) };
+      return { logs, stops: metrics.at(-1)! > 0 };
     } catch (error) {
       if (error instanceof PeergradError) throw error;
       throw new PeergradError(

@@ -136,6 +136,21 @@ describe('callbacks', () => {
     expect(expected.history.epoch).toHaveLength(name === 'onBatchEnd' ? 1 : 2);
   });
 
+  test('are not needed to stop all ranks: those stop after the next batch', async () => {
+    const trained = await distributed(2, mlp, async (trainer, { rank }) => {
+      const original = trainer.ddp.step.bind(trainer.ddp);
+      const step = vi.spyOn(trainer.ddp, 'step').mockImplementation((optimizer) => {
+        original(optimizer);
+        // A button of rank 1 is pressed during the third batch.
+        if (rank === 1 && step.mock.calls.length === 3) trainer.model.stopTraining = true;
+      });
+      const { epoch } = await trainer.fit(x, y, { ...ARGS, batchSize: 1, epochs: 2 });
+      return { steps: step.mock.calls.length, epochs: epoch.length };
+    });
+    expect(trained.map(({ result }) => result)).toEqual([1, 2].map(() => ({ steps: 4, epochs: 1 })));
+    expect(trained[1]!.weights).toEqual(trained[0]!.weights);
+  });
+
   test('that set weights on one rank: all ranks continue with those of rank 0', async () => {
     const fit = (ranks: number, valueOf: (rank: number) => number | null) =>
       distributed(ranks, mlp, (trainer, { rank }) => {
