@@ -46,9 +46,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: () => import('./partitionedMnist.ts'),
   },
   {
-    name: 'averagedMetric',
-    about: 'the accuracy of all ranks as a mean over ranks and as a mean over samples',
-    load: () => import('./averagedMetric.ts'),
+    name: 'avgMetric',
+    about: 'AvgMetric collects (acc, num) on each rank, and all ranks sum up the pairs',
+    load: () => import('./avgMetric.ts'),
   },
   {
     name: 'objects',

@@ -118,12 +118,12 @@ describe('examples in one process', () => {
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('averagedMetric: the mean over samples, unlike the mean over ranks, is the accuracy on all samples', async () => {
-    const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
-    expect(await linesOf('averagedMetric')).toEqual([
-      ['2 of 4 right: accuracy 0.500', ...everywhere],
-      ['3 of 3 right: accuracy 1.000', ...everywhere],
-      ['2 of 3 right: accuracy 0.667', ...everywhere],
+  test('avgMetric: the sum of all pairs, unlike the mean over ranks, has the accuracy on all samples', async () => {
+    const everywhere = ["mean of the ranks' accuracies 0.722", 'all ranks (7, 10): accuracy 0.700'];
+    expect(await linesOf('avgMetric')).toEqual([
+      ['this rank (2, 4): accuracy 0.500', ...everywhere],
+      ['this rank (3, 3): accuracy 1.000', ...everywhere],
+      ['this rank (2, 3): accuracy 0.667', ...everywhere],
     ]);
   });
 
@@ -170,7 +170,7 @@ describe('examples in real tabs', () => {
     return lines;
   }
 
-  test.each(['sampler', 'pointToPoint', 'averagedMetric', 'objects'])(
+  test.each(['sampler', 'pointToPoint', 'avgMetric', 'objects'])(
     '%s prints the same as in one process',
     { timeout: 60_000 },
     async (name) => {
