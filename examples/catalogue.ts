@@ -4,18 +4,26 @@
  */
 import type { ProcessGroup } from '../src/index.ts';
 
+/** What an example can use besides its process group. */
+export interface Surroundings {
+  /** URL of the folder of data files that the user passed; `null`: none. */
+  data: string | null;
+}
+
 /** Exports of an example's file. */
 export interface Example {
   /** Default number of tabs. */
   worldSize: number;
   /** Runs on every rank. `print` prints a line of this rank. */
-  main: (group: ProcessGroup, print: (line: string) => void) => Promise<void>;
+  main: (group: ProcessGroup, print: (line: string) => void, surroundings: Surroundings) => Promise<void>;
 }
 
 export interface CatalogueEntry {
   /** Name of the example, and of its file without `.ts`. */
   name: string;
   about: string;
+  /** Whether the example can train on MNIST's files. */
+  takesData?: true;
   load: () => Promise<Example>;
 }
 
@@ -43,6 +51,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'partitionedMnist',
     about: 'data-parallel training by hand: DataPartitioner and averageGradients',
+    takesData: true,
     load: () => import('./partitionedMnist.ts'),
   },
   {

@@ -4,6 +4,8 @@
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
@@ -14,22 +16,38 @@ import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import { loadData, parseJob } from '../../src/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
+import { idxFile } from '../jobs/formats/idxFiles.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Files in the folder of examples that are not examples. */
 const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
 
+/** Number of images in the test's files. A fifth of them is held out. */
+const IMAGES = 320;
+
+let folder: string;
+let server: SignalingServer;
+
 beforeAll(async () => {
   await tf.setBackend('cpu');
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-digits-'));
+  await writeDigits();
+  server = await startSignaling({ dist: DIST, data: folder });
+});
+
+afterAll(async () => {
+  await server.close();
+  await rm(folder, { recursive: true });
 });
 
 /** Runs an example and returns the printed lines of each rank. */
-async function linesOf(name: string, tabs?: number): Promise<string[][]> {
+async function linesOf(name: string, tabs?: number, data: string | null = null): Promise<string[][]> {
   const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
   return runWorld(tabs ?? worldSize, async (group) => {
     const lines: string[] = [];
-    await main(group, (line) => lines.push(line));
+    await main(group, (line) => lines.push(line), { data });
     return lines;
   });
 }
@@ -53,6 +71,34 @@ function expectToFall(values: readonly number[]): void {
     values.every((value, i) => i === 0 || value < values[i - 1]!),
     values.join(', '),
   ).toBe(true);
+}
+
+function expectToyModel([first, second]: readonly (readonly string[])[]): void {
+  expect(second).toEqual(first);
+  expect(first!.at(-1)).toBe('replicas are equal');
+  expectToFall(numbers(first!.slice(0, -1)));
+}
+
+/** Expects a falling loss on every rank. */
+function expectLossesOf(lines: readonly (readonly string[])[]): void {
+  for (const [rank, own] of lines.entries()) {
+    expect(own).toHaveLength(3);
+    for (const [epoch, line] of own.entries()) {
+      expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
+    }
+    expectToFall(numbers(own));
+  }
+}
+
+/** Writes a pair of MNIST's files with generated digits to {@link folder}. */
+async function writeDigits(): Promise<void> {
+  const { train } = await loadData(parseJob({ job: 'digits', seed: 1 }), { baseUrl: '' });
+  const indices = Array.from({ length: IMAGES }, (_, i) => i);
+  const [pixels, labels] = [new Float32Array(IMAGES * 28 * 28), new Int32Array(IMAGES)];
+  await train.read(indices, pixels, labels);
+  const bytes = Uint8Array.from(pixels, (pixel) => Math.round(pixel * 255));
+  await writeFile(path.join(folder, 'train-images-idx3-ubyte'), idxFile([IMAGES, 28, 28], bytes));
+  await writeFile(path.join(folder, 'train-labels-idx1-ubyte'), idxFile([IMAGES], Uint8Array.from(labels)));
 }
 
 test('the catalogue lists every example of the folder examples', () => {
@@ -86,10 +132,7 @@ describe('examples in one process', () => {
   });
 
   test('toyModel: the loss falls, and is equal on all ranks', async () => {
-    const [first, second] = await linesOf('toyModel');
-    expect(second).toEqual(first);
-    expect(first!.at(-1)).toBe('replicas are equal');
-    expectToFall(numbers(first!.slice(0, -1)));
+    expectToyModel(await linesOf('toyModel'));
   });
 
   test('pointToPoint: both ranks print the value 1, after blocking and after non-blocking calls', async () => {
@@ -108,14 +151,17 @@ describe('examples in one process', () => {
 
   test('partitionedMnist: the loss of every rank falls, and losses differ between ranks', async () => {
     const lines = await linesOf('partitionedMnist');
-    for (const [rank, own] of lines.entries()) {
-      expect(own).toHaveLength(3);
-      for (const [epoch, line] of own.entries()) {
-        expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
-      }
-      expectToFall(numbers(own));
-    }
+    expectLossesOf(lines);
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
+  });
+
+  test('partitionedMnist --data: trains on normalized images of the files', async () => {
+    const lines = await linesOf('partitionedMnist', 2, `${server.url}/data/`);
+    expectLossesOf(lines);
+    // Values of this order, Normalize(0.1307, 0.3081), learning rate 0.01 and momentum 0.5.
+    const last = lines.map((own) => numbers(own).at(-1)!);
+    expect(last[0]).toBeCloseTo(2.1912, 3);
+    expect(last[1]).toBeCloseTo(2.0947, 3);
   });
 
   test('avgMetric: the sum of all pairs, unlike the mean over ranks, has the accuracy on all samples', async () => {
@@ -144,19 +190,14 @@ describe('examples in one process', () => {
 });
 
 describe('examples in real tabs', () => {
-  let server: SignalingServer;
   let browser: Browser;
 
   beforeAll(async () => {
     await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
-    server = await startSignaling({ dist: DIST });
     browser = await launchBrowser({ probeUrl: `${server.url}/healthz` });
   }, 120_000);
 
-  afterAll(async () => {
-    await closeBrowser(browser);
-    await server.close();
-  });
+  afterAll(() => closeBrowser(browser));
 
   /** Runs an example and returns the printed lines of each rank. */
   async function linesInTabs(name: string): Promise<string[][]> {
@@ -166,11 +207,11 @@ describe('examples in real tabs', () => {
       (lines[Number(rank)] ??= []).push(text!);
     };
     const io = { out, err: () => {}, terminal: null, signal: new AbortController().signal };
-    await runInTabs(browser, `${server.url}/examples/#${name}`, { timeout: 60 }, io);
+    await runInTabs(browser, { server: server.url, name }, 60, io);
     return lines;
   }
 
-  test.each(['sampler', 'pointToPoint', 'avgMetric', 'objects'])(
+  test.each(['sampler', 'pointToPoint', 'allReduceGroup', 'avgMetric', 'objects'])(
     '%s prints the same as in one process',
     { timeout: 60_000 },
     async (name) => {
@@ -178,10 +219,8 @@ describe('examples in real tabs', () => {
     },
   );
 
-  test('partitionedMnist: the loss of every rank falls', { timeout: 60_000 }, async () => {
-    const lines = await linesInTabs('partitionedMnist');
-    expect(lines).toHaveLength(2);
-    for (const own of lines) expectToFall(numbers(own));
+  test('toyModel: the loss falls, and is equal on all ranks', { timeout: 60_000 }, async () => {
+    expectToyModel(await linesInTabs('toyModel'));
   });
 });
 
@@ -189,15 +228,12 @@ test(
   'the command `peergrad example` prints the lines of every rank, with the rank before each line',
   { timeout: 120_000 },
   async () => {
-    expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
-      '[rank 0] Rank 0 has data 2',
-      '[rank 1] Rank 1 has data 2',
-      '[rank 2] Rank 2 has data 1',
-    ]);
-    const toyModel = await printedBy('toyModel');
-    const [first, second] = [0, 1].map((rank) => toyModel.filter((line) => line.startsWith(`[rank ${rank}]`)));
-    expect(second!.map((line) => line.replace('rank 1', 'rank 0'))).toEqual(first);
-    expect(first!.at(-1)).toBe('[rank 0] replicas are equal');
-    expectToFall(numbers(first!.slice(0, -1)));
+    const lines = await printedBy('partitionedMnist', '--tabs', '3', '--data', folder);
+    expectLossesOf(
+      [0, 1, 2].map((rank) => {
+        const start = `[rank ${rank}] `;
+        return lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+      }),
+    );
   },
 );
