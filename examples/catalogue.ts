@@ -4,10 +4,12 @@
  */
 import type { ProcessGroup } from '../src/index.ts';
 
-/** What an example can use besides its process group. */
-export interface Surroundings {
+/** What the page offers an example besides its process group. */
+export interface ExamplePage {
   /** URL of the folder of data files that the user passed; `null`: none. */
   data: string | null;
+  /** Draws curves, one point for each step. `curves` has their values by name. */
+  plot: (title: string, curves: Readonly<Record<string, readonly number[]>>) => void;
 }
 
 /** Exports of an example's file. */
@@ -15,7 +17,7 @@ export interface Example {
   /** Default number of tabs. */
   worldSize: number;
   /** Runs on every rank. `print` prints a line of this rank. */
-  main: (group: ProcessGroup, print: (line: string) => void, surroundings: Surroundings) => Promise<void>;
+  main: (group: ProcessGroup, print: (line: string) => void, page: ExamplePage) => Promise<void>;
 }
 
 export interface CatalogueEntry {
@@ -58,6 +60,11 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'avgMetric',
     about: 'AvgMetric collects (acc, num) on each rank, and all ranks sum up the pairs',
     load: () => import('./avgMetric.ts'),
+  },
+  {
+    name: 'asyncUpdate',
+    about: 'a parameter server updates asynchronously: in a lucky order, and with stale gradients',
+    load: () => import('./asyncUpdate.ts'),
   },
   {
     name: 'objects',

@@ -8,6 +8,7 @@ import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
 import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
+import { drawPlot } from './plot.ts';
 
 declare global {
   /** Sends an event to the launcher; undefined if no launcher opened the page. */
@@ -15,7 +16,7 @@ declare global {
 }
 
 /** Functions that load the source text of each example. */
-const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
+const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,plot,catalogue,events}.ts'], {
   query: '?raw',
   import: 'default',
 });
@@ -58,6 +59,12 @@ function invite(name: string, query: URLSearchParams, room: string, worldSize: n
   show('link', address);
 }
 
+function plot(title: string, curves: Parameters<typeof drawPlot>[2]): void {
+  element('plot').hidden = false;
+  element('plot').ariaLabel = `${title}: ${Object.keys(curves).join(', ')}`;
+  drawPlot(element('plot'), title, curves);
+}
+
 async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams): Promise<void> {
   document.title = `${name} · peergrad`;
   show('title', name);
@@ -84,7 +91,8 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
       report({ type: 'line', line });
     };
     const folder = query.get('data');
-    await example.main(group, print, { data: folder === null ? null : new URL(folder, location.href).href });
+    const data = folder === null ? null : new URL(folder, location.href).href;
+    await example.main(group, print, { data, plot });
     show('status', `Rank ${rank} of ${worldSize} has finished.`);
     report({ type: 'finished' });
     await destroyProcessGroup(group);

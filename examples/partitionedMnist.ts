@@ -1,11 +1,11 @@
 // Distributed training, from PyTorch's "Writing Distributed Applications", without DDP:
 // https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training
-// `--data FOLDER` trains on MNIST's files, otherwise it trains on generated digits. The network is
-// smaller than the tutorial's, for CPUs.
+// `--data FOLDER` trains on MNIST's files instead of generated digits. The model is a small one.
 // Expected output: a loss that falls on every rank. The losses differ, because each rank has its
 // own data.
 import * as tf from '@tensorflow/tfjs';
 import { DataLoader, DataPartitioner, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
+import type { ExamplePage } from './catalogue.ts';
 
 export const worldSize = 2;
 const SEED = 1234; // the same on every rank, for equal parameters and one order of the samples
@@ -37,7 +37,7 @@ async function averageGradients(gradients: tf.NamedTensorMap, group: ProcessGrou
   return averaged;
 }
 
-export async function main(group: ProcessGroup, print: (line: string) => void, { data }: { data: string | null }) {
+export async function main(group: ProcessGroup, print: (line: string) => void, { data }: ExamplePage) {
   const trainSet = await partitionDataset(group, data);
   const kernelInitializer = tf.initializers.glorotUniform({ seed: SEED });
   const model = tf.sequential();

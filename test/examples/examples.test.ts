@@ -22,7 +22,7 @@ import { idxFile } from '../jobs/formats/idxFiles.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Files in the folder of examples that are not examples. */
-const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
+const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts', 'plot.ts'];
 
 /** Number of images in the test's files. A fifth of them is held out. */
 const IMAGES = 320;
@@ -42,12 +42,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** The curves that the latest example in this process has drawn. */
+let drawn: Readonly<Record<string, readonly number[]>> = {};
+
 /** Runs an example and returns the printed lines of each rank. */
 async function linesOf(name: string, tabs?: number, data: string | null = null): Promise<string[][]> {
   const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
   return runWorld(tabs ?? worldSize, async (group) => {
     const lines: string[] = [];
-    await main(group, (line) => lines.push(line), { data });
+    await main(group, (line) => lines.push(line), { data, plot: (_, curves) => (drawn = curves) });
     return lines;
   });
 }
@@ -173,6 +176,25 @@ describe('examples in one process', () => {
     ]);
   });
 
+  test('asyncUpdate: the lucky order is synchronous training, and stale gradients raise the loss', async () => {
+    const lines = await linesOf('asyncUpdate');
+    const { lucky, stale } = drawn as { lucky: number[]; stale: number[] };
+    // Synchronous training adds both gradients, of one parameter: w - 3 becomes a fifth.
+    const synchronous = [1, 2, 3, 4, 5, 6].map((step) => (3 * 0.2 ** step) ** 2);
+    lucky.filter((_, i) => i % 2 === 1).forEach((loss, i) => expect(loss).toBeCloseTo(synchronous[i]!, 5));
+    expectToFall(lucky);
+    const rises = stale.flatMap((loss, i) => (i > 0 && loss > stale[i - 1]! ? [i + 1] : []));
+    expect(rises).toEqual([6, 12]);
+    // Five fresh updates multiply w - 3 by 0.6 each; the gradient at w = 0 adds 1.2.
+    expect(stale[5]).toBeCloseTo((-3 * 0.6 ** 5 + 1.2) ** 2, 5);
+    expect(lines[0]).toHaveLength(24);
+    expect(lines[0]!.slice(16, 18)).toEqual([
+      'stale update 5, of worker 1: loss 0.0544',
+      'stale update 6, of worker 2: loss 0.9345',
+    ]);
+    expect(lines[2]!.slice(-2)).toEqual(['stale gradient -6.0000 at w 0.0000', 'stale gradient 1.9334 at w 3.9667']);
+  });
+
   test('objects: each rank prints the objects that it receives in four object collectives', async () => {
     const all = '["foo",12,{"1":2}]';
     const linesOfRank = (gathered: string, scattered: string): string[] => [
@@ -218,6 +240,14 @@ describe('examples in real tabs', () => {
       expect(await linesInTabs(name)).toEqual(await linesOf(name));
     },
   );
+
+  test('asyncUpdate: the page of rank 0 shows the curves', { timeout: 60_000 }, async () => {
+    const earlier = new Set(browser.contexts());
+    expect(await linesInTabs('asyncUpdate')).toEqual(await linesOf('asyncUpdate'));
+    const pages = browser.contexts().flatMap((context) => (earlier.has(context) ? [] : context.pages()));
+    const plots = await Promise.all(pages.map((page) => page.locator('#plot:visible canvas').count()));
+    expect(plots.toSorted()).toEqual([0, 0, 1]);
+  });
 
   test('toyModel: the loss falls, and is equal on all ranks', { timeout: 60_000 }, async () => {
     expectToyModel(await linesInTabs('toyModel'));
