@@ -57,6 +57,11 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: () => import('./partitionedMnist.ts'),
   },
   {
+    name: 'dataParallel',
+    about: "PyTorch's DataParallel tutorial: a batch of 30 split between 1, 2 and 3 replicas of one tab",
+    load: () => import('./dataParallel.ts'),
+  },
+  {
     name: 'avgMetric',
     about: 'AvgMetric collects (acc, num) on each rank, and all ranks sum up the pairs',
     load: () => import('./avgMetric.ts'),

@@ -30,6 +30,11 @@ export type { JoinOptions } from './parallel/ddp/join.ts';
 export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
+export {
+  ElasticSampler,
+  type ElasticSamplerOptions,
+  type ElasticSamplerState,
+} from './parallel/data/elasticSampler.ts';
 export { DataLoader, type DataLoaderOptions } from './parallel/data/dataLoader.ts';
 export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
@@ -45,6 +50,8 @@ export {
   type OptimizerOptions,
   type OptimizerState,
 } from './optim/index.ts';
+export { openDevice, type DeviceChoice } from './library/device.ts';
+export type { OpenedDevice } from './engine/device/device.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
 export {
   allGather,
@@ -61,6 +68,29 @@ export {
   send,
 } from './library/functionalCollectives.ts';
 export type { ResultOf, Values } from './library/payload.ts';
+export { elastic } from './library/elastic/elastic.ts';
+export { ElasticState, type ElasticFields } from './library/elastic/elasticState.ts';
+export type { ElasticOptions } from './library/elastic/elasticJob.ts';
+export { distribute, DistributedModel, type DistributeOptions } from './library/distribute/distributedModel.ts';
+export type {
+  DistributedEvaluateArgs,
+  DistributedEvaluateDatasetArgs,
+  DistributedFitArgs,
+  DistributedFitDatasetArgs,
+} from './library/distribute/arguments.ts';
+export { shardDataset } from './library/distribute/shardDataset.ts';
+export {
+  DataParallel,
+  type DataParallelOptions,
+  type OutputLoss,
+  type ReplicaMemory,
+} from './library/dataParallel/dataParallel.ts';
+export { loadSafetensors, saveSafetensors } from './library/files/safetensors.ts';
+export { loadCheckpoint, saveCheckpoint, type CheckpointState } from './library/files/checkpoint.ts';
+export type { FileSource } from './library/files/fileSource.ts';
+export type { LoadOptions, SaveOptions, SaveWeightsOptions } from './library/files/weights.ts';
+export type { LocalModel, SavedModel } from './library/files/storedModel.ts';
+export { downloadFile } from './util/download.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';

@@ -65,6 +65,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/spec',
     'src/util',
   ],
+  'src/keras.ts': ['src/library'],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
   // Examples import the library like programs of users.
@@ -72,6 +73,7 @@ const ALLOWED: Record<string, string[]> = {
   // Tools control tabs like the launcher. They also compare results of any layer with those of
   // other programs.
   tools: [
+    'src/index.ts',
     'launcher',
     'signaling',
     'src/engine',
@@ -90,6 +92,8 @@ const ALLOWED: Record<string, string[]> = {
     'launcher',
     'tools',
     'signaling',
+    'src/index.ts',
+    'src/library',
     'src/engine',
     'src/jobs',
     'src/optim',
@@ -138,7 +142,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

@@ -1,8 +1,8 @@
 /**
  * The command line of the tools: `chaos` trains under faults, `crash-recovery` checks the recovery
- * from crashes.
+ * from crashes, `elastic` checks the library's elastic jobs.
  */
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
@@ -11,6 +11,7 @@ import { addJobOptions, wholeNumber } from '../launcher/options/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/options/program.ts';
 import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
+import { elastic, type ElasticOptions } from './elastic/elastic.ts';
 import { crashRecovery, type CrashRecoveryOptions } from './crashRecovery/crashRecovery.ts';
 
 /** Default timeout of a run under faults, in seconds. */
@@ -19,6 +20,8 @@ const CHAOS_TIMEOUT_S = 2 * 60 * 60;
 const MAX_MINUTES = 24 * 60;
 /** The largest number of kills in a run. */
 const MAX_KILLS = 1000;
+/** The largest number of jobs of `elastic`. */
+const MAX_SEEDS = 1000;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runTools(argv: readonly string[], io: Io): Promise<number> {
@@ -56,5 +59,17 @@ function buildProgram(io: Io): Command {
     .option('--json', 'print the report as one JSON object, last on stdout');
   addBrowserOptions(addBackendOption(crashRecoveryCommand), RUN_TIMEOUT_S);
   addJobOptions(crashRecoveryCommand).action((options: CrashRecoveryOptions) => crashRecovery(options, io));
+
+  program
+    .command('elastic')
+    .description(
+      "run the library's elastic jobs in four headless tabs, kill one tab at a random step while another joins, and report " +
+        'samples that were skipped or repeated, and whether the final weights are equal',
+    )
+    .option('--seeds <n>', 'number of jobs, each with its own random steps', wholeNumber(1, MAX_SEEDS), 20)
+    .addOption(new Option('--backend <name>', 'backend of the tabs').choices(['cpu', 'webgpu']).default('cpu'))
+    .option('--browser <path>', 'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)')
+    .option('--json', 'print the report as one JSON object, last on stdout')
+    .action((options: ElasticOptions) => elastic(options, io));
   return program;
 }

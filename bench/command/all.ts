@@ -11,6 +11,7 @@ import { PeergradError } from '../../src/util/errors.ts';
 import { allReduce } from '../allreduce.ts';
 import { auto } from '../auto.ts';
 import { balance } from '../balance.ts';
+import { blockedPage } from '../blockedPage.ts';
 import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
@@ -126,6 +127,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(strategies, []),
     partOf(scale, ['--picture', 'docs/scale.png']),
     partOf(balance, []),
+    partOf(blockedPage, []),
     partOf(signaling, []),
     partOf(classroom, []),
   ];

@@ -5,6 +5,7 @@ import { benchAll, type AllOptions } from './all.ts';
 import { allReduce } from '../allreduce.ts';
 import { auto } from '../auto.ts';
 import { balance } from '../balance.ts';
+import { blockedPage } from '../blockedPage.ts';
 import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import { curves } from '../curves.ts';
@@ -35,6 +36,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   auto,
   order,
   balance,
+  blockedPage,
   classroom,
 ];
 

@@ -3,7 +3,8 @@
  * DistributedDataParallel in turn, and measures the steps.
  */
 import * as tf from '@tensorflow/tfjs';
-import { openDevice, type OpenedDevice } from '../../src/engine/device/device.ts';
+import { openAppDevice } from '../../src/engine/device/appDevice.ts';
+import type { OpenedDevice } from '../../src/engine/device/device.ts';
 import { lossSum } from '../../src/jobs/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
@@ -28,7 +29,7 @@ let opened: Promise<OpenedDevice> | undefined;
 
 export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
   const { model, batch, kinds, turns, steps } = args;
-  const { device } = await (opened ??= openDevice(systemClock));
+  const { device } = await (opened ??= openAppDevice(systemClock));
   const rng = createRng(group.rank + 1);
   const { inputShape, variables } = benchModel(model);
   const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);

@@ -9,7 +9,7 @@ import { systemClock } from '../util/clock.ts';
 import { browserId } from './membership/browserId.ts';
 import { whileAlone } from './storage/browserLock.ts';
 import { Checkpoints } from './storage/checkpoints.ts';
-import { openDevice } from './device/device.ts';
+import { openAppDevice } from './device/appDevice.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
 
@@ -26,7 +26,7 @@ const session = new Session({
   today: Date.now,
   openSocket: (url) => new WebSocket(url),
   browserId,
-  openDevice,
+  openDevice: openAppDevice,
   openCheckpoints: () => Checkpoints.open(),
   whileAlone,
   connectPeer: relay.connect,

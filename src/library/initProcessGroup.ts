@@ -1,67 +1,26 @@
 /**
  * `initProcessGroup` and `destroyProcessGroup`, as in torch.distributed, for programs without the
- * app. They run on a page's main thread, because browsers have WebRTC only there.
+ * app. They run on a page, or in a worker that a page hosts.
  */
-import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { Device } from '../protocol/room.ts';
-import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
-import { PROTOCOL_VERSION } from '../protocol/control.ts';
-import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
-import { parseRoomCode } from '../protocol/roomCode.ts';
-import { askForPort } from '../transport/broker.ts';
-import { connectPeer } from '../transport/peerLink.ts';
-import { connectTab } from '../transport/tabLink.ts';
-import { systemClock } from '../util/clock.ts';
-import { unlessAborted, within } from '../util/deadline.ts';
-import { deferred, type Deferred } from '../util/deferred.ts';
-import {
-  AbortError,
-  messageOf,
-  PeerGoneError,
-  reasonOf,
-  RunOverError,
-  TimeoutError,
-  UsageError,
-} from '../util/errors.ts';
-import { browserId } from '../engine/membership/browserId.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
-import { Rendezvous } from '../engine/membership/rendezvous.ts';
+import { unlessAborted } from '../util/deadline.ts';
+import { deferred, type Deferred } from '../util/deferred.ts';
+import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
+import { watchDevice } from './device.ts';
+import { abortError, LibraryRoom, ownSurroundings, type RoomOptions, type RoomSurroundings } from './room.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
-const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
+export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
 /**
  * The state that ranks report to the server. All ranks report the same state, because programs that
  * use the library compare their states themselves.
  */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
-export interface InitProcessGroupOptions {
-  /** Address of the signaling server, `https://host:port`. */
-  server: string;
-  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
-  room?: string;
-  /**
-   * The number of ranks. A new room forms the group when this many ranks have joined. An existing
-   * room refuses this rank if the room has another world size.
-   */
-  worldSize?: number;
-  /** The requested rank, as with torch's `env://`. Default: any free rank. */
-  rank?: number;
-  /** The name that other members see. */
-  name?: string;
-  /** Called with the room's code when the room has admitted this rank. */
-  onroom?: (room: string) => void;
+export interface InitProcessGroupOptions extends RoomOptions {
   /** Milliseconds for all ranks to join. */
   timeoutMs?: number;
-  /**
-   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
-   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
-   * value.
-   */
-  transport?: TransportName;
-  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
-  signal?: AbortSignal;
 }
 
 interface Membership {
@@ -84,131 +43,92 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * have destroyed a group, they can form another group in the same room. The server keeps an empty
  * room for a minute.
  *
- * @throws (rejects) UsageError if the code or the rank is invalid, or a new room has no world size.
- *   SignalingError if the server does not answer or refuses. TimeoutError if other ranks do not
- *   join in time. AbortError if the signal is aborted. This rank has then left the room.
+ * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, or
+ *   a worker's page does not call `hostWorker`. SignalingError if the server does not answer or
+ *   refuses. TimeoutError if other ranks do not join in time. AbortError if the signal is aborted.
+ *   This rank has then left the room.
+ *
+ * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  const {
-    server,
-    worldSize,
-    rank,
-    name = 'library',
-    timeoutMs = DEFAULT_INIT_TIMEOUT_MS,
-    transport = 'auto',
-    signal: abort,
-  } = options;
-  const room = options.room === undefined ? null : parseRoomCode(options.room);
-  if (options.room !== undefined && room === null)
-    throw new UsageError(`"${options.room}" is not a room code. Pass a code such as K7F-3QX.`);
-  if (room === null && worldSize === undefined)
-    throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
-  checkWorld(worldSize, rank);
-  await tf.ready();
-  if (abort?.aborted) throw abortError(abort, 'not joined a group');
-  const clock = systemClock;
+  return joinGroup(options, await ownSurroundings(options.device));
+}
+
+/** {@link initProcessGroup} with surroundings, which tests replace. */
+export async function joinGroup(
+  options: InitProcessGroupOptions,
+  surroundings: RoomSurroundings,
+): Promise<ProcessGroup> {
+  const { worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+  const { clock } = surroundings;
   const joined = deferred<ProcessGroup>();
   const over = deferred();
   let formed: { group: ProcessGroup; membership: Membership } | null = null;
-  const rendezvous: Rendezvous = new Rendezvous({
-    server,
-    clock,
-    connectPeer,
-    transport,
-    browserId,
-    today: Date.now,
-    random: Math.random,
-    openSocket: (url) => new WebSocket(url),
-    connectTab: (attempt) => connectTab(askForPort, attempt),
-    hello:
-      room === null
-        ? {
-            type: 'create',
-            version: PROTOCOL_VERSION,
-            name,
-            rank,
-            job: DEFAULT_JOB,
-            startAt: worldSize ?? null,
-            nodes: null,
-          }
-        : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
-    onadmitted: (message) => {
-      options.onroom?.(message.room);
-      rendezvous.send({ type: 'ready', device: tensorflowDevice(), stateOfRun: null });
+  const room = new LibraryRoom(
+    options,
+    { nodes: null, startAt: worldSize },
+    {
+      stateOfRun: () => null,
+      onpagehide: () => {
+        const { group } = formed ?? {};
+        group?.abort(new PeerGoneError(`Rank ${group.rank} is gone: its page was closed.`));
+      },
+      enter: (generation) => {
+        const { mesh, localRank, localWorldSize, signal } = generation;
+        const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
+        const gpu = watchDevice((error) => group.abort(error));
+        const released = deferred();
+        const release = (): void => {
+          gpu.stop();
+          group.destroy();
+          released.resolve();
+        };
+        // The reason of `signal` says why the generation ended. A group has only one generation, so
+        // this rank leaves the room.
+        const end = (): void => {
+          gpu.stop();
+          group.abort(
+            new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
+          );
+          released.resolve();
+          void room.leave();
+        };
+        signal.addEventListener('abort', end, { once: true });
+        formed = { group, membership: { signal, released, release, over, leave: () => room.leave() } };
+        return Promise.resolve(NO_STATE);
+      },
+      train: async () => {
+        const { group, membership } = formed!;
+        memberships.set(group, membership);
+        joined.resolve(group);
+        await membership.released.promise;
+        return NO_STATE;
+      },
+      scopeOf: () => 'run',
+      onended: (_, message) => {
+        over.resolve();
+        joined.reject(new RunOverError(message));
+      },
+      onrefused: joined.reject,
+      onfatal: (error) => {
+        over.resolve();
+        joined.reject(error);
+      },
     },
-    onroom: () => {},
-    onstate: () => {},
-    enter: (generation) => {
-      const { mesh, localRank, localWorldSize, signal } = generation;
-      const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
-      const released = deferred();
-      const release = (): void => {
-        group.destroy();
-        released.resolve();
-      };
-      // The reason of `signal` says why the generation ended. A group has only one generation, so
-      // this rank leaves the room.
-      const end = (): void => {
-        group.abort(
-          new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
-        );
-        released.resolve();
-        void leave();
-      };
-      signal.addEventListener('abort', end, { once: true });
-      formed = { group, membership: { signal, released, release, over, leave } };
-      return Promise.resolve(NO_STATE);
-    },
-    train: async () => {
-      const { group, membership } = formed!;
-      memberships.set(group, membership);
-      joined.resolve(group);
-      await membership.released.promise;
-      return NO_STATE;
-    },
-    scopeOf: () => 'run',
-    onended: (_, message) => {
-      over.resolve();
-      joined.reject(new RunOverError(message));
-    },
-    onrefused: joined.reject,
-    onfatal: (error) => {
-      over.resolve();
-      joined.reject(error);
-    },
-  });
-  async function leave(): Promise<void> {
-    globalThis.removeEventListener('pagehide', onpagehide);
-    rendezvous.leave();
-    await rendezvous.left();
-  }
-  // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
-  // browser notices.
-  const onpagehide = (): void => void leave();
-  globalThis.addEventListener('pagehide', onpagehide);
-  const onabort = (): void => joined.reject(abortError(abort!, 'not joined a group'));
-  abort?.addEventListener('abort', onabort);
-  try {
-    await Promise.race([rendezvous.start(), joined.promise]);
-    return await within(
-      clock,
-      timeoutMs,
-      joined.promise,
-      () =>
-        new TimeoutError(
-          `Timed out: not all ranks had joined after ${timeoutMs / 1000} s. Start the missing ranks, or pass a longer timeoutMs.`,
-        ),
+    surroundings,
+  );
+  const expired = (): void =>
+    joined.reject(
+      new TimeoutError(
+        `Timed out: not all ranks had joined after ${timeoutMs / 1000} s. Start the missing ranks, or pass a longer timeoutMs.`,
+      ),
     );
-  } catch (error) {
-    await leave();
-    throw error;
+  const stopTimer = clock.after(timeoutMs, expired);
+  try {
+    return await room.enter(joined, 'not joined a group');
   } finally {
-    abort?.removeEventListener('abort', onabort);
+    stopTimer();
   }
-}
-
-function abortError({ reason }: AbortSignal, what: string): AbortError {
-  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
 }
 
 /**
@@ -243,25 +163,4 @@ export async function destroyProcessGroup(
     // Wait for the server, so that the rank is free if this page joins again at once.
     await leave();
   }
-}
-
-const isWhole = (value: number, min: number, max: number): boolean =>
-  Number.isInteger(value) && value >= min && value <= max;
-
-/** @throws UsageError */
-function checkWorld(worldSize: number | undefined, rank: number | undefined): void {
-  if (worldSize !== undefined && !isWhole(worldSize, 1, MAX_WORLD_SIZE)) {
-    throw new UsageError(`The world size is ${worldSize}. Pass a whole number from 1 to ${MAX_WORLD_SIZE}.`);
-  }
-  const last = (worldSize ?? MAX_WORLD_SIZE) - 1;
-  if (rank === undefined || isWhole(rank, 0, last)) return;
-  const world = worldSize === undefined ? '' : ` in a world of ${worldSize}`;
-  throw new UsageError(`There is no rank ${rank}${world}. Pass a rank from 0 to ${last}.`);
-}
-
-/** Returns the device that TensorFlow.js uses now. The page has chosen it. */
-export function tensorflowDevice(): Device {
-  const backend = tf.getBackend();
-  const known = Device.entries.backend.options.find((name) => name === backend);
-  return { backend: known ?? 'cpu', adapter: backend };
 }

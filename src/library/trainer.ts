@@ -3,8 +3,7 @@
  * Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with
  * TensorFlow.js's names of losses and callbacks.
  */
-import * as tf from '@tensorflow/tfjs';
-import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+import type * as tf from '@tensorflow/tfjs';
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/ddp/flatten.ts';
@@ -14,13 +13,9 @@ import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { watchGpu } from '../engine/device/gpuErrors.ts';
-import {
-  destroyProcessGroup,
-  initProcessGroup,
-  tensorflowDevice,
-  type InitProcessGroupOptions,
-} from './initProcessGroup.ts';
+import { currentDevice, prepareDevice, watchDevice } from './device.ts';
+import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
+import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
 import { transportOf } from '../engine/membership/transport.ts';
@@ -42,6 +37,11 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
   /** How tabs of one browser are linked; see {@link initProcessGroup}. */
   transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
+   * Which device computes; see {@link initProcessGroup}. A model that exists before `fit` stays on
+   * its backend, so call {@link openDevice} before the model is built.
+   */
+  device?: InitProcessGroupOptions['device'] | undefined;
+  /**
    * A process group to train in, instead of tabs and a room. Trainer does not destroy the group,
    * but if `fit` fails, it aborts the group for all ranks.
    */
@@ -58,7 +58,7 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
 }
 
 export class Trainer {
-  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'group' | 'onroom'>;
+  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'device' | 'group' | 'onroom'>;
   readonly #plan: TrainingPlan;
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
@@ -67,8 +67,8 @@ export class Trainer {
    *   tabs.
    */
   constructor(options: TrainerOptions = {}) {
-    const { tabs, server, room, transport, group, onroom, callbacks = [], ...plan } = options;
-    this.#world = { tabs, server, room, transport, group, onroom };
+    const { tabs, server, room, transport, device, group, onroom, callbacks = [], ...plan } = options;
+    this.#world = { tabs, server, room, transport, device, group, onroom };
     this.#plan = parsePlan(plan);
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
@@ -107,7 +107,7 @@ export class Trainer {
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
-    await tf.ready();
+    await prepareDevice(this.#world.device ?? 'auto');
     const { group, leave } = await this.#join();
     const misfit = misfitOfPlan(this.#plan, group.worldSize);
     if (misfit !== null) {
@@ -116,7 +116,7 @@ export class Trainer {
         `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${misfit}. Choose the ring or auto.`,
       );
     }
-    const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
+    const gpu = watchDevice();
     let run: TrainingLoop | null = null;
     try {
       const callbackEvents = new CallbackEvents(this.#callbacks);
@@ -124,9 +124,9 @@ export class Trainer {
         plan: this.#plan,
         task,
         clock: systemClock,
-        device: tensorflowDevice(),
+        device: currentDevice(),
         emit: (event) => callbackEvents.handle(event),
-        checkDevice: () => gpu?.check(),
+        checkDevice: () => gpu.check(),
       });
       await run.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
       await callbackEvents.begin();
@@ -137,7 +137,7 @@ export class Trainer {
       group.abort(asError(error));
       throw error;
     } finally {
-      gpu?.stop();
+      gpu.stop();
       run?.dispose();
       await leave();
     }
@@ -146,20 +146,22 @@ export class Trainer {
   async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
     const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
     if (group) return { group, leave: () => Promise.resolve() };
-    // A program outside a page has no address.
-    const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
-    if (world === null) {
+    const isAlone = tabs === 1 && room === undefined;
+    const page = isAlone ? null : await thisPage();
+    const world = worldOf({ tabs, room }, page?.address?.hash ?? '');
+    if (page === null || world === null) {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
     const joined = await initProcessGroup({
-      server: server ?? location.origin,
+      server: server ?? page.address?.origin ?? '',
       transport,
+      device: 'current',
       ...world,
       onroom: (code) => {
         if (world.room !== undefined) return;
         // The address bar then shows the address of the room, for opening the other tabs.
-        history.replaceState(null, '', `#${code}`);
+        page.writeRoom(code);
         onroom?.(code);
       },
     });

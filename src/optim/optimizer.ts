@@ -139,6 +139,13 @@ export function checkApply(
  * @throws MismatchError unless they are states of the same optimizer.
  */
 export function copyState(to: OptimizerState, from: OptimizerState): void {
+  checkState(to, from);
+  to.scalars.set(from.scalars);
+  to.slots.forEach((slot, i) => slot.set(from.slots[i]!));
+}
+
+/** @throws MismatchError unless `to` and `from` are states of the same optimizer. */
+export function checkState(to: OptimizerState, from: OptimizerState): void {
   const same =
     to.name === from.name &&
     to.scalars.length === from.scalars.length &&
@@ -150,8 +157,6 @@ export function copyState(to: OptimizerState, from: OptimizerState): void {
         'optimizer and model.',
     );
   }
-  to.scalars.set(from.scalars);
-  to.slots.forEach((slot, i) => slot.set(from.slots[i]!));
 }
 
 function shapeOf(state: OptimizerState): string {

@@ -1,7 +1,7 @@
 /** Recognizes TensorFlow.js's optimizers and runs them on flat arrays. */
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer, OptimizerState } from '../optim/optimizer.ts';
-import { createTensorflowRule, DEFAULT_EPSILON, type Config } from '../optim/tensorflow/index.ts';
+import { createTensorflowRule, DEFAULT_EPSILON, isTensorflowRule, type Config } from '../optim/tensorflow/index.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
@@ -38,7 +38,7 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
   if (!isTensorflowOptimizer(optimizer)) {
     throw new UsageError(`${textOf(optimizer)} is not an optimizer. ${ALLOWED}`);
   }
-  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), configOf(optimizer), size);
+  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), settingsOf(optimizer), size);
   if (!rule) {
     throw new UsageError(
       `${textOf(optimizer)} is a custom tf.Optimizer. It computes with tensors, whose bits differ between devices, so ` +
@@ -54,19 +54,34 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
   return new FollowingOptimizer(rule, optimizer);
 }
 
-/** The optimizers that {@link optimizerOf} created for one model, so that each keeps its state. */
-export class RecognizedOptimizers {
-  readonly #known = new WeakMap<TensorflowOptimizer, Optimizer>();
+/**
+ * Whether {@link optimizerOf} can run the optimizer on flat arrays: it is one of TensorFlow.js's
+ * seven, unchanged, and has not stepped by itself.
+ */
+export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
+  return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
+}
 
-  /** Returns a flat optimizer as it is, and the one for a `tf.Optimizer`, created at first use. */
-  of(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer, size: number): Pick<Optimizer, 'apply'> {
-    if (isFlat(optimizer)) return optimizer;
-    const known = this.#known.get(optimizer);
-    if (known) return known;
-    const created = optimizerOf(optimizer, size);
-    this.#known.set(optimizer, created);
-    return created;
-  }
+/** The flat optimizers of each TensorFlow.js optimizer, by the first parameter that they train. */
+const known = new WeakMap<TensorflowOptimizer, WeakMap<object, { size: number; flat: Optimizer }>>();
+
+/**
+ * Returns a flat optimizer as it is, and for one of TensorFlow.js's the result of
+ * {@link optimizerOf}. For the same optimizer and the same parameters, the result is the same, so
+ * that a model keeps its averages when it is wrapped again.
+ */
+export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
+  optimizer: Flat | TensorflowOptimizer,
+  parameters: readonly Pick<tf.Variable, 'size'>[],
+): Flat | Optimizer {
+  if (isFlat(optimizer)) return optimizer;
+  const [first] = parameters;
+  const size = parameters.reduce((sum, parameter) => sum + parameter.size, 0);
+  const before = first && isTensorflowOptimizer(optimizer) && known.get(optimizer)?.get(first);
+  if (before && before.size === size) return before.flat;
+  const flat = optimizerOf(optimizer, size);
+  if (first) known.set(optimizer, (known.get(optimizer) ?? new WeakMap()).set(first, { size, flat }));
+  return flat;
 }
 
 /** A flat optimizer whose learning rate is that of a `tf.Optimizer`. */
@@ -109,7 +124,7 @@ class FollowingOptimizer implements Optimizer {
   }
 }
 
-function isFlat(optimizer: unknown): optimizer is Pick<Optimizer, 'apply'> {
+function isFlat<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): optimizer is Flat {
   return hasMethod(optimizer, 'apply');
 }
 
@@ -129,7 +144,11 @@ function isUnchanged(optimizer: TensorflowOptimizer): boolean {
   return Object.hasOwn(optimizer.constructor, 'className') && !Object.hasOwn(optimizer, 'applyGradients');
 }
 
-function configOf(optimizer: TensorflowOptimizer): Config {
+/**
+ * Returns the settings of an optimizer, with the epsilon that {@link optimizerOf} uses, so that
+ * they can be compared between devices.
+ */
+export function settingsOf(optimizer: TensorflowOptimizer): Config {
   const config = optimizer.getConfig();
   return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: DEFAULT_EPSILON } : config;
 }

@@ -2,17 +2,16 @@
  * A link to another tab of the same browser: a MessagePort between the threads (main threads or
  * workers) that use it.
  *
- * A port does not report that the tab at its other end has died. The Web Locks API
- * (https://www.w3.org/TR/web-locks/) does: each end holds a lock while it is alive and requests the
- * other end's lock, which the browser grants as soon as that tab is gone.
+ * A port does not report that the tab at its other end has died. So each end holds a lock while it
+ * is alive and requests the other end's lock.
  */
 import { systemClock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
 import { PeerGoneError } from '../util/errors.ts';
 import type { AskForPort, PortRequest } from './broker.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
+import { acquireLock, onceReleased } from './threadLock.ts';
 
 /**
  * How long an end waits for late frames after the other end is gone. Frames and the lock arrive by
@@ -35,12 +34,10 @@ class TabLink extends PortLink {
   constructor(port: MessagePort, releaseLock: () => void, othersLock: string) {
     super(port);
     this.#releaseLock = releaseLock;
-    const { signal } = this.#watch;
     const gone = (): void => {
       systemClock.after(LATE_FRAMES_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
     };
-    // The request rejects when it is aborted or this tab ends.
-    navigator.locks.request(othersLock, { signal }, gone).catch(() => {});
+    onceReleased(othersLock, this.#watch.signal, gone);
   }
 
   protected override release(): void {
@@ -64,6 +61,11 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
   const open = async (): Promise<Link> => {
     // The lock is acquired before the other end has a port, because the other end requests this
     // lock as soon as it has a port.
+    if (!globalThis.isSecureContext) {
+      throw new PeerGoneError(
+        'Tabs cannot be linked directly on an insecure page, because it cannot detect that another tab is gone. Use https.',
+      );
+    }
     const releaseLock = await acquireLock(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
@@ -84,27 +86,4 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
       opened?.close();
     },
   };
-}
-
-/**
- * Resolves once this tab has the lock, with a function that releases it.
- *
- * @throws (rejects) PeerGoneError on an insecure page, because browsers provide locks to secure
- * pages only.
- */
-async function acquireLock(name: string): Promise<() => void> {
-  if (!globalThis.isSecureContext) {
-    throw new PeerGoneError(
-      'Tabs cannot be linked directly on an insecure page, because it cannot detect that another tab is gone. Use https.',
-    );
-  }
-  const held = deferred<() => void>();
-  const released = deferred();
-  navigator.locks
-    .request(name, () => {
-      held.resolve(released.resolve);
-      return released.promise;
-    })
-    .catch(held.reject);
-  return held.promise;
 }

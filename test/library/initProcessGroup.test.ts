@@ -2,51 +2,43 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import {
-  destroyProcessGroup,
-  initProcessGroup,
-  type InitProcessGroupOptions,
-} from '../../src/library/initProcessGroup.ts';
-import type { Clock } from '../../src/util/clock.ts';
+import { destroyProcessGroup, joinGroup, type InitProcessGroupOptions } from '../../src/library/initProcessGroup.ts';
+import type { RoomSurroundings } from '../../src/library/room.ts';
 import { AbortError } from '../../src/util/errors.ts';
-import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
 import { errorOf } from '../errorOf.ts';
 import { SignalingWorld } from '../engine/signalingWorld.ts';
 
-/** Connects tabs in memory, because Node has no WebRTC. */
-const { connectPeer } = vi.hoisted(() => ({ connectPeer: vi.fn<PeerConnector>() }));
-vi.mock('../../src/transport/peerLink.ts', () => ({ connectPeer }));
-
-/** The time of the library is that of the server. */
-const time = vi.hoisted(() => ({ clock: null as Clock | null }));
-vi.mock('../../src/util/clock.ts', async (importOriginal) => ({
-  ...(await importOriginal<object>()),
-  systemClock: {
-    now: () => time.clock!.now(),
-    after: (ms: number, callback: () => void) => time.clock!.after(ms, callback),
-  } satisfies Clock,
-}));
-
 let world: SignalingWorld;
+let surroundings: RoomSurroundings;
 /** Types of the messages that this rank has sent to the server. */
 let sent: string[];
 
 beforeEach(async () => {
   await tf.setBackend('cpu');
   world = new SignalingWorld();
-  time.clock = world.clock;
   sent = [];
   const port = world.plug();
-  connectPeer.mockImplementation(port.connectPeer);
-  vi.stubGlobal('WebSocket', function open(url: URL) {
-    const socket = port.openSocket(url);
-    const send = socket.send.bind(socket);
-    socket.send = (text) => {
-      sent.push((JSON.parse(text as string) as { type: string }).type);
-      send(text);
-    };
-    return socket;
-  });
+  surroundings = {
+    device: { backend: 'cpu', adapter: 'cpu' },
+    leaving: new EventTarget(),
+    clock: world.clock,
+    today: () => world.clock.now(),
+    random: () => 0.5,
+    browserId: () => Promise.resolve('the-only-browser'),
+    connectPeer: port.connectPeer,
+    connectTab: () => {
+      throw new Error('These tabs are linked like tabs of different browsers.');
+    },
+    openSocket: (url) => {
+      const socket = port.openSocket(url);
+      const send = socket.send.bind(socket);
+      socket.send = (text) => {
+        sent.push((JSON.parse(text as string) as { type: string }).type);
+        send(text);
+      };
+      return socket;
+    },
+  };
   vi.stubGlobal('addEventListener', () => {});
   vi.stubGlobal('removeEventListener', () => {});
 });
@@ -59,7 +51,9 @@ afterEach(() => {
 /** Calls initProcessGroup; time passes until it has ended. */
 async function outcome(options: { signal: AbortSignal; worldSize: number; onroom?: () => void }): Promise<Error> {
   let isOver = false;
-  const error = errorOf(initProcessGroup({ server: 'http://localhost', ...options })).finally(() => (isOver = true));
+  const error = errorOf(
+    joinGroup({ server: 'http://localhost', transport: 'webrtc', ...options }, surroundings),
+  ).finally(() => (isOver = true));
   await world.until('initProcessGroup ends', () => isOver);
   return error;
 }
@@ -86,7 +80,7 @@ test('an AbortSignal ends the wait for other ranks to destroy the group, which f
   const server = 'http://localhost';
   const groups: ProcessGroup[] = [];
   const join = async (options: Partial<InitProcessGroupOptions>): Promise<void> => {
-    groups.push(await initProcessGroup({ server, transport: 'webrtc', ...options }));
+    groups.push(await joinGroup({ server, transport: 'webrtc', ...options }, surroundings));
   };
   const joined: Promise<void>[] = [];
   joined.push(join({ worldSize: 2, onroom: (room) => joined.push(join({ room })) }));

@@ -5,10 +5,10 @@ import { describe, expect, test } from 'vitest';
 import {
   decodeCheckpoint,
   encodeCheckpoint,
-  looksLikeCheckpoint,
   readCheckpointMeta,
   type CheckpointMeta,
 } from '../../src/protocol/checkpoint.ts';
+import { looksLikeState } from '../../src/protocol/stateFile.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 
@@ -39,7 +39,7 @@ describe('a checkpoint', () => {
   test('is the same after it was encoded and decoded', async () => {
     expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
     expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
-    expect(looksLikeCheckpoint(BYTES)).toBe(true);
+    expect(looksLikeState(BYTES)).toBe(true);
   });
 
   test('is rejected if it is truncated at any byte', async () => {

@@ -4,7 +4,8 @@
  */
 import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints, type CheckpointList } from '../../src/engine/storage/checkpoints.ts';
-import type { CheckpointMeta, StateArray } from '../../src/protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../src/protocol/checkpoint.ts';
+import type { StateArray } from '../../src/protocol/stateFile.ts';
 
 export interface Saving {
   medium: Medium;

@@ -2,27 +2,29 @@
  * Real tabs for tests of the library: builds a page of the tests, starts a server for the page and
  * for signaling, and opens the page in tabs.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
-
-const ROOT = path.resolve(import.meta.dirname, '../..');
+import { buildPage } from '../../tools/buildPage.ts';
 
 export class OwnPage {
   readonly server: SignalingServer;
   readonly url: string;
-  readonly #dist: string;
+  readonly #remove: () => Promise<void>;
   readonly #ready: string;
   readonly #browser: Browser;
 
-  private constructor(dist: string, html: string, ready: string, server: SignalingServer, browser: Browser) {
+  private constructor(
+    remove: () => Promise<void>,
+    html: string,
+    ready: string,
+    server: SignalingServer,
+    browser: Browser,
+  ) {
     this.server = server;
     this.url = `${server.url}/${html}`;
-    this.#dist = dist;
+    this.#remove = remove;
     this.#ready = ready;
     this.#browser = browser;
   }
@@ -34,12 +36,8 @@ export class OwnPage {
    * @param ready name of a global that the page's script defines; the tab is ready once it exists.
    */
   static async start(html: string, ready: string): Promise<OwnPage> {
-    const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-page-'));
-    // Vite is loaded only here, because most conformance runs have no tabs.
-    const { build } = await import('vite');
-    const input = path.join(ROOT, html);
-    await build({ root: ROOT, logLevel: 'error', build: { outDir: dist, rolldownOptions: { input } } });
-    return new OwnPage(dist, html, ready, await startSignaling({ dist }), await launchBrowser());
+    const { dist, remove } = await buildPage(html);
+    return new OwnPage(remove, html, ready, await startSignaling({ dist }), await launchBrowser());
   }
 
   /** Opens a new browser profile. Its tabs belong to one machine. */
@@ -72,6 +70,6 @@ export class OwnPage {
   async stop(): Promise<void> {
     await this.#browser.close();
     await this.server.close();
-    await rm(this.#dist, { recursive: true });
+    await this.#remove();
   }
 }

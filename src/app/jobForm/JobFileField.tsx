@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { nameOfJob, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { saveFile } from '../browser/download.ts';
+import { downloadFile } from '../../util/download.ts';
 import { messages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { Problem } from '../components/Problem.tsx';
@@ -30,7 +30,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
   const save = async (): Promise<void> => {
     try {
       const { writeJobFile } = await jobFiles();
-      saveFile(`peergrad-${nameOfJob(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
+      downloadFile(`peergrad-${nameOfJob(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
     } catch (error) {
       problem.value = messageOf(error);
     }

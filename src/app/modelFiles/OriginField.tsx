@@ -1,6 +1,7 @@
 /** Lets the host choose a file that the first run of a new room starts from. */
 import { useSignal } from '@preact/signals';
-import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
+import { readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
+import { looksLikeState } from '../../protocol/stateFile.ts';
 import { nameOfJob } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';
@@ -30,7 +31,7 @@ export function OriginField({
   const take = async ([file]: File[]): Promise<void> => {
     try {
       const head = new Uint8Array(await file!.slice(0, HEAD_BYTES).arrayBuffer());
-      const checkpoint = looksLikeCheckpoint(head) ? await readCheckpointMeta(file!.name, file!) : null;
+      const checkpoint = looksLikeState(head) ? await readCheckpointMeta(file!.name, file!) : null;
       onorigin({ file: file!, checkpoint });
       problem.value = null;
     } catch (error) {

@@ -5,7 +5,7 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EventOf } from '../../protocol/events.ts';
 import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
-import { saveFile } from '../browser/download.ts';
+import { downloadFile } from '../../util/download.ts';
 
 interface ModelExport {
   /** Format of the pending export. */
@@ -42,7 +42,7 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
 export function setModelFile({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
-  if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
+  if (file) downloadFile(file.name, file.bytes);
 }
 
 /** Cancels a pending export, because its engine has stopped. */

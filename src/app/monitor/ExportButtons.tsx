@@ -1,5 +1,5 @@
 /** Buttons that download data of a run: curves, timeline and flight recording. */
-import { saveFile, saveJson } from '../browser/download.ts';
+import { downloadFile, downloadJson } from '../../util/download.ts';
 import { describeChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import type { Run } from '../state/run.ts';
@@ -19,7 +19,7 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
         class="quiet"
         title={labels.curvesTitle}
         disabled={run.last === null}
-        onClick={() => saveFile('peergrad-curves.csv', curvesCsv(run, describeChange), 'text/csv')}
+        onClick={() => downloadFile('peergrad-curves.csv', curvesCsv(run, describeChange), 'text/csv')}
       >
         {labels.curves}
       </button>
@@ -28,7 +28,7 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
         class="quiet"
         title={labels.traceTitle}
         disabled={!timeline}
-        onClick={() => saveJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
+        onClick={() => downloadJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
       >
         {labels.trace}
       </button>

@@ -6,7 +6,7 @@ import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { Pointed } from '../charts/axis.ts';
-import { saveJson } from '../browser/download.ts';
+import { downloadJson } from '../../util/download.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { messages } from '../locales/index.ts';
@@ -83,7 +83,7 @@ function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
   const { recording: labels } = messages.value.run;
   const timeline = useMemo(() => mergeLanes(recordings), [recordings]);
   const pointed = useSignal<Pointed | null>(null);
-  const save = (): void => saveJson('peergrad-trace.json', chromeTrace(timeline, mergeTraces(recordings)));
+  const save = (): void => downloadJson('peergrad-trace.json', chromeTrace(timeline, mergeTraces(recordings)));
   return (
     <section class="panel" aria-label={labels.timeline}>
       <h2 class="panel-title">{labels.timeline}</h2>

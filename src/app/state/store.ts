@@ -9,7 +9,7 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { ModelFormat } from '../../spec/modelFile.ts';
-import { saveJson } from '../browser/download.ts';
+import { downloadJson } from '../../util/download.ts';
 import { pageHidden } from '../browser/env.ts';
 import { clearModelFile, setModelFile } from '../modelFiles/modelExport.ts';
 import { setAnswer } from '../inspection/modelAnswers.ts';
@@ -215,7 +215,7 @@ export function downloadRecording(): void {
 }
 
 function takeRecording(recording: FlightRecording | null): void {
-  if (saveRecording && recording !== null) saveJson(`peergrad-flight-rank-${recording.rank}.json`, recording);
+  if (saveRecording && recording !== null) downloadJson(`peergrad-flight-rank-${recording.rank}.json`, recording);
   saveRecording = false;
 }
 

@@ -3,7 +3,7 @@
  * CPU (with WebAssembly if possible). A note explains the choice. Runs in a worker or on a page.
  */
 import * as tf from '@tensorflow/tfjs';
-import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import type { Device } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
@@ -23,6 +23,8 @@ const WITHOUT_SIMD =
   'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
 const WITHOUT_WASM =
   'WebGL finds no GPU, and WebAssembly is missing or disabled in this browser. Enable it, or use another browser.';
+const WITHOUT_WASM_BACKEND =
+  "WebGL finds no GPU, and TensorFlow.js's WebAssembly backend could not be loaded. A page that uses the library imports it from @tensorflow/tfjs-backend-wasm.";
 
 export interface OpenedDevice {
   device: Device;
@@ -49,8 +51,12 @@ const RAISED_LIMITS = [
   'maxStorageBuffersPerShaderStage',
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** Opens the fastest available backend and makes it the current backend of TensorFlow.js. */
-export async function openDevice(clock: Clock): Promise<OpenedDevice> {
+/**
+ * Opens the fastest available backend and makes it the current backend of TensorFlow.js.
+ *
+ * @param openWasm makes WebAssembly the backend. Returns whether that succeeded.
+ */
+export async function openDevice(clock: Clock, openWasm: () => Promise<boolean>): Promise<OpenedDevice> {
   let reason: string;
   try {
     return await openWebGPU(clock);
@@ -62,7 +68,6 @@ export async function openDevice(clock: Clock): Promise<OpenedDevice> {
     return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
   }
   const onCpu = backendOfCpu();
-  const { openWasm } = await import('./wasm.ts');
   if (onCpu !== 'javascript' && (await openWasm())) {
     const note = `Training on the CPU, which is slower than a GPU. The reason: ${reason}`;
     if (onCpu === 'simd') return { device: { backend: 'wasm', adapter: 'CPU (WebAssembly)' }, note, check: () => {} };
@@ -73,7 +78,7 @@ export async function openDevice(clock: Clock): Promise<OpenedDevice> {
     };
   }
   await tf.setBackend('cpu');
-  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason} ${WITHOUT_WASM}`;
+  const note = `Training on the CPU without WebAssembly, which is much slower than a GPU. The reason: ${reason} ${onCpu === 'javascript' ? WITHOUT_WASM : WITHOUT_WASM_BACKEND}`;
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
 }
 
@@ -92,6 +97,7 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
     throw new DeviceError(
       'the browser offers no GPU adapter. Open chrome://gpu, or about:support in Firefox, to see why.',
     );
+  const Backend = await loadWebGPUBackend();
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
   const errors = watchGpu(gpu);
@@ -99,13 +105,27 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
   // factory raises fewer limits and hides errors, so it is replaced.
   tf.removeBackend('webgpu');
-  tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
+  tf.registerBackend('webgpu', () => new Backend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');
   return {
     device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
     note: null,
     check: () => errors.check(),
   };
+}
+
+/**
+ * Loads TensorFlow.js's WebGPU backend. Its package is an optional peer of the library. An import
+ * within `try` lets bundlers continue without the package.
+ */
+async function loadWebGPUBackend(): Promise<typeof WebGPUBackend> {
+  try {
+    return (await import('@tensorflow/tfjs-backend-webgpu')).WebGPUBackend;
+  } catch (error) {
+    throw new DeviceError(
+      `@tensorflow/tfjs-backend-webgpu could not be loaded (${messageOf(error)}). Install it beside TensorFlow.js.`,
+    );
+  }
 }
 
 /**

@@ -11,20 +11,25 @@ interface GpuErrors {
    */
   check(): void;
   /** Stops listening. */
-  stop(): void;
+  stop: () => void;
 }
 
-export function watchGpu(gpu: GPUDevice): GpuErrors {
+/** @param onfailure called for each error. */
+export function watchGpu(gpu: GPUDevice, onfailure = (_error: DeviceError): void => {}): GpuErrors {
   let refused: DeviceError | null = null;
   let lost: DeviceError | null = null;
+  let isStopped = false;
   const onerror = ({ error }: GPUUncapturedErrorEvent): void => {
-    refused ??= new DeviceError(`The GPU refused an operation, so its results are invalid: ${error.message}`);
+    const failure = new DeviceError(`The GPU refused an operation, so its results are invalid: ${error.message}`);
+    refused ??= failure;
+    onfailure(failure);
   };
   gpu.addEventListener('uncapturederror', onerror);
   void gpu.lost.then(({ message }) => {
     lost = new DeviceError(
       `The GPU was lost (${message || 'no reason given'}). Reload the page if training does not continue by itself.`,
     );
+    if (!isStopped) onfailure(lost);
   });
   return {
     check() {
@@ -32,6 +37,9 @@ export function watchGpu(gpu: GPUDevice): GpuErrors {
       refused = null;
       if (failure) throw failure;
     },
-    stop: () => gpu.removeEventListener('uncapturederror', onerror),
+    stop: () => {
+      isStopped = true;
+      gpu.removeEventListener('uncapturederror', onerror);
+    },
   };
 }

@@ -2,7 +2,6 @@
  * Exports a run's model or training state as a file. Reads such files: a room's first run can start
  * from one.
  */
-import type { KeptModel } from '../../jobs/index.ts';
 import {
   decodeWeights,
   encodeWeights,
@@ -11,16 +10,10 @@ import {
   type NamedTensor,
   type WeightsFile,
 } from '../../jobs/weights/weightsFile.ts';
-import { createLayout } from '../../parallel/ddp/buckets.ts';
-import { readVariables } from '../../parallel/ddp/flatten.ts';
-import {
-  decodeCheckpoint,
-  encodeCheckpoint,
-  looksLikeCheckpoint,
-  type CheckpointMeta,
-} from '../../protocol/checkpoint.ts';
+import { decodeCheckpoint, encodeCheckpoint, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
+import { looksLikeState } from '../../protocol/stateFile.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
@@ -29,6 +22,7 @@ import type { Answerer } from '../inference/inspection.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
+import { readTensors } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
 export interface ModelCopy {
@@ -123,17 +117,6 @@ export async function copyModel({ model, progress }: Answerer): Promise<ModelCop
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
 
-/** Reads the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
-async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor[]> {
-  const { slots, size } = createLayout(variables.map((variable) => variable.size));
-  const flat = new Float32Array(size);
-  await readVariables(variables, slots, flat);
-  return slots
-    .map(({ parameter, offset, size: length }) => ({ parameter, values: flat.slice(offset, offset + length) }))
-    .sort((a, b) => a.parameter - b.parameter)
-    .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
-}
-
 /**
  * Returns the checkpoint or weights that a command names for the room's first run; `null` if the
  * command names neither.
@@ -164,7 +147,7 @@ export async function readOrigin(file: File): Promise<Origin> {
   }
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
-    if (looksLikeCheckpoint(head)) {
+    if (looksLikeState(head)) {
       const checkpoint = await decodeCheckpoint(file.name, file);
       return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
     }

@@ -1,12 +1,35 @@
-/** Copies the weights of a file into a model. */
+/** Copies weights between a model and the tensors of a file. */
 import * as tf from '@tensorflow/tfjs';
 import type { KeptModel } from '../../jobs/index.ts';
-import { fitWeights, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
+import { fitWeights } from '../../jobs/weights/fitWeights.ts';
+import type { NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
+import { createLayout } from '../../parallel/ddp/buckets.ts';
+import { readVariables } from '../../parallel/ddp/flatten.ts';
+
+/**
+ * Reads the model's current weights. The reading starts before the function returns.
+ *
+ * @throws (rejects) DeviceError if the GPU is lost.
+ */
+export async function readTensors({ names, variables }: Omit<KeptModel, 'topology'>): Promise<NamedTensor[]> {
+  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+  const flat = new Float32Array(size);
+  await readVariables(variables, slots, flat);
+  return slots
+    .map(({ parameter, offset, size: length }) => ({ parameter, values: flat.slice(offset, offset + length) }))
+    .sort((a, b) => a.parameter - b.parameter)
+    .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
+}
 
 /** @throws DataError if the weights do not fit this model. */
 export function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
   const shapes = variables.map(({ shape }) => shape);
-  const values = fitWeights(weights, { names, shapes, topology });
+  assignWeights(variables, fitWeights(weights, { names, shapes, topology }));
+}
+
+/** @param values of each variable, in row-major order. */
+export function assignWeights(variables: readonly tf.Variable[], values: readonly Float32Array<ArrayBuffer>[]): void {
   for (const [i, variable] of variables.entries()) {
     const tensor = tf.tensor(values[i]!, variable.shape);
     variable.assign(tensor);

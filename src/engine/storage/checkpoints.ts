@@ -9,8 +9,8 @@ import {
   encodeCheckpoint,
   readCheckpointMeta,
   type Checkpoint,
-  type StateArray,
 } from '../../protocol/checkpoint.ts';
+import type { StateArray } from '../../protocol/stateFile.ts';
 import { DataError, messageOf, PeergradError, reasonOf, StorageError } from '../../util/errors.ts';
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 

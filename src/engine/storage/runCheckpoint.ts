@@ -1,5 +1,6 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
-import type { Checkpoint, CheckpointMeta, StateArray } from '../../protocol/checkpoint.ts';
+import type { Checkpoint, CheckpointMeta } from '../../protocol/checkpoint.ts';
+import type { StateArray } from '../../protocol/stateFile.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { RunState } from '../training/runState.ts';

@@ -11,7 +11,7 @@ import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
-import type { openDevice, OpenedDevice } from '../device/device.ts';
+import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
 import { SyncReports } from '../files/syncReports.ts';
@@ -64,7 +64,7 @@ export interface CurrentRunOptions {
   clock: Clock;
   /** Returns milliseconds since 1970. */
   today: () => number;
-  openDevice: typeof openDevice;
+  openDevice: (clock: Clock) => Promise<OpenedDevice>;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof whileAlone;
   /** The URL to which relative data URLs refer. */

@@ -5,7 +5,7 @@
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { systemClock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
-import { openDevice } from '../device/device.ts';
+import { openAppDevice } from '../device/appDevice.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { meshOf, type ReplicaStart } from './replicas.ts';
 import { SYNCING_TIMEOUT_MS } from './runParticipant.ts';
@@ -16,7 +16,7 @@ async function train({ rank, worldSize, generation, job, files, baseUrl, ports }
   const { mesh } = meshOf(rank, worldSize, generation, ports);
   const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
   try {
-    const opened = await openDevice(systemClock);
+    const opened = await openAppDevice(systemClock);
     const task = await loadJobTask(job, { files, baseUrl }, worldSize);
     const run = await TrainingLoop.prepare({
       plan: job,

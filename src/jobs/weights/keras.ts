@@ -12,6 +12,7 @@
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
+import { kerasPaths } from './kerasPaths.ts';
 import type { About, NamedTensor, Topology } from './namedTensor.ts';
 
 /**
@@ -19,22 +20,6 @@ import type { About, NamedTensor, Topology } from './namedTensor.ts';
  * while a file exists, so there is only one file at a time.
  */
 const PATH = '/weights.h5';
-
-/**
- * Returns the path that each weight has in Keras's file, by the name of the weight in this project.
- */
-export function kerasPaths({ config }: Topology, names: readonly string[]): Map<string, string> {
-  const used = new Map<string, number>();
-  const paths = new Map<string, string>();
-  for (const { class_name: className, config: layer } of config.layers) {
-    const kind = snakeCase(className);
-    const before = used.get(kind) ?? 0;
-    used.set(kind, before + 1);
-    const own = names.filter((name) => name.startsWith(`${layer.name}/`));
-    for (const [i, name] of own.entries()) paths.set(name, `layers/${kind}${before > 0 ? `_${before}` : ''}/vars/${i}`);
-  }
-  return paths;
-}
 
 export async function writeKeras(
   tensors: readonly NamedTensor[],
@@ -112,17 +97,6 @@ function readDataset(file: string, path: string, dataset: Dataset): NamedTensor 
 
 function stepInto(group: Group, name: string): Group {
   return group.keys().includes(name) ? (group.get(name) as Group) : group.create_group(name);
-}
-
-/**
- * Converts a class name as Keras's `to_snake_case` does: `Conv2D` becomes conv2d,
- * `BatchNormalization` becomes batch_normalization.
- */
-function snakeCase(className: string): string {
-  return className
-    .replaceAll(/(.)([A-Z][a-z]+)/g, '$1_$2')
-    .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
-    .toLowerCase();
 }
 
 async function openLibrary() {

@@ -4,7 +4,8 @@ import type { WeightsFormat } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { dataDifference } from '../dataDifference.ts';
-import { kerasPaths, readKeras, writeKeras } from './keras.ts';
+import { readKeras, writeKeras } from './keras.ts';
+import { kerasPaths } from './kerasPaths.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
 import {
@@ -36,13 +37,6 @@ export interface WeightsFile {
    * state it.
    */
   readonly facts: SampleFacts | null;
-}
-
-/** The model that receives a file's weights. */
-interface WeightsTarget {
-  readonly names: readonly string[];
-  readonly shapes: readonly (readonly number[])[];
-  readonly topology: Topology | null;
 }
 
 /**
@@ -99,43 +93,6 @@ export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts |
   throw new DataError(
     `${file} contains a model that was trained on other data: ${why}. Choose a model for this data, choose the model's data, or start without the file.`,
   );
-}
-
-/**
- * Returns the weights of a file in the order of the model's variables.
- *
- * @throws DataError with the first weight that is missing, unexpected, or of another shape.
- */
-export function fitWeights(
-  { file, format, tensors }: WeightsFile,
-  { names, shapes, topology }: WeightsTarget,
-): Float32Array<ArrayBuffer>[] {
-  const places = format === 'keras' && topology !== null ? kerasPaths(topology, names) : null;
-  const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const advice = 'Choose the model and width from which the file was saved, or choose another file';
-  const values = names.map((name, i) => {
-    const place = places?.get(name) ?? name;
-    const called = place === name ? `"${name}"` : `"${name}" (${place})`;
-    const tensor = found.get(place);
-    if (!tensor) {
-      const has = tensors.map((one) => one.name).join(', ');
-      throw new DataError(
-        `${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`,
-      );
-    }
-    found.delete(place);
-    const [there, here] = [tensor.shape, shapes[i]!].map((shape) => `[${shape.join(', ')}]`);
-    if (there !== here) {
-      throw new DataError(
-        `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`,
-      );
-    }
-    return tensor.values;
-  });
-  const [odd] = found.keys();
-  if (odd !== undefined)
-    throw new DataError(`${file} contains "${odd}", but this model has no such variable. ${advice}.`);
-  return values;
 }
 
 const READERS = {

@@ -30,3 +30,8 @@ export function createTensorflowRule(className: string, config: Config, size: nu
   const Rule = RULES.get(className);
   return Rule ? new Rule(config, size) : null;
 }
+
+/** Whether one of TensorFlow.js's optimizers has this class name. */
+export function isTensorflowRule(className: string): boolean {
+  return RULES.has(className);
+}

@@ -8,8 +8,8 @@
  *   whatever their batch sizes are;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any
  *   mix of GPUs;
- * - a change of the model's weights after `create` is overwritten by the next `step` (see
- *   `parameters`);
+ * - a change of the model's weights after `create` is an error in the next `backward` or `step`
+ *   (see `broadcastParameters`);
  * - every `backward` outside `noSync` starts a new gradient: there is no `zeroGrad`;
  * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnOrder`);
  * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
@@ -23,7 +23,9 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
-import { RecognizedOptimizers, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { adoptLayout } from '../optimizerLayout.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { WeightWatch } from '../weightWatch.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -39,7 +41,7 @@ import {
 } from './flatten.ts';
 import { JoinContext, type JoinOptions, type Status } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
-import { attendPass, differentiate, type Pass, type PassOptions } from './pass.ts';
+import { attendPass, checkMetrics, differentiate, type Pass, type PassOptions } from './pass.ts';
 import { Reducer } from './reducer.ts';
 import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
@@ -48,8 +50,8 @@ import { verifyModel } from './verifyModel.ts';
 export class DistributedDataParallel {
   /**
    * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes
-   * this array and copies it to the model, so `step` overwrites weights that were set on the model
-   * after {@link create}. Set weights before `create`, or make the same change to this array on
+   * this array and copies it to the model. Set weights before {@link create}; or set them on one
+   * rank's model and call {@link broadcastParameters}; or make the same change to this array on
    * every rank and call {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
@@ -59,7 +61,7 @@ export class DistributedDataParallel {
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
-  readonly #optimizers = new RecognizedOptimizers();
+  readonly #watch: WeightWatch;
   #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
@@ -70,10 +72,11 @@ export class DistributedDataParallel {
     group: ProcessGroup,
     { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveOptions>,
   ) {
-    const { broadcastBuffers, findUnusedParameters, staticGraph, algorithm, codec, errorFeedback } = shared;
+    const { broadcastBuffers, findUnusedParameters, staticGraph, algorithm, codec, errorFeedback, metrics } = shared;
     const { parameters, buffers } = variables;
     this.#group = group;
     this.#variables = variables;
+    this.#watch = new WeightWatch(parameters);
     this.#buffers = new ModelBuffers(buffers, group);
     this.#options = shared;
     this.#clock = clock;
@@ -90,6 +93,7 @@ export class DistributedDataParallel {
       shapes: parameters.map(({ shape }) => shape),
       tracksUsage: findUnusedParameters || staticGraph,
       flags: broadcastBuffers ? buffers.length : 0,
+      metrics,
     });
     this.#graph = staticGraph ? new StaticGraph() : null;
   }
@@ -114,13 +118,19 @@ export class DistributedDataParallel {
     const { algorithm, codec } = resolved.shared;
     checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecOf(codec));
     const ddp = new DistributedDataParallel(variables, group, resolved);
-    if (group.rank === 0) await readVariables(variables.parameters, ddp.layout.slots, ddp.parameters);
-    await ddp.#broadcastModel(0);
+    const first = group.ranks[0]!;
+    await ddp.broadcastParameters(first);
+    await ddp.broadcastBuffers(first);
     return ddp;
   }
 
   get group(): ProcessGroup {
     return this.#group;
+  }
+
+  /** The model (torch: `module`), its parameters in forward order, and its buffers. */
+  get variables(): ModelVariables {
+    return this.#variables;
   }
 
   /**
@@ -205,6 +215,11 @@ export class DistributedDataParallel {
     return this.layout.slots.map(({ parameter }) => parameter);
   }
 
+  /** Whether ranks have agreed on the order. Otherwise they agree in the next {@link backward}. */
+  get isOrdered(): boolean {
+    return this.#isOrdered;
+  }
+
   /** Continues in another group, whose ranks all have the same parameters, layout and buffers. */
   regroup(group: ProcessGroup): void {
     this.#group = group;
@@ -217,12 +232,12 @@ export class DistributedDataParallel {
    * Changes the order of the flat arrays to that of another rank. Fill {@link parameters} again
    * afterwards. Kept gradients and residuals are dropped.
    *
-   * @param order see {@link parameterOrder}.
+   * @param order see {@link parameterOrder}; `null` for the order before ranks agreed on one.
    */
-  reorder(order: readonly number[]): void {
-    this.#isOrdered = true;
+  reorder(order: readonly number[] | null): void {
+    this.#isOrdered = order !== null;
     this.#reducer.dropGradients();
-    this.#reducer.setLayout(this.#createLayout(order));
+    this.#reducer.setLayout(this.#createLayout(order ?? undefined));
   }
 
   /**
@@ -239,10 +254,11 @@ export class DistributedDataParallel {
    * loss of its outputs; the model then runs in training mode. Without samples no function is
    * called, but if the pass is an object, the rank still takes part in the collectives of the
    * model's SyncBatchNormalization layers.
-   * @throws (rejects) DeviceError; with `staticGraph`, MismatchError on every rank if the pass uses
-   *   other parameters than the first pass; MismatchError, which ends the group, if samples do not
-   *   add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of the hook and of
-   *   {@link ProcessGroup.allReduce}.
+   * @throws (rejects) UsageError if weights of the model were set, see
+   *   {@link broadcastParameters}; DeviceError; with `staticGraph`, MismatchError on every rank if
+   *   the pass uses other parameters than the first pass; MismatchError, which ends the group, if
+   *   samples do not add up to `totalSamples`; EarlyTerminationError, see {@link join}; errors of
+   *   the hook and of {@link ProcessGroup.allReduce}.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -254,7 +270,9 @@ export class DistributedDataParallel {
     const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
     // Buckets can be read early only when the order of the parameters is known.
     const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
+    this.#watch.check(this.group.rank);
     const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
+    checkMetrics(computed, this.#options.metrics);
     // A rank without samples contributes zeros.
     const local = computed && { samples: options.samples, computed };
     try {
@@ -313,7 +331,9 @@ export class DistributedDataParallel {
     } finally {
       this.#join = null;
     }
-    await this.#broadcastModel(join.lastJoiner);
+    const last = this.group.ranks[join.lastJoiner]!;
+    await this.#shareParameters(last);
+    await this.broadcastBuffers(last);
     return result;
   }
 
@@ -359,16 +379,58 @@ export class DistributedDataParallel {
    */
   step(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer): void {
     this.#checkReduced('step');
-    const flat = this.#optimizers.of(optimizer, this.parameters.length);
+    this.#watch.check(this.group.rank);
+    const flat = this.flatOptimizer(optimizer);
     const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
     flat.apply(this.parameters, this.gradient, usedRanges);
     this.writeParameters();
   }
 
+  /**
+   * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
+   * `load()`.
+   *
+   * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
+   */
+  flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): Flat | Optimizer {
+    const flat = flatOptimizer(optimizer, this.#variables.parameters);
+    adoptLayout(flat, this.layout);
+    return flat;
+  }
+
   /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
   writeParameters(): void {
     writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
+    this.#watch.accept();
+  }
+
+  /**
+   * Whether this rank's model was changed by something else than DDP since DDP last wrote it, for
+   * example with `setWeights`. It compares references and reads nothing from the GPU.
+   */
+  get isModelChanged(): boolean {
+    return this.#watch.changed !== null || this.#buffers.changes().includes(1);
+  }
+
+  /**
+   * Sets the parameters of all ranks to those of the model of rank `src`. Call it on every rank
+   * after a rank set weights: {@link backward} and {@link step} reject weights that DDP did not
+   * write, because the next step would undo them. The state of the optimizer is not changed.
+   * (Horovod: `hvd.broadcast_parameters`)
+   */
+  async broadcastParameters(src: number): Promise<void> {
+    const isSource = this.group.ranks[this.group.rank] === src;
+    if (isSource) await readVariables(this.#variables.parameters, this.layout.slots, this.parameters);
+    await this.#shareParameters(src);
+  }
+
+  /**
+   * Sets the buffers of all ranks to those of the model of rank `src`. It is not needed after
+   * {@link backward}, unless the option `broadcastBuffers` is false.
+   */
+  async broadcastBuffers(src: number): Promise<void> {
+    await this.#buffers.broadcast(this.group.ranks.indexOf(src));
   }
 
   dispose(): void {
@@ -389,7 +451,7 @@ export class DistributedDataParallel {
   }
 
   async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
-    const none = { traces: [], communicate: 0, exposed: 0 };
+    const none = { traces: [], metrics: [], communicate: 0, exposed: 0 };
     if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
     const { loss, computedAt } = await this.#reducer.accumulate(local);
     const { samples } = local;
@@ -430,11 +492,11 @@ export class DistributedDataParallel {
     rearrange(this.parameters, before, this.layout);
   }
 
-  /** Broadcasts the parameters and buffers of rank `src` of the group. */
-  async #broadcastModel(src: number): Promise<void> {
-    await this.group.broadcast(this.parameters, this.group.ranks[src]!);
-    if (this.group.rank !== src) this.writeParameters();
-    await this.#buffers.broadcast(src);
+  /** Broadcasts the flat parameters of rank `src` and writes them to the models of other ranks. */
+  async #shareParameters(src: number): Promise<void> {
+    await this.group.broadcast(this.parameters, src);
+    if (this.group.ranks[this.group.rank] === src) this.#watch.accept();
+    else this.writeParameters();
   }
 
   #checkReduced(what: string): void {

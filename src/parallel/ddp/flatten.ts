@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../../util/errors.ts';
 import type { Slot } from './buckets.ts';
-import { readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
+import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
@@ -23,6 +23,11 @@ export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
    * the model has several.
    */
   loss: (outputs: Outputs) => Scalar;
+  /**
+   * Computes metrics from the same outputs: a float32 tensor of as many values as the option
+   * `metrics` of DDP. They are averaged over the ranks in the same way as the loss.
+   */
+  metrics?: (outputs: Outputs) => Tensor;
 }
 
 /** Trainable variables in forward order, and the other variables (PyTorch calls them buffers). */
@@ -75,6 +80,8 @@ export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () 
 export interface Gradients {
   /** The loss times the scale. */
   value: Scalar;
+  /** The metrics of a {@link ModelPass} times the scale. */
+  metrics?: Tensor;
   /**
    * One gradient for each variable, in the order of the variables. It is zero if the loss does not
    * depend on the variable.
@@ -103,16 +110,27 @@ export function gradientsOf(
   onfinal?: GradientListener,
 ): Gradients {
   let readyOrder: number[] = [];
-  const { value, grads } = tf.variableGrads(() => {
-    const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
-    readyOrder = readyOrderOf(variables, scaled);
-    if (onfinal) watchGradients(variables, scaled, onfinal);
-    return scaled;
-  }, [...variables]);
+  const compute = (): { value: Scalar; grads: tf.NamedTensorMap } =>
+    tf.variableGrads(() => {
+      const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
+      readyOrder = readyOrderOf(variables, scaled);
+      if (onfinal) watchGradients(variables, scaled, onfinal);
+      return scaled;
+    }, [...variables]);
+  const { value, grads } = freeingOnError(compute);
   const found = variables.map(({ name }): Tensor | undefined => grads[name]);
   const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
   const used = found.map((gradient) => gradient !== undefined);
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
+}
+
+/** Computes a tensor times `scale`, which outlives the scopes of the pass. */
+export function keepScaled(compute: () => Tensor, scale: number): Tensor {
+  return tf.keep(tf.tidy(() => compute().mul(scale)));
+}
+
+export function disposeAll(...all: readonly { dispose(): void }[]): void {
+  for (const each of all) each.dispose();
 }
 
 /**

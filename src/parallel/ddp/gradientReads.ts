@@ -13,8 +13,8 @@ export interface BucketReads {
   buckets: Promise<void>[];
   /** Resolves when the first bucket is read, with the time in milliseconds of the clock. */
   firstAt: Promise<number>;
-  /** The loss; it is read after the last bucket. */
-  loss: Promise<number>;
+  /** The loss, then the metrics; they are read after the last bucket. */
+  values: Promise<readonly number[]>;
 }
 
 export class GradientReads {
@@ -30,7 +30,7 @@ export class GradientReads {
   /**
    * Begins a pass. The returned listener receives gradients as they become final and starts the
    * copy of each complete bucket. The last bucket waits for {@link read}, because it is copied with
-   * the loss.
+   * loss and metrics.
    */
   listen({ buckets }: FlatLayout): GradientListener {
     this.#early = new Map();
@@ -51,7 +51,8 @@ export class GradientReads {
   /**
    * Reads each bucket of `computed` into its range of `into`.
    *
-   * @param computed the gradients of the pass. If it is `null`, nothing is read and the loss is 0.
+   * @param computed the gradients of the pass. If it is `null`, nothing is read, and there are no
+   *   values.
    * @param add whether to add to the values of `into`.
    */
   read({ buckets }: FlatLayout, computed: Gradients | null, into: Float32Array, add: boolean): BucketReads {
@@ -59,13 +60,13 @@ export class GradientReads {
     this.#early = new Map();
     if (!computed) {
       const firstAt = Promise.resolve(this.#clock.now());
-      return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
+      return { buckets: buckets.map(() => Promise.resolve()), firstAt, values: Promise.resolve([]) };
     }
     // All reads are queued at once. The GPU serves them in order, so the first bucket arrives while
     // other buckets are computed or copied.
     const readings = buckets.map((members, bucket) => {
       const isLast = bucket === buckets.length - 1;
-      const rest = isLast ? [computed.value] : [];
+      const rest = isLast ? [computed.value, ...(computed.metrics ? [computed.metrics] : [])] : [];
       return early.get(bucket) ?? this.#start(members, bucket, computed.gradients, ...rest);
     });
     const read = readings.map((reading, bucket) => {
@@ -74,11 +75,11 @@ export class GradientReads {
     });
     const whole = read.map(async (promise) => void (await promise));
     const firstAt = whole[0]!.then(() => this.#clock.now());
-    const loss = read.at(-1)!.then(([value]) => value!);
+    const values = read.at(-1)!;
     // Callers await these promises one after the other. Until then, a failure of a later promise
     // must not count as unhandled.
-    for (const promise of [...whole, firstAt, loss]) promise.catch(() => {});
-    return { buckets: whole, firstAt, loss };
+    for (const promise of [...whole, firstAt, values]) promise.catch(() => {});
+    return { buckets: whole, firstAt, values };
   }
 
   dispose(): void {

@@ -52,6 +52,11 @@ export interface DistributedDataParallelOptions {
    * This needs one more array of the gradient's size. Default false.
    */
   keepGradients?: boolean;
+  /**
+   * Number of metrics that are averaged with the loss; see {@link ModelPass}. They are part of the
+   * last bucket, so they need no message of their own. Default 0.
+   */
+  metrics?: number;
   clock?: Clock;
   /**
    * Called each time gradients are read from the GPU, before these gradients are sent or kept. It
@@ -82,6 +87,7 @@ export function resolveOptions({
   algorithm,
   codec = 'fp32',
   errorFeedback = true,
+  metrics = 0,
 }: DistributedDataParallelOptions) {
   const shared: SharedOptions = {
     firstBucketBytes,
@@ -93,6 +99,7 @@ export function resolveOptions({
     algorithm: algorithm ?? null,
     codec,
     errorFeedback,
+    metrics,
   };
   return { clock, checkGradients, keepGradients, shared };
 }

@@ -2,8 +2,10 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import {
+  disposeAll,
   emptyInputs,
   gradientsOf,
+  keepScaled,
   type Gradients,
   type Model,
   type ModelPass,
@@ -99,7 +101,7 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
  */
 export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   model: Model,
-  { inputs, loss }: ModelPass<Outputs>,
+  { inputs, loss, metrics }: ModelPass<Outputs>,
   variables: readonly Variable[],
   scale: number,
   group: ProcessGroup,
@@ -112,11 +114,38 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
         'Pass one tensor for each input.',
     );
   }
-  const lossOf = (outputs: Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
-  if (exchangesStatistics(model, group))
-    return stagedGradientsOf(model, { inputs: tensors, loss: lossOf }, variables, scale, group);
-  const outputs = (): Tensor[] => [model.apply(tensors, { training: true }) as Tensor | Tensor[]].flat();
-  return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
+  const measured: Tensor[] = [];
+  const lossOf = (all: Tensor[]): Scalar => {
+    const outputs = (all.length === 1 ? all[0]! : all) as Outputs;
+    const value = loss(outputs);
+    if (metrics) measured.push(keepScaled(() => metrics(outputs), scale));
+    return value;
+  };
+  const run = (): Promise<Gradients> | Gradients => {
+    if (exchangesStatistics(model, group))
+      return stagedGradientsOf(model, { inputs: tensors, loss: lossOf }, variables, scale, group);
+    const outputs = (): Tensor[] => [model.apply(tensors, { training: true }) as Tensor | Tensor[]].flat();
+    return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
+  };
+  try {
+    const gradients = await run();
+    const [values] = measured;
+    if (!values) return gradients;
+    return { ...gradients, metrics: values, dispose: () => disposeAll(values, gradients) };
+  } catch (error) {
+    disposeAll(...measured);
+    throw error;
+  }
+}
+
+/** @throws UsageError if a pass computed another number of metrics than DDP's option announces. */
+export function checkMetrics(computed: Gradients | null, expected: number): void {
+  const count = computed?.metrics?.size ?? 0;
+  if (!computed || count === expected) return;
+  computed.dispose();
+  throw new UsageError(
+    `The pass has ${count} metric(s), but DistributedDataParallel was created with metrics: ${expected}. Both must be equal.`,
+  );
 }
 
 /**

@@ -22,6 +22,7 @@ interface Pending {
   gradient: Float32Array<ArrayBuffer>;
   used: boolean[];
   loss: number;
+  metrics: number[];
   samples: number;
 }
 
@@ -54,13 +55,13 @@ export class Reducer {
   #local: Float32Array<ArrayBuffer> | null = null;
 
   constructor(layout: FlatLayout, { group, ...options }: ReducerOptions) {
-    const { shapes, tracksUsage, flags, clock } = options;
+    const { shapes, tracksUsage, flags, metrics, clock } = options;
     this.#group = group;
     this.#options = options;
     this.#layout = layout;
     this.#usedRanges = rangesOf(layout.slots, () => true);
     this.#reads = new GradientReads(clock);
-    this.#buffer = new Float32Array(layout.size + Tally.size(shapes.length, tracksUsage, flags));
+    this.#buffer = new Float32Array(layout.size + Tally.size(shapes.length, tracksUsage, flags + metrics));
     this.gradient = this.#buffer.subarray(0, layout.size);
     this.#tally = new Tally(this.#buffer.subarray(layout.size), tracksUsage);
     this.#codec = 'fp32';
@@ -156,19 +157,21 @@ export class Reducer {
    * nothing.
    */
   async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
-    const { shapes, checkGradients } = this.#options;
+    const { shapes, metrics, checkGradients } = this.#options;
     const pending: Pending = this.#pending ?? {
       gradient: this.#newLocal(),
       used: shapes.map(() => false),
       loss: 0,
+      metrics: Array.from({ length: metrics }, () => 0),
       samples: 0,
     };
     const reads = this.#reads.read(this.#layout, computed, pending.gradient, this.#pending !== null);
     try {
       await Promise.all(reads.buckets);
-      const [loss, computedAt] = await Promise.all([reads.loss, reads.firstAt]);
+      const [[loss = 0, ...measured], computedAt] = await Promise.all([reads.values, reads.firstAt]);
       checkGradients();
       pending.loss += loss;
+      pending.metrics = pending.metrics.map((value, i) => value + measured[i]!);
       pending.samples += samples;
       pending.used = pending.used.map((used, parameter) => used || computed.used[parameter]!);
       this.#pending = pending;
@@ -202,7 +205,7 @@ export class Reducer {
     flags: readonly number[],
     weighting: Weighting,
   ): Promise<OpenReduction & { flags: Float32Array }> {
-    const { clock, shapes, tracksUsage, keepsLocal } = this.#options;
+    const { clock, shapes, tracksUsage, keepsLocal, metrics: count } = this.#options;
     const pending = this.#pending;
     const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));
     const unused = tracksUsage ? this.#layout.slots.filter(({ parameter }) => !used[parameter]) : [];
@@ -215,9 +218,12 @@ export class Reducer {
     const buckets = local === this.gradient ? reads.buckets : this.#copied(reads.buckets, local);
     const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
     let loss = 0;
+    let metrics: number[] = [];
     const setTally = async (): Promise<void> => {
-      loss = (await reads.loss) + (pending?.loss ?? 0);
-      this.#tally.set({ loss, samples, used, flags });
+      const [own = 0, ...measured] = await reads.values;
+      loss = own + (pending?.loss ?? 0);
+      metrics = Array.from({ length: count }, (_, i) => (measured[i] ?? 0) + (pending?.metrics[i] ?? 0));
+      this.#tally.set({ loss, samples, used, flags: [...flags, ...metrics] });
     };
     // The last bucket also contains the tally, so it is complete only when the tally is set.
     const last = buckets.length - 1;
@@ -235,7 +241,7 @@ export class Reducer {
     } catch (error) {
       const cause = await this.#causeOf(error, buckets);
       const isWhole = keepsLocal && cause === this.#group.failure && samples > 0;
-      if (keepsLocal) this.#pending = isWhole ? { gradient: local, used, loss, samples } : null;
+      if (keepsLocal) this.#pending = isWhole ? { gradient: local, used, loss, metrics, samples } : null;
       throw cause;
     }
     const { traces, issuedAt, lastReadAt } = transfer;
@@ -251,14 +257,16 @@ export class Reducer {
       });
       this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
     }
+    const sums = this.#tally.flags(flags.length + count);
     return {
       loss: by > 0 ? this.#tally.loss / by : 0,
+      metrics: Array.from(sums.subarray(flags.length), (sum) => (by > 0 ? sum / by : 0)),
       samples: this.#tally.samples,
       traces,
       readback: lastReadAt - computedAt,
       communicate: doneAt - issuedAt,
       exposed: doneAt - lastReadAt,
-      flags: this.#tally.flags(flags.length),
+      flags: sums.subarray(0, flags.length),
       computedAt,
     };
   }

@@ -15,6 +15,8 @@ export interface ReducerOptions {
   tracksUsage: boolean;
   /** Number of flags that ranks sum with the gradient. */
   flags: number;
+  /** Number of metrics that ranks sum with the gradient. */
+  metrics: number;
   checkGradients: () => void;
   /**
    * Whether this rank keeps its gradients if a reduction fails because the group fails. They are
@@ -37,6 +39,8 @@ export interface ReducerOptions {
 export interface Reduction {
   /** The loss, averaged as the gradient is. */
   loss: number;
+  /** The metrics of the pass, averaged as the loss is; empty inside `noSync`. */
+  metrics: number[];
   /** Number of samples of all ranks. */
   samples: number;
   /** Number of bytes of the frames that this rank sent during the reduction. */

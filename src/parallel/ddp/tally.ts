@@ -9,6 +9,7 @@ export interface TallyValues {
   samples: number;
   /** For each parameter, whether this rank used it. */
   used: readonly boolean[];
+  /** Flags of buffers, then metrics. */
   flags: readonly number[];
 }
 

@@ -40,6 +40,29 @@ export function disposeTape(tape: Tape): void {
 }
 
 /**
+ * Runs `differentiate`, which differentiates with TensorFlow.js's own functions. If it fails, frees
+ * the tensors that TensorFlow.js frees only after a success: those in its scopes and on its tape.
+ */
+export function freeingOnError<T>(differentiate: () => T): T {
+  const engine = tf.engine();
+  const { state } = engine;
+  const before = state.activeTape;
+  engine.startScope();
+  const scope = state.activeScope;
+  try {
+    const result = differentiate();
+    engine.endScope(result as tf.TensorContainer);
+    return result;
+  } catch (error) {
+    while (state.activeScope !== scope) engine.endScope();
+    engine.endScope();
+    if (state.activeTape && state.activeTape !== before) disposeTape(state.activeTape);
+    state.activeTape = before;
+    throw error;
+  }
+}
+
+/**
  * Back-propagates through the tape. For each of `xs` it returns the sum over `outputs` of the
  * gradient times the Jacobian (a vector-Jacobian product), or null if no output depends on that
  * tensor. The tape cannot be used again.

@@ -13,7 +13,7 @@ import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
 import type { JobCodec } from '../../spec/names.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { CommittedBuffers } from '../ddp/committedBuffers.ts';
+import { CommittedVariables } from '../ddp/committedVariables.ts';
 import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
@@ -59,7 +59,7 @@ export class Ddp implements Strategy {
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;
   readonly #variables: ModelVariables;
-  readonly #buffers: CommittedBuffers;
+  readonly #buffers: CommittedVariables;
   readonly #optimizer: Optimizer;
   readonly #options: DdpOptions;
   #isFresh = true;
@@ -72,7 +72,7 @@ export class Ddp implements Strategy {
     this.#ddp = ddp;
     this.#options = options;
     this.#variables = variablesOf(options.model);
-    this.#buffers = new CommittedBuffers(this.#variables.buffers);
+    this.#buffers = new CommittedVariables(this.#variables.buffers);
     this.#optimizer = options.createOptimizer(ddp.layout.size);
     this.#transport = new GradientTransport(ddp, this.#variables.parameters, options);
   }

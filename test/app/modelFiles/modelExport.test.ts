@@ -1,7 +1,7 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import { expectModelFile, clearModelFile, modelExport, setModelFile } from '../../../src/app/modelFiles/modelExport.ts';
 
-vi.mock('../../../src/app/browser/download.ts', () => ({ saveFile: () => {} }));
+vi.mock('../../../src/util/download.ts', () => ({ downloadFile: () => {} }));
 
 beforeEach(() => clearModelFile());
 

@@ -1,7 +1,8 @@
 /** The note about a device that is slower than it could be, in browsers that lack something. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
-import { nameOf, openDevice } from '../../../src/engine/device/device.ts';
+import { openAppDevice } from '../../../src/engine/device/appDevice.ts';
+import { nameOf } from '../../../src/engine/device/device.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -21,7 +22,7 @@ afterAll(() => tf.setBackend('cpu'));
 const open = () => {
   vi.stubGlobal('isSecureContext', true);
   vi.stubGlobal('navigator', {});
-  return openDevice(new ManualClock());
+  return openAppDevice(new ManualClock());
 };
 
 test('a tab without WebGPU and without WebGL on a GPU computes with WebAssembly', async () => {

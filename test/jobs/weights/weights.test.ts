@@ -9,10 +9,10 @@ import fc from 'fast-check';
 import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
+import { fitWeights } from '../../../src/jobs/weights/fitWeights.ts';
 import {
   decodeWeights,
   encodeWeights,
-  fitWeights,
   type NamedTensor,
   type Topology,
 } from '../../../src/jobs/weights/weightsFile.ts';

@@ -1,11 +1,11 @@
 /**
- * Copies of a model's buffers, taken after the latest applied step. The copies are needed because
- * every forward pass changes the buffers, even if the step fails.
+ * Copies of variables, taken after the latest applied step, for a step that fails: a forward pass
+ * has then changed the model's buffers, and the optimizer may have changed its parameters.
  */
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';
 
-export class CommittedBuffers {
+export class CommittedVariables {
   readonly #variables: readonly Variable[];
   readonly #layout;
   /** Clones of the variables. A clone shares its variable's data until the variable is assigned. */

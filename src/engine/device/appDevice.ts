@@ -1,0 +1,7 @@
+/** Opens the device in the app, which brings the files of WebAssembly with it. */
+import type { Clock } from '../../util/clock.ts';
+import { openDevice, type OpenedDevice } from './device.ts';
+
+export function openAppDevice(clock: Clock): Promise<OpenedDevice> {
+  return openDevice(clock, async () => (await import('./wasm.ts')).openWasm());
+}

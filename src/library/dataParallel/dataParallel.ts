@@ -1,0 +1,393 @@
+/**
+ * `DataParallel`: one tab, one batch, several replicas of a model, as torch.nn.DataParallel
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html). Replica 0 is the
+ * caller's model on the caller's thread (`device_ids[0]`); the others are in workers with devices
+ * of their own. A batch is scattered, outputs are gathered to replica 0, which computes the loss
+ * and steps; gradients of the outputs go back, and gradients of the parameters are summed on
+ * replica 0.
+ *
+ * Buffers as in PyTorch: the averages of batch normalization are those of replica 0's samples.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { Optimizer } from '../../optim/optimizer.ts';
+import { createLayout, type FlatLayout } from '../../parallel/ddp/buckets.ts';
+import {
+  readVariables,
+  TensorReader,
+  variablesOf,
+  writeVariables,
+  type Model,
+  type ModelVariables,
+} from '../../parallel/ddp/flatten.ts';
+import { checkCount } from '../../parallel/checks.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { systemClock, type Clock } from '../../util/clock.ts';
+import { UsageError } from '../../util/errors.ts';
+import { watchDevice } from '../device.ts';
+import { chunkSizes } from './chunk.ts';
+import {
+  buffersOf,
+  canCarry,
+  readTensor,
+  splitArray,
+  type ArrayTensor,
+  type PassMemory,
+  type ReplicaCall,
+  type ReplicaEnd,
+  type ReplicaResult,
+} from './messages.ts';
+import { ModelPass } from './modelPass.ts';
+import { differentiateLoss, gather } from './outputs.ts';
+import { ReplicaClient } from './replicaClient.ts';
+
+const MAX_REPLICAS = 16;
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+export interface DataParallelOptions {
+  /** Number of replicas, with the caller's model, 1 to 16. Default 2. */
+  replicas?: number;
+  /** Milliseconds for each answer of a worker, its start included. Default 60 000. */
+  timeoutMs?: number;
+  clock?: Clock;
+  /** Opens the replicas from 1 on. By default each is in a new worker. */
+  openReplica?: (replica: number) => ReplicaEnd;
+}
+
+/** One replica in the latest pass. */
+export interface ReplicaMemory extends PassMemory {
+  replica: number;
+  /** Number of samples; 0 if the batch had too few for this replica. */
+  batch: number;
+  /** Shapes of its part of the inputs and of the outputs. */
+  inputs: number[][];
+  outputs: number[][];
+}
+
+/** The loss as a function of the gathered output, or of all outputs if the model has several. */
+export type OutputLoss<Outputs extends tf.Tensor | tf.Tensor[] = tf.Tensor> = (outputs: Outputs) => tf.Scalar;
+
+type Inputs = tf.Tensor | tf.Tensor[];
+
+export class DataParallel {
+  /** All parameters, flat, in the order of {@link layout}. {@link step} changes them. */
+  readonly parameters: Float32Array<ArrayBuffer>;
+  /** The gradient of the latest {@link backward}, flat. */
+  readonly gradient: Float32Array<ArrayBuffer>;
+  readonly layout: FlatLayout;
+  /** The model (torch: `module`), its parameters in forward order, and its buffers. */
+  readonly variables: ModelVariables;
+  readonly #model: Model;
+  readonly #pass: ModelPass;
+  readonly #replicas: readonly ReplicaClient[];
+  readonly #reader = new TensorReader();
+  readonly #gpu = watchDevice();
+  #rows: Omit<ReplicaMemory, 'replica'>[] = [];
+  /** Data ids of the variables whose values all replicas have. */
+  #replicated: readonly object[] = [];
+  #isChanged = true;
+  #hasGradient = false;
+  #isBusy = false;
+  #optimizerBytes = 0;
+
+  private constructor(model: Model, replicas: readonly ReplicaClient[]) {
+    this.variables = variablesOf(model);
+    this.layout = createLayout(this.variables.parameters.map(({ size }) => size));
+    this.parameters = new Float32Array(this.layout.size);
+    this.gradient = new Float32Array(this.layout.size);
+    this.#model = model;
+    this.#pass = new ModelPass(model, this.variables);
+    this.#replicas = replicas;
+  }
+
+  /**
+   * Starts the replicas. The model stays the caller's: it is replica 0, and is not disposed of.
+   *
+   * @param model a LayersModel of TensorFlow.js's own layers, because workers rebuild it from its
+   *   topology.
+   * @throws (rejects) UsageError if there is nothing to train or a layer is a custom one;
+   *   PeergradError, DeviceError or TimeoutError with the number of a replica that does not start.
+   *   No worker is left then.
+   */
+  static async create(
+    model: Model,
+    {
+      replicas = 2,
+      timeoutMs = DEFAULT_TIMEOUT_MS,
+      clock = systemClock,
+      openReplica = openWorker,
+    }: DataParallelOptions = {},
+  ): Promise<DataParallel> {
+    checkCount('replicas', replicas, 1);
+    if (replicas > MAX_REPLICAS) throw new UsageError(`replicas is ${replicas}; pass at most ${MAX_REPLICAS}.`);
+    const { parameters, buffers } = variablesOf(model);
+    if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
+    const other = [...parameters, ...buffers].find(({ dtype }) => dtype !== 'float32');
+    if (other) throw new UsageError(`The variable "${other.name}" is ${other.dtype}, but must be float32.`);
+    const topology = JSON.stringify(model.toJSON(null, false));
+    const clients = Array.from(
+      { length: replicas - 1 },
+      (_, i) => new ReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
+    );
+    const parallel = new DataParallel(model, clients);
+    try {
+      await Promise.all(clients.map((client) => client.call({ type: 'start', topology })));
+      await readVariables(parameters, parallel.layout.slots, parallel.parameters);
+      return parallel;
+    } catch (error) {
+      parallel.dispose();
+      throw error;
+    }
+  }
+
+  /** Number of replicas, with the caller's model. */
+  get replicas(): number {
+    return this.#replicas.length + 1;
+  }
+
+  /**
+   * Runs the model on a batch, split over the replicas as torch.chunk does, and gathers the
+   * outputs. The caller disposes of them.
+   *
+   * @param xs one tensor for each input of the model, float32, int32 or bool.
+   * @throws (rejects) UsageError for inputs that do not fit; errors of a replica, with its number.
+   */
+  async predict(xs: Inputs): Promise<tf.Tensor | tf.Tensor[]> {
+    return this.#alone(async () => {
+      const gathered = await this.#forward(this.#check(xs), false);
+      return gathered.length === 1 ? gathered[0]! : gathered;
+    });
+  }
+
+  /**
+   * Computes the gradient of the loss of a batch: the model runs in training mode on all replicas,
+   * and `loss` on the gathered outputs. The gradient is that of the whole batch, up to rounding.
+   * Every call starts a new gradient: there is no `zeroGrad`.
+   *
+   * @param loss a scalar, such as the mean over the batch.
+   * @returns the loss.
+   * @throws (rejects) as {@link predict}, and errors of `loss`.
+   */
+  async backward<Outputs extends tf.Tensor | tf.Tensor[] = tf.Tensor>(
+    xs: Inputs,
+    loss: OutputLoss<Outputs>,
+  ): Promise<number> {
+    return this.#alone(async () => {
+      this.#hasGradient = false;
+      const owned: tf.Tensor[] = [];
+      try {
+        owned.push(...(await this.#forward(this.#check(xs), true)));
+        const outputs = [...owned];
+        const { value, gradients } = differentiateLoss(outputs, () =>
+          loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs),
+        );
+        owned.push(value, ...gradients);
+        await this.#backpropagate(gradients);
+        this.#hasGradient = true;
+        return (await value.data())[0]!;
+      } finally {
+        tf.dispose(owned);
+        this.#pass.drop();
+        // A replica whose part of the pass was not differentiated still keeps it.
+        if (!this.#hasGradient) for (const replica of this.#replicas) replica.call({ type: 'drop' }).catch(() => {});
+      }
+    });
+  }
+
+  /**
+   * Applies the gradient of {@link backward} on replica 0. The others receive the parameters before
+   * their next pass.
+   *
+   * @param optimizer the result of `createOptimizer`, or an optimizer of TensorFlow.js; pass the
+   *   same object in every step.
+   * @throws UsageError without a gradient, or for an optimizer that {@link optimizerOf} rejects.
+   */
+  step(optimizer: Optimizer | TensorflowOptimizer): void {
+    if (!this.#hasGradient) throw new UsageError('There is no gradient. Call backward before step, and await it.');
+    const flat = this.flatOptimizer(optimizer);
+    flat.apply(this.parameters, this.gradient);
+    const { scalars, slots } = flat.state();
+    this.#optimizerBytes = [scalars, ...slots].reduce((sum, { byteLength }) => sum + byteLength, 0);
+    this.writeParameters();
+  }
+
+  /**
+   * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
+   * `load()`.
+   */
+  flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
+    return flatOptimizer(optimizer, this.variables.parameters);
+  }
+
+  /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
+  writeParameters(): void {
+    writeVariables(this.variables.parameters, this.layout.slots, this.parameters);
+    this.#isChanged = true;
+    this.#replicated = this.#dataIds();
+  }
+
+  /**
+   * Returns a row for each replica about the latest pass: its samples, and the most bytes and
+   * tensors that weights and pass had at a time. Replica 0 also has the gathered outputs, the loss,
+   * and the flat arrays of parameters, gradient and optimizer, which is why it needs more than the
+   * others.
+   */
+  memory(): ReplicaMemory[] {
+    const flat = this.parameters.byteLength + this.gradient.byteLength + this.#optimizerBytes;
+    return this.#rows.map((row, replica) => ({ ...row, replica, bytes: row.bytes + (replica === 0 ? flat : 0) }));
+  }
+
+  /** Ends the workers. The model stays. */
+  dispose(): void {
+    for (const replica of this.#replicas) replica.close();
+    this.#pass.drop();
+    this.#reader.dispose();
+    this.#gpu.stop();
+  }
+
+  /** Runs `work`. @throws (rejects) UsageError while other work is running. */
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isBusy) {
+      throw new UsageError('The replicas are still computing another call. Await it before the next call.');
+    }
+    this.#isBusy = true;
+    try {
+      return await work();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** Replicates, scatters, runs all replicas, and gathers. The caller disposes of the outputs. */
+  async #forward(inputs: readonly tf.Tensor[], training: boolean): Promise<tf.Tensor[]> {
+    const sizes = chunkSizes(inputs[0]!.shape[0], this.replicas);
+    const arrays = sizes.length > 1 ? await Promise.all(inputs.map(readTensor)) : [];
+    await this.#replicate();
+    this.#pass.begin();
+    const parts = arrays.map((array) => splitArray(array, sizes));
+    const answers = sizes.slice(1).map((_, i) => {
+      const own = parts.map((part) => part[i + 1]!);
+      return this.#replicas[i]!.call({ type: 'forward', inputs: own, training }, buffersOf(own));
+    });
+    // Rejections are reported below, after replica 0's own part.
+    for (const answer of answers) answer.catch(() => {});
+    const first = inputs.map((input) => input.slice(0, sizes[0]));
+    let outputs: readonly tf.Tensor[] = [];
+    try {
+      outputs = training ? this.#pass.forward(first) : this.#pass.predict(first);
+      const results = await Promise.all(answers);
+      this.#gpu.check();
+      const gathered = outputs.map((output, i) => gather(output, results, i));
+      this.#pass.measure();
+      this.#rows = this.#describe(inputs, outputs, sizes, results);
+      return gathered;
+    } catch (error) {
+      // A failed pass is dropped when no replica computes any more.
+      await Promise.allSettled(answers);
+      if (outputs.length === 0) tf.dispose(first);
+      throw error;
+    } finally {
+      if (!training) tf.dispose([first, [...outputs]]);
+    }
+  }
+
+  /** Sends the gradients of the outputs to the replicas, and sums those of the parameters. */
+  async #backpropagate(gradients: readonly tf.Tensor[]): Promise<void> {
+    const sizes = this.#rows.map(({ batch }) => batch).filter((batch) => batch > 0);
+    const arrays = sizes.length > 1 ? await Promise.all(gradients.map(readTensor)) : [];
+    const parts = arrays.map((array) => splitArray(array, sizes));
+    const answers = sizes.slice(1).map((_, i) => {
+      const own = parts.map((part) => part[i + 1]!);
+      return this.#replicas[i]!.call({ type: 'backward', gradients: own }, buffersOf(own));
+    });
+    for (const answer of answers) answer.catch(() => {});
+    const first = gradients.map((gradient) => gradient.slice(0, sizes[0]));
+    let mine: tf.Tensor[] = [];
+    try {
+      mine = this.#pass.backward(first);
+      const ordered = this.layout.slots.map(({ parameter }) => mine[parameter]!);
+      await this.#reader.read(0, ordered, this.gradient);
+      this.#gpu.check();
+      const results = await Promise.all(answers);
+      for (const { tensors } of results) addTo(this.gradient, tensors[0]!);
+      for (const [i, { memory }] of [{ memory: this.#pass.memory }, ...results].entries()) {
+        Object.assign(this.#rows[i]!, memory);
+      }
+    } finally {
+      await Promise.allSettled(answers);
+      tf.dispose([first, mine]);
+    }
+  }
+
+  /** Sends weights and buffers to the replicas if they have changed since the last time. */
+  async #replicate(): Promise<void> {
+    const { parameters, buffers } = this.variables;
+    const ids = this.#dataIds();
+    const isChanged = (i: number): boolean => ids[i] !== this.#replicated[i];
+    if (parameters.some((_, i) => isChanged(i))) {
+      await readVariables(parameters, this.layout.slots, this.parameters);
+      this.#isChanged = true;
+    }
+    if (!this.#isChanged && !ids.some((_, i) => isChanged(i))) return;
+    const { slots, size } = createLayout(buffers.map((buffer) => buffer.size));
+    const call: ReplicaCall = {
+      type: 'replicate',
+      parameters: this.parameters,
+      buffers: new Float32Array(size),
+    };
+    if (size > 0) await readVariables(buffers, slots, call.buffers);
+    await Promise.all(this.#replicas.map((replica) => replica.call(call)));
+    this.#isChanged = false;
+    this.#replicated = ids;
+  }
+
+  #dataIds(): object[] {
+    const { parameters, buffers } = this.variables;
+    return [...parameters, ...buffers].map(({ dataId }) => dataId);
+  }
+
+  /** @throws UsageError unless there is a batch of tensors for each input. */
+  #check(xs: Inputs): tf.Tensor[] {
+    const inputs = [xs].flat();
+    const expected = this.#model.inputs.length;
+    if (inputs.length !== expected) {
+      throw new UsageError(
+        `The model has ${expected} input(s), but received ${inputs.length}. Pass one tensor for each.`,
+      );
+    }
+    const batch = inputs[0]!.shape[0] ?? 0;
+    for (const { shape, dtype } of inputs) {
+      if (!canCarry(dtype)) throw new UsageError(`An input is ${dtype}, but must be float32, int32 or bool.`);
+      if (batch === 0 || shape[0] !== batch) {
+        throw new UsageError(
+          `An input has shape [${shape.join(', ')}]. All inputs need the same number of samples, at least 1.`,
+        );
+      }
+    }
+    return inputs;
+  }
+
+  #describe(
+    inputs: readonly tf.Tensor[],
+    outputs: readonly tf.Tensor[],
+    sizes: readonly number[],
+    results: readonly ReplicaResult[],
+  ): Omit<ReplicaMemory, 'replica'>[] {
+    return Array.from({ length: this.replicas }, (_, i) => {
+      const batch = sizes[i] ?? 0;
+      const shapes =
+        i === 0 ? outputs.map(({ shape }) => shape) : (results[i - 1]?.tensors ?? []).map(({ shape }) => shape);
+      const memory = i === 0 ? this.#pass.memory : (results[i - 1]?.memory ?? { bytes: 0, tensors: 0 });
+      const own = batch === 0 ? [] : inputs.map(({ shape }) => [batch, ...shape.slice(1)]);
+      return { batch, inputs: own, outputs: shapes, ...memory };
+    });
+  }
+}
+
+/** The package contains replicaWorker.js. In this repository, Vite finds replicaWorker.ts. */
+function openWorker(): ReplicaEnd {
+  return new Worker(new URL('./replicaWorker.js', import.meta.url), { type: 'module' });
+}
+
+function addTo(sum: Float32Array, { values }: ArrayTensor): void {
+  for (let i = 0; i < sum.length; i++) sum[i]! += values[i]!;
+}

@@ -1,0 +1,67 @@
+/** The device on which the library computes. Unlike the app, a page may choose it itself. */
+import * as tf from '@tensorflow/tfjs';
+import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+import { openDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
+import { watchGpu } from '../engine/device/gpuErrors.ts';
+import { useWasm } from '../engine/device/wasmBackend.ts';
+import { Device } from '../protocol/room.ts';
+import { systemClock } from '../util/clock.ts';
+import { DeviceError } from '../util/errors.ts';
+
+/**
+ * `auto`: the library opens the best device, unless the page has already chosen a backend. The page
+ * has chosen one if TensorFlow.js has initialised it. A WebGPU device that TensorFlow.js has opened
+ * itself is opened again with higher limits while it has no tensors. `current`: the library uses
+ * the backend that TensorFlow.js has, or chooses.
+ */
+export type DeviceChoice = 'auto' | 'current';
+
+/** The devices that {@link openDevice} has opened, by TensorFlow.js's backend. */
+const openedDevices = new WeakMap<object, OpenedDevice>();
+let opening: Promise<OpenedDevice> | null = null;
+
+/**
+ * Opens the fastest device that this page or worker has, and makes it the backend of TensorFlow.js:
+ * WebGPU with the limits of the adapter, else WebGL on a GPU, else the CPU, with WebAssembly if the
+ * page imports `@tensorflow/tfjs-backend-wasm`. Existing tensors stay on the old device, so call
+ * this function before the first tensor. After a GPU was lost, call it again and build the model
+ * again.
+ */
+export async function openDevice(): Promise<OpenedDevice> {
+  opening ??= openBestDevice(systemClock, useWasm).finally(() => (opening = null));
+  const opened = await opening;
+  openedDevices.set(tf.backend(), opened);
+  return opened;
+}
+
+/** Opens the best device if `choice` says so. Returns the device that TensorFlow.js uses then. */
+export async function prepareDevice(choice: DeviceChoice): Promise<Device> {
+  if (choice === 'auto' && !tf.getBackend()) return (await openDevice()).device;
+  await tf.ready();
+  const isOpen = openedDevices.has(tf.backend());
+  const isReplaceable = tf.getBackend() === 'webgpu' && !isOpen && tf.memory().numDataBuffers === 0;
+  if (choice === 'auto' && isReplaceable) return (await openDevice()).device;
+  return currentDevice();
+}
+
+/** Returns the device that TensorFlow.js uses now. */
+export function currentDevice(): Device {
+  const backend = tf.getBackend();
+  const known = Device.entries.backend.options.find((name) => name === backend);
+  return openedDevices.get(tf.backend())?.device ?? { backend: known ?? 'cpu', adapter: backend };
+}
+
+/**
+ * Watches the GPU that TensorFlow.js uses now. After an error of the GPU all results are invalid,
+ * but TensorFlow.js does not report errors.
+ *
+ * @param onfailure called for each error.
+ */
+export function watchDevice(onfailure?: (error: DeviceError) => void): ReturnType<typeof watchGpu> {
+  if (tf.getBackend() !== 'webgpu') return { check: () => {}, stop: () => {} };
+  const backend = tf.backend() as WebGPUBackend;
+  const advice = 'TensorFlow.js has opened this GPU with low limits. Call openDevice() before the first tensor.';
+  return watchGpu(backend.device, (error) =>
+    onfailure?.(openedDevices.has(backend) ? error : new DeviceError(`${error.message} ${advice}`)),
+  );
+}

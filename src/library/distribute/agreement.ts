@@ -1,0 +1,69 @@
+/** Compares the arguments of a call between ranks before any rank trains. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { MismatchError, PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+
+/** Arguments that must be the same on every rank, by name. */
+export type Shared = Readonly<Record<string, string | number | boolean | null>>;
+
+/** A rank's arguments: `shared` must be equal on all ranks, `own` may differ. */
+export interface Arguments<Own> {
+  shared: Shared;
+  own: Own;
+}
+
+/**
+ * Prepares a call on every rank, and compares the arguments. A rank whose preparation fails tells
+ * the others, so that all of them reject and the group stays usable.
+ *
+ * @param call name of the method, for errors.
+ * @param prepare checks this rank's arguments.
+ * @returns the `own` arguments of all ranks, by rank.
+ * @throws (rejects) errors of `prepare` on the rank where it fails, and UsageError on the others;
+ *   MismatchError on every rank if shared arguments differ.
+ */
+export async function agree<Own>(
+  group: ProcessGroup,
+  call: string,
+  prepare: () => Promise<Arguments<Own>>,
+): Promise<Own[]> {
+  const { rank, worldSize } = group;
+  let mine: Arguments<Own> | null = null;
+  let error: unknown = null;
+  try {
+    mine = await prepare();
+  } catch (thrown) {
+    error = thrown;
+  }
+  const all = await group.allGatherObject(
+    mine ? { call, ...mine, reason: null } : { call, shared: {}, own: null, reason: reasonOf(error) },
+  );
+  if (!mine) {
+    if (error instanceof PeergradError) throw error;
+    throw new UsageError(`Rank ${rank} cannot run ${call}: ${reasonOf(error)}.`, { rank, worldSize }, { cause: error });
+  }
+  for (const [other, { reason }] of all.entries()) {
+    if (reason !== null) throw new UsageError(`Rank ${other} cannot run ${call}: ${reason}.`, { rank, worldSize });
+  }
+  for (const [other, theirs] of all.entries()) {
+    const difference =
+      theirs.call === all[0]!.call
+        ? differenceOf(call, all[0]!.shared, theirs.shared, other)
+        : `Rank 0 called ${all[0]!.call}, but rank ${other} called ${theirs.call}. Call the same method on every rank.`;
+    if (difference !== null) throw new MismatchError(difference, { rank, worldSize, divergent: [other] });
+  }
+  return all.map(({ own }) => own as Own);
+}
+
+function differenceOf(call: string, first: Shared, theirs: Shared, other: number): string | null {
+  const names = new Set([...Object.keys(first), ...Object.keys(theirs)]);
+  for (const name of names) {
+    const [right, wrong] = [first[name] ?? null, theirs[name] ?? null];
+    if (right === wrong) continue;
+    const advice =
+      name === 'x' || name === 'y'
+        ? 'Pass the same samples on every rank, or `sharded: true` if every rank has its own samples.'
+        : 'It must be the same on every rank.';
+    return `${call}: ${name} is ${String(wrong)} on rank ${other}, but ${String(right)} on rank 0. ${advice}`;
+  }
+  return null;
+}

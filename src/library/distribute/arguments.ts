@@ -1,0 +1,54 @@
+/** Arguments of the methods of `DistributedModel`, their defaults and checks. */
+import type * as tf from '@tensorflow/tfjs';
+import { UsageError } from '../../util/errors.ts';
+import { isDataset, type BatchDataset } from './datasetBatches.ts';
+
+interface Common {
+  /**
+   * Whether every rank passes its own samples. Then ranks may have different numbers of samples,
+   * and a rank that has no more is without samples in the rest of the epoch. By default all ranks
+   * pass the same samples, and share every batch.
+   */
+  sharded?: boolean | undefined;
+  /** Ends the call and the group on every rank with an AbortError. */
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * `tf.ModelFitArgs`; `batchSize` is that of one rank. `stepsPerEpoch` and `validationSteps` are
+ * ignored, as TensorFlow.js does.
+ */
+export interface DistributedFitArgs extends tf.ModelFitArgs, Common {
+  /**
+   * Seed of the order of the samples; rank 0's is used. Default 0. Every `fit` and every epoch has
+   * another order.
+   */
+  seed?: number | undefined;
+}
+
+/**
+ * `tf.ModelFitDatasetArgs`; in every batch of an epoch, each rank has one element of the dataset.
+ */
+export interface DistributedFitDatasetArgs<T> extends tf.ModelFitDatasetArgs<T>, Common {}
+
+export interface DistributedEvaluateArgs extends tf.ModelEvaluateArgs, Common {}
+
+export interface DistributedEvaluateDatasetArgs extends Common {
+  /** Number of elements of the dataset that are used. By default all. */
+  batches?: number | undefined;
+}
+
+export const DEFAULT_BATCH_SIZE = 32;
+
+/** @throws UsageError if `value` is not a whole number from `min` on. */
+export function checkWhole(name: string, value: number, min: number): number {
+  if (Number.isSafeInteger(value) && value >= min) return value;
+  throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
+}
+
+/** @throws UsageError for a dataset whose end would never come. */
+export function checkEnds(dataset: BatchDataset, batches: number | null | undefined, option: string): void {
+  if (!isDataset(dataset)) throw new UsageError('The dataset has no iterator(). Pass a tf.data.Dataset.');
+  if (dataset.size !== Infinity || (batches !== undefined && batches !== null)) return;
+  throw new UsageError(`The dataset is infinite. Pass ${option}, or limit the dataset with take().`);
+}

@@ -1,0 +1,81 @@
+/** Callbacks of `fit`: TensorFlow.js's own classes, and the means of an epoch's logs. */
+import * as tf from '@tensorflow/tfjs';
+import type { CompiledModel } from './compiledModel.ts';
+
+type Given = tf.ModelFitArgs['callbacks'];
+type Callback = Extract<Given, readonly unknown[]>[number] & Parameters<tf.CallbackList['append']>[0];
+
+export interface CallbackArgs {
+  callbacks?: Given | Callback | readonly (Callback | tf.CustomCallbackArgs)[] | undefined;
+  yieldEvery?: tf.ModelFitArgs['yieldEvery'] | undefined;
+}
+
+/**
+ * Creates the callbacks of a list that may have both objects with functions and instances of
+ * `tf.Callback`.
+ */
+export function createCallbacks({ callbacks, yieldEvery }: CallbackArgs): Callback[] {
+  const given = callbacks === undefined || callbacks === null ? [{}] : [callbacks].flat();
+  return given.map((callback) =>
+    isCallback(callback)
+      ? callback
+      : // TensorFlow.js yields with requestAnimationFrame, which hidden tabs never call.
+        new tf.CustomCallback({ nextFrameFunc: nextTask, ...callback }, yieldEvery),
+  );
+}
+
+/** Whether a callback is called for batches, so that it may stop training after a batch. */
+export function actsOnBatches(callback: Callback): boolean {
+  if (callback instanceof tf.CustomCallback) {
+    return ['batchBegin', 'batchEnd', 'yield'].some((name) => typeof Reflect.get(callback, name) === 'function');
+  }
+  return ['onBatchBegin', 'onBatchEnd'].some(
+    (name) => Reflect.get(callback, name) !== Reflect.get(tf.Callback.prototype, name),
+  );
+}
+
+/** Creates TensorFlow.js's list of callbacks, with the history as the last one. */
+export function listCallbacks(
+  model: CompiledModel,
+  callbacks: readonly Callback[],
+  params: Readonly<Record<string, unknown>>,
+): { list: tf.CallbackList; history: tf.History } {
+  const history = new tf.History();
+  const list = new tf.CallbackList([...callbacks, history]);
+  list.setParams(params as Parameters<tf.CallbackList['setParams']>[0]);
+  list.setModel(model as unknown as tf.LayersModel);
+  return { list, history };
+}
+
+/** Means of the logs of an epoch's batches, weighted by samples, as TensorFlow.js's BaseLogger. */
+export class LogMeans {
+  readonly #totals = new Map<string, number>();
+  #samples = 0;
+
+  add(logs: Readonly<Record<string, number>>, samples: number): void {
+    this.#samples += samples;
+    for (const [name, value] of Object.entries(logs)) {
+      this.#totals.set(name, (this.#totals.get(name) ?? 0) + value * samples);
+    }
+  }
+
+  get means(): Record<string, number> {
+    return Object.fromEntries(Array.from(this.#totals, ([name, total]) => [name, total / this.#samples]));
+  }
+}
+
+function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback {
+  return 'setParams' in value;
+}
+
+/** Lets the page handle events. Timers of a hidden tab run once a second; messages do not wait. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}

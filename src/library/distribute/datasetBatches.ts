@@ -1,0 +1,99 @@
+/** Batches of a `tf.data.Dataset`, whose elements are objects `{ xs, ys }`. */
+import * as tf from '@tensorflow/tfjs';
+import { UsageError } from '../../util/errors.ts';
+import type { BatchSource } from './batchSource.ts';
+import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
+import { weightsOf, type ClassWeights } from './sampleWeights.ts';
+
+/** The part of a dataset that is used. TensorFlow.js's `fitDataset` accepts the same objects. */
+export interface BatchDataset {
+  iterator(): Promise<{ next(): Promise<IteratorResult<unknown>> }>;
+  readonly size?: number | null;
+}
+
+export function isDataset(value: unknown): value is BatchDataset {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'iterator') === 'function';
+}
+
+export interface DatasetBatchesOptions {
+  /** Batches in an epoch. Then one iterator yields the batches of all epochs. */
+  batchesPerEpoch: number | null;
+  classWeight: ClassWeights;
+}
+
+export class DatasetBatches implements BatchSource {
+  readonly steps: number | null;
+  readonly #model: CompiledModel;
+  readonly #dataset: BatchDataset;
+  readonly #classWeight: ClassWeights;
+  #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
+
+  constructor(model: CompiledModel, dataset: BatchDataset, { batchesPerEpoch, classWeight }: DatasetBatchesOptions) {
+    this.#model = model;
+    this.#dataset = dataset;
+    this.#classWeight = classWeight;
+    this.steps = batchesPerEpoch;
+  }
+
+  async begin(): Promise<void> {
+    if (this.steps === null || !this.#iterator) this.#iterator = await this.#dataset.iterator();
+  }
+
+  async next(index: number): Promise<Batch | null> {
+    if (this.steps !== null && index >= this.steps) return null;
+    const element = await nextElement(this.#model, this.#iterator!);
+    if (!element) return null;
+    const { inputs, targets } = element;
+    try {
+      const weights = await weightsOf(this.#model, targets, { classWeight: this.#classWeight });
+      return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
+    } catch (error) {
+      tf.dispose([inputs, targets]);
+      throw error;
+    }
+  }
+
+  sizeOf(): null {
+    return null;
+  }
+}
+
+/** Returns the next batch of an iterator, or `null` at its end. The caller disposes of it. */
+export async function nextElement(
+  model: CompiledModel,
+  iterator: { next(): Promise<IteratorResult<unknown>> },
+): Promise<Omit<Batch, 'weights'> | null> {
+  const { value, done }: { value?: unknown; done?: boolean } = await iterator.next();
+  if (done === true && (value === null || value === undefined)) return null;
+  try {
+    const inputs = tensorsOf(value, 'xs', model.inputNames);
+    const targets = tensorsOf(value, 'ys', model.outputNames);
+    const samples = inputs[0]!.shape[0];
+    for (const { shape } of [...inputs, ...targets]) {
+      if (shape[0] === samples) continue;
+      throw new UsageError(
+        `The tensors of an element of the dataset have ${samples} and ${shape[0]} samples. All of them need as many.`,
+      );
+    }
+    return { inputs, targets, samples };
+  } catch (error) {
+    tf.dispose(value as tf.TensorContainer);
+    throw error;
+  }
+}
+
+function tensorsOf(element: unknown, key: 'xs' | 'ys', names: readonly string[]): tf.Tensor[] {
+  const given =
+    typeof element === 'object' && element !== null ? (Reflect.get(element, key) as Tensors | undefined) : undefined;
+  if (given === undefined || given === null) {
+    throw new UsageError(
+      `An element of the dataset has no ${key}. Elements must be objects { xs, ys } of batches of tensors.`,
+    );
+  }
+  const tensors =
+    given instanceof tf.Tensor ? [given] : Array.isArray(given) ? given : names.map((name) => given[name]!);
+  if (tensors.length === names.length && tensors.every((tensor) => tensor instanceof tf.Tensor)) return tensors;
+  throw new UsageError(
+    `The ${key} of an element of the dataset must be tensors for ${names.join(', ')}, in an array or by name.`,
+  );
+}

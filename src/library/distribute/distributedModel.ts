@@ -1,0 +1,286 @@
+/**
+ * `distribute`: `model.fit` on several ranks, with TensorFlow.js's arguments and results. It is
+ * used as Horovod is with Keras (https://horovod.readthedocs.io/en/stable/keras.html).
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { checkSignal, failOnAbort } from '../../collectives/work.ts';
+import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { variablesOf } from '../../parallel/ddp/flatten.ts';
+import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
+import { systemClock } from '../../util/clock.ts';
+import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+import { mixSeed } from '../../util/rng.ts';
+import { agree, type Arguments } from './agreement.ts';
+import {
+  checkEnds,
+  checkWhole,
+  DEFAULT_BATCH_SIZE,
+  type DistributedEvaluateArgs,
+  type DistributedEvaluateDatasetArgs,
+  type DistributedFitArgs,
+  type DistributedFitDatasetArgs,
+} from './arguments.ts';
+import { compiledModelOf, type CompiledModel, type Tensors } from './compiledModel.ts';
+import { DatasetBatches, isDataset } from './datasetBatches.ts';
+import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
+import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
+import { weightsOf } from './sampleWeights.ts';
+import { TensorBatches } from './tensorBatches.ts';
+import { TensorData } from './tensorData.ts';
+import { prepareTraining, type OwnTraining } from './training.ts';
+
+/** See {@link DistributedDataParallelOptions}. They must be the same on every rank. */
+export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
+
+/** A prepared call: its arguments, and its work when all ranks agree. */
+interface Call<Own, Result> extends Arguments<Own> {
+  run: (all: Own[]) => Promise<Result>;
+}
+
+/**
+ * Makes a compiled model train on all ranks of a group. All ranks receive rank 0's weights. Every
+ * rank must call it, and every method of the result but `predict`, with the same model and
+ * arguments.
+ *
+ * @param model compiled with the same optimizer, loss and metrics on every rank. Its weights must
+ *   be float32.
+ * @throws (rejects) UsageError on every rank for a model that is not compiled or has nothing to
+ *   train; MismatchError on every rank if models or metrics differ.
+ */
+export async function distribute(
+  model: tf.LayersModel,
+  group: ProcessGroup,
+  options: DistributeOptions = {},
+): Promise<DistributedModel> {
+  await agree(group, 'distribute', () => {
+    const names = compiledModelOf(model).getDedupedMetricsNames();
+    return Promise.resolve({ shared: { 'the list of metrics': names.join(', ') }, own: null });
+  });
+  const metrics = compiledModelOf(model).metricsTensors.length;
+  // TensorFlow.js, too, does not step weights that have no gradient.
+  const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
+  return new DistributedModel(model, ddp, metrics);
+}
+
+/** A model that trains on all ranks; see {@link distribute}. */
+export class DistributedModel {
+  readonly model: tf.LayersModel;
+  /** Averages the gradients. */
+  readonly ddp: DistributedDataParallel;
+  readonly #parameters: readonly tf.Variable[];
+  readonly #metrics: number;
+  /** Number of calls of {@link fit}, equal on all ranks. */
+  #fits = 0;
+
+  /** Use {@link distribute}. */
+  constructor(model: tf.LayersModel, ddp: DistributedDataParallel, metrics: number) {
+    this.model = model;
+    this.ddp = ddp;
+    this.#parameters = variablesOf(model).parameters;
+    this.#metrics = metrics;
+  }
+
+  get group(): ProcessGroup {
+    return this.ddp.group;
+  }
+
+  /**
+   * Trains on tensors, as `model.fit` does: N ranks with `batchSize` b train like one rank with
+   * N * b. Every rank passes the same samples and computes a part of each batch. With `sharded`,
+   * every rank passes its own samples and computes b of them in each step.
+   *
+   * Losses and metrics are averaged over the samples of all ranks, so callbacks receive the same
+   * logs on every rank. `size` in the logs of a batch counts the samples of all ranks. Training
+   * ends on all ranks if a callback sets `model.stopTraining` on one of them: after the batch, if a
+   * rank has callbacks for batches; otherwise after the epoch. If weights were set on a rank,
+   * before `fit` or in a callback, all ranks continue with rank 0's weights.
+   *
+   * @returns the history, the same on every rank.
+   * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
+   *   on every rank if arguments or optimizers differ. Errors in training end the group: the rank
+   *   rejects with its error, other ranks with an error that names the rank.
+   */
+  async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
+    const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationData, validationSplit = 0 } = args;
+    return this.#call('fit', args, async (place) => {
+      const { model, own, isSharded, rank, worldSize } = place;
+      checkWhole('batchSize', batchSize, 1);
+      const data = new TensorData(model, x, y);
+      own.push(data);
+      const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
+      const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
+      if (!isSharded && end === 0) throw new UsageError('There are no samples to train on.');
+      const weights = await weightsOf(model, data.targets, args);
+      const given = validationData ? prepareTensors(place, validationData, batchSize) : null;
+      const split = isSplit ? prepareSpan(place, data, { start: end, end: data.size }, batchSize) : null;
+      const training = prepareTraining(model, this.ddp, this.#parameters, args, given?.heldOut ?? split);
+      const shared = { ...training.shared, ...given?.shared, batchSize, shuffle, validationSplit };
+      return {
+        shared: { ...data.describe(isSharded), ...shared },
+        own: { ...training.own, samples: end, seed: mixSeed(args.seed ?? 0, this.#fits) },
+        run: (all: (OwnTraining & { samples: number; seed: number })[]) => {
+          this.#fits++;
+          const { seed } = all[0]!;
+          const sizes = isSharded ? all.map(({ samples }) => samples) : end;
+          const source = new TensorBatches(data, weights, { rank, worldSize, sizes, batchSize, shuffle, seed });
+          return training.run(all, source, { samples: source.samples, batchSize: batchSize * worldSize });
+        },
+      };
+    });
+  }
+
+  /**
+   * Trains on a dataset of batches, as `model.fitDataset` does; see {@link fit}. In each step every
+   * rank computes one element of the dataset, so N ranks with batches of b samples train like one
+   * rank with N * b. Every rank passes the same dataset, of which {@link shardDataset} is used.
+   * With `sharded`, every rank passes its own dataset; a rank whose dataset has ended waits for the
+   * others without samples. `batchesPerEpoch` counts steps.
+   *
+   * @throws (rejects) errors of {@link fit}; UsageError for an infinite dataset without
+   *   `batchesPerEpoch`.
+   */
+  async fitDataset<T extends tf.TensorContainer>(
+    dataset: tf.data.Dataset<T>,
+    args: DistributedFitDatasetArgs<T>,
+  ): Promise<tf.History> {
+    const { validationData, validationBatchSize = DEFAULT_BATCH_SIZE, classWeight, batchesPerEpoch = null } = args;
+    return this.#call('fitDataset', args, (place) => {
+      const { model, isSharded } = place;
+      checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
+      if (batchesPerEpoch !== null) checkWhole('batchesPerEpoch', batchesPerEpoch, 1);
+      const given = isDataset(validationData)
+        ? prepareDataset(place, validationData, args.validationBatches, 'validationBatches')
+        : validationData
+          ? prepareTensors(place, validationData, validationBatchSize)
+          : null;
+      const training = prepareTraining(model, this.ddp, this.#parameters, args, given?.heldOut ?? null);
+      const size = isSharded ? null : sizeOf(dataset);
+      return Promise.resolve({
+        shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
+        own: training.own,
+        run: (all: OwnTraining[]) => {
+          const share = isSharded ? dataset : shareOf(dataset, place);
+          const source = new DatasetBatches(model, share, { batchesPerEpoch, classWeight });
+          return training.run(all, source, { samples: null, batchSize: null });
+        },
+      });
+    });
+  }
+
+  /**
+   * Returns losses and metrics of held-out samples, as `model.evaluate` does, the same on every
+   * rank. Every rank computes a part of the samples. With `sharded`, every rank passes its own.
+   *
+   * @returns a scalar, or several if the model has several outputs or metrics; `model.metricsNames`
+   *   has their names. The caller disposes of them.
+   * @throws (rejects) errors of {@link fit}.
+   */
+  async evaluate(x: Tensors, y: Tensors, args: DistributedEvaluateArgs = {}): Promise<tf.Scalar | tf.Scalar[]> {
+    const { batchSize = DEFAULT_BATCH_SIZE } = args;
+    return this.#evaluate('evaluate', args, (place) => {
+      const { heldOut, shared } = prepareTensors(place, [x, y], checkWhole('batchSize', batchSize, 1));
+      return { heldOut, shared: { ...shared, batchSize } };
+    });
+  }
+
+  /** {@link evaluate} for a dataset of batches, shared between ranks as in {@link fitDataset}. */
+  async evaluateDataset<T extends tf.TensorContainer>(
+    dataset: tf.data.Dataset<T>,
+    args: DistributedEvaluateDatasetArgs = {},
+  ): Promise<tf.Scalar | tf.Scalar[]> {
+    return this.#evaluate('evaluateDataset', args, (place) => prepareDataset(place, dataset, args.batches, 'batches'));
+  }
+
+  /**
+   * Computes the model's outputs for this rank's inputs: `model.predict`. It does not communicate,
+   * and one rank alone may call it.
+   */
+  predict(x: tf.Tensor | tf.Tensor[], args?: Parameters<tf.LayersModel['predict']>[1]): tf.Tensor | tf.Tensor[] {
+    return this.model.predict(x, args);
+  }
+
+  /** Frees buffers of the GPU. The model stays. */
+  dispose(): void {
+    this.ddp.dispose();
+  }
+
+  async #evaluate(
+    call: string,
+    args: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
+    prepare: (place: Place) => Pick<Arguments<null>, 'shared'> & { heldOut: HeldOut },
+  ): Promise<tf.Scalar | tf.Scalar[]> {
+    return this.#call(call, args, (place) => {
+      const { heldOut, shared } = prepare(place);
+      return Promise.resolve({
+        shared,
+        own: null,
+        run: async () => {
+          const [first, ...rest] = (await evaluateOnAllRanks(this.group, heldOut)).map((value) => tf.scalar(value));
+          return rest.length === 0 ? first! : [first!, ...rest];
+        },
+      });
+    });
+  }
+
+  /**
+   * Prepares a call on every rank, and runs it if all ranks agree. An error of a run ends the
+   * group.
+   */
+  async #call<Own, Result>(
+    call: string,
+    { sharded = false, signal }: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
+    prepare: (place: Place) => Promise<Call<Own, Result>>,
+  ): Promise<Result> {
+    const { group } = this;
+    const rank = group.ranks[group.rank]!;
+    const own: { dispose(): void }[] = [];
+    let prepared: Call<Own, Result> | null = null;
+    let occupied: CompiledModel | null = null;
+    try {
+      const all = await agree(group, call, async () => {
+        checkSignal(signal, rank, call);
+        const model = this.#checkModel();
+        model.isTraining = true;
+        occupied = model;
+        prepared = await prepare({ model, own, isSharded: sharded, rank: group.rank, worldSize: group.worldSize });
+        return { shared: { sharded, ...prepared.shared }, own: prepared.own };
+      });
+      const { run } = prepared!;
+      const running = (async () => run(all))();
+      if (signal) {
+        failOnAbort({ rank, clock: systemClock, fail: (error) => group.abort(error) }, signal, call, running);
+      }
+      return await running.catch((error: unknown) => {
+        group.abort(namingRank(error, rank, call));
+        throw error;
+      });
+    } finally {
+      for (const each of own) each.dispose();
+      if (occupied) (occupied as CompiledModel).isTraining = false;
+    }
+  }
+
+  /** @throws UsageError if the model is in use or was changed since {@link distribute}. */
+  #checkModel(): CompiledModel {
+    const model = compiledModelOf(this.model);
+    if (model.isTraining) {
+      throw new UsageError(
+        `The model "${model.name}" is already in use by fit or evaluate. Wait for the end of that call.`,
+      );
+    }
+    const { parameters } = variablesOf(this.model);
+    const isSame =
+      parameters.length === this.#parameters.length && parameters.every((each, i) => each === this.#parameters[i]);
+    if (isSame && model.metricsTensors.length === this.#metrics) return model;
+    throw new UsageError(
+      `The ${isSame ? 'metrics' : 'trainable weights'} of the model "${model.name}" changed after distribute. Call distribute again.`,
+    );
+  }
+}
+
+/** Returns the error that other ranks receive. Its message names the rank that failed. */
+function namingRank(error: unknown, rank: number, call: string): Error {
+  if (error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message)) return error;
+  return new PeergradError(`Rank ${rank} failed in ${call}: ${reasonOf(error)}.`, { rank }, { cause: error });
+}

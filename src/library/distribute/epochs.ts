@@ -1,0 +1,148 @@
+/** The loop of `fit` and `fitDataset` over epochs and batches. */
+import type * as tf from '@tensorflow/tfjs';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { PeergradError, reasonOf } from '../../util/errors.ts';
+import type { BatchSource } from './batchSource.ts';
+import { LogMeans } from './callbacks.ts';
+import { disposeBatch, trainingPass, type Batch, type CompiledModel } from './compiledModel.ts';
+import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
+import { applyGradient, learningRateOf } from './optimizerStep.ts';
+import { exchangeTurn, type Turn } from './turn.ts';
+
+export interface EpochsOptions {
+  ddp: DistributedDataParallel;
+  model: CompiledModel;
+  parameters: readonly tf.Variable[];
+  source: BatchSource;
+  callbacks: tf.CallbackList;
+  /** Held-out samples of this rank; `null`: no validation. */
+  validation: HeldOut | null;
+  /** First epoch, and the epoch before which training ends. */
+  initialEpoch: number;
+  epochs: number;
+  /** Whether a callback of any rank is called for batches. */
+  exchangesBatches: boolean;
+  /** Whether every rank runs the optimizer; see {@link applyGradient}. */
+  runsFlat: boolean;
+}
+
+export class Epochs {
+  readonly #options: EpochsOptions;
+
+  constructor(options: EpochsOptions) {
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { model, callbacks, initialEpoch, epochs } = this.#options;
+    await callbacks.onTrainBegin();
+    model.stopTraining = false;
+    for (let epoch = initialEpoch; epoch < epochs; epoch++) {
+      await callbacks.onEpochBegin(epoch);
+      const { logs, isComplete } = await this.#train(epoch);
+      const held = isComplete ? await this.#validate() : {};
+      await callbacks.onEpochEnd(epoch, { ...held, ...logs });
+      const { stops } = await this.#exchange(0);
+      if (stops) break;
+    }
+    await callbacks.onTrainEnd();
+  }
+
+  /**
+   * Trains on the batches of an epoch.
+   *
+   * @returns means of the batches' logs; and whether the epoch was not stopped.
+   */
+  async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
+    const { source, callbacks } = this.#options;
+    const means = new LogMeans();
+    await source.begin(epoch);
+    for (let index = 0; ; index++) {
+      const batch = await source.next(index);
+      try {
+        const { stops, samples: size } = await this.#nextTurn(index, batch?.samples ?? 0);
+        if (stops || size === 0) {
+          if (!stops && source.steps !== null && index < source.steps) warnOfEnd(source.steps, index);
+          return { logs: means.means, isComplete: size === 0 };
+        }
+        const logs = { batch: index, size };
+        await callbacks.onBatchBegin(index, { ...logs });
+        const results = await this.#step(batch, size, `batch ${index} of epoch ${epoch}`);
+        means.add(results, size);
+        await callbacks.onBatchEnd(index, { ...logs, ...results });
+      } finally {
+        if (batch) disposeBatch(batch);
+      }
+    }
+  }
+
+  /** Ranks exchange their turns only when it is needed. */
+  async #nextTurn(index: number, ownSamples: number): Promise<Turn> {
+    const { source, exchangesBatches } = this.#options;
+    const samples = source.sizeOf(index);
+    if (samples !== null && index > 0 && !exchangesBatches) return { stops: false, isChanged: false, samples };
+    return this.#exchange(ownSamples);
+  }
+
+  /** Ends training on all ranks if one rank does, and sets the model to rank 0's if one was set. */
+  async #exchange(samples: number): Promise<Turn> {
+    const { ddp, model, runsFlat } = this.#options;
+    const { group } = ddp;
+    // A group that was aborted, for example by a signal, ends here also if it has one rank.
+    if (group.failure) throw group.failure;
+    const turn = await exchangeTurn(group, {
+      stops: model.stopTraining,
+      isChanged: ddp.isModelChanged,
+      samples,
+      learningRate: runsFlat ? learningRateOf(model.optimizer) : null,
+    });
+    if (turn.stops) model.stopTraining = true;
+    if (turn.isChanged) await adoptWeights(ddp);
+    return turn;
+  }
+
+  async #step(batch: Batch | null, totalSamples: number, where: string): Promise<Record<string, number>> {
+    const { ddp, model, parameters, runsFlat } = this.#options;
+    const { rank, worldSize } = ddp.group;
+    try {
+      const pass = batch ? trainingPass(model, batch) : { inputs: [], loss: noLoss };
+      const { loss, metrics } = await ddp.backward(pass, { samples: batch?.samples ?? 0, totalSamples });
+      await applyGradient(ddp, model.optimizer, parameters, runsFlat);
+      const [, ...names] = model.getDedupedMetricsNames();
+      return { loss, ...Object.fromEntries(names.map((name, i) => [name, metrics[i]!])) };
+    } catch (error) {
+      if (error instanceof PeergradError) throw error;
+      throw new PeergradError(
+        `Rank ${rank} cannot train on ${where}: ${reasonOf(error)}. Check the shapes and dtypes of its data, and the layers ` +
+          'and losses of the model.',
+        { rank, worldSize },
+        { cause: error },
+      );
+    }
+  }
+
+  async #validate(): Promise<Record<string, number>> {
+    const { ddp, model, validation } = this.#options;
+    if (!validation) return {};
+    const values = await evaluateOnAllRanks(ddp.group, validation);
+    return Object.fromEntries(model.getDedupedMetricsNames().map((name, i) => [`val_${name}`, values[i]!]));
+  }
+}
+
+/** Sets the weights of all ranks to rank 0's. */
+export async function adoptWeights(ddp: DistributedDataParallel): Promise<void> {
+  const first = ddp.group.ranks[0]!;
+  await ddp.broadcastParameters(first);
+  await ddp.broadcastBuffers(first);
+}
+
+function warnOfEnd(steps: number, done: number): void {
+  console.warn(
+    `The dataset ended after ${done} batches, but batchesPerEpoch is ${steps}. Use dataset.repeat(), or fewer batches.`,
+  );
+}
+
+/** The loss of a rank without samples is never computed. */
+function noLoss(): never {
+  throw new PeergradError('A batch without samples has no loss.');
+}

@@ -1,0 +1,51 @@
+/** Applies the averaged gradient with the optimizer of `compile`. */
+import * as tf from '@tensorflow/tfjs';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { settingsOf } from '../../parallel/optimizerOf.ts';
+import type { Shared } from './agreement.ts';
+
+/** Returns class and settings of an optimizer, which must be the same on every rank. */
+export function describeOptimizer(optimizer: tf.Optimizer): Shared {
+  const settings = Object.entries(settingsOf(optimizer)).map(
+    ([name, value]) => [`the optimizer's ${name}`, typeof value === 'object' ? JSON.stringify(value) : value] as const,
+  );
+  return { 'the optimizer': optimizer.getClassName(), ...(Object.fromEntries(settings) as Shared) };
+}
+
+/** Returns the learning rate as a number; `null` if the optimizer has none. */
+export function learningRateOf(optimizer: tf.Optimizer): number | null {
+  const rate = Number(settingsOf(optimizer)['learningRate']);
+  return Number.isNaN(rate) ? null : rate;
+}
+
+/**
+ * Runs one of TensorFlow.js's seven optimizers on every rank, with equal bits. A custom optimizer
+ * computes on the device, whose bits differ, so rank 0 runs it and broadcasts all parameters.
+ *
+ * @param runsFlat whether all ranks can run it; see `canRunFlat`.
+ */
+export async function applyGradient(
+  ddp: DistributedDataParallel,
+  optimizer: tf.Optimizer,
+  parameters: readonly tf.Variable[],
+  runsFlat: boolean,
+): Promise<void> {
+  if (runsFlat) {
+    ddp.step(optimizer);
+    return;
+  }
+  const { group } = ddp;
+  if (group.rank === 0) {
+    const gradients = parameters.map(({ name, shape }) => ({
+      name,
+      // A copy, because the gradient's array changes in the next step.
+      tensor: tf.tensor(ddp.gradientOf(name).slice(), shape, 'float32'),
+    }));
+    try {
+      optimizer.applyGradients(gradients);
+    } finally {
+      tf.dispose(gradients.map(({ tensor }) => tensor));
+    }
+  }
+  await ddp.broadcastParameters(group.ranks[0]!);
+}

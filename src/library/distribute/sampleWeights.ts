@@ -1,0 +1,90 @@
+/** Weights of samples: `sampleWeight` and `classWeight` of `fit`. */
+import * as tf from '@tensorflow/tfjs';
+import { UsageError } from '../../util/errors.ts';
+import type { CompiledModel, Tensors } from './compiledModel.ts';
+
+export type ClassWeights = tf.ModelFitArgs['classWeight'];
+
+/** The weights of all samples for one output; `null`: all 1. */
+export type Weights = Float32Array | null;
+
+export interface WeightArgs {
+  classWeight?: ClassWeights | undefined;
+  sampleWeight?: Tensors | undefined;
+}
+
+/**
+ * Returns the weights of the samples for each output: class weight times sample weight.
+ *
+ * @param targets one-hot or with one index of a class for each sample, if there are class weights.
+ * @throws (rejects) UsageError for weights that do not fit the targets.
+ */
+export async function weightsOf(
+  { outputNames }: Pick<CompiledModel, 'outputNames'>,
+  targets: readonly tf.Tensor[],
+  { classWeight, sampleWeight }: WeightArgs,
+): Promise<Weights[]> {
+  const byClass = byOutput(classWeight, outputNames, 'classWeight', isClassWeight);
+  const bySample = byOutput(sampleWeight, outputNames, 'sampleWeight', (value) => value instanceof tf.Tensor);
+  const all: Weights[] = [];
+  for (const [i, target] of targets.entries()) {
+    const ofClasses = byClass[i] ? await classWeightsOf(target, byClass[i]) : null;
+    const ofSamples = bySample[i] ? await sampleWeightsOf(target, bySample[i]) : null;
+    all.push(ofClasses && ofSamples ? ofClasses.map((weight, j) => weight * ofSamples[j]!) : (ofClasses ?? ofSamples));
+  }
+  return all;
+}
+
+/** Finds the value of each output, as TensorFlow.js does. */
+function byOutput<T extends object>(
+  given: T | readonly T[] | Readonly<Record<string, T>> | undefined | null,
+  outputs: readonly string[],
+  option: string,
+  isValue: (value: unknown) => value is T,
+): (T | null)[] {
+  if (given === undefined || given === null) return outputs.map(() => null);
+  if (Array.isArray(given)) {
+    const list: readonly T[] = given;
+    if (list.length === outputs.length) return [...list];
+    throw new UsageError(`${option} has ${list.length} entries, but the model has ${outputs.length} output(s).`);
+  }
+  const named = given as Readonly<Record<string, T>>;
+  if (!isValue(given) || outputs.some((name) => isValue(named[name])))
+    return outputs.map((name) => named[name] ?? null);
+  if (outputs.length === 1) return [given];
+  throw new UsageError(
+    `The model has the outputs ${outputs.join(', ')}. Pass ${option} as an array with an entry for each, or as an object by output name.`,
+  );
+}
+
+type ClassWeight = Readonly<Record<number, number>>;
+
+function isClassWeight(value: unknown): value is ClassWeight {
+  return (
+    typeof value === 'object' && value !== null && Object.values(value).every((weight) => typeof weight === 'number')
+  );
+}
+
+async function classWeightsOf(target: tf.Tensor, classWeight: ClassWeight): Promise<Float32Array> {
+  if (target.rank !== 2) {
+    throw new UsageError(
+      `classWeight needs targets with two dimensions; these have the shape [${target.shape.join(', ')}].`,
+    );
+  }
+  const classes = tf.tidy(() => (target.shape[1]! > 1 ? target.argMax(1) : target.flatten()));
+  const indices = await classes.data().finally(() => classes.dispose());
+  return Float32Array.from(indices, (index) => {
+    const weight = classWeight[index];
+    if (weight !== undefined) return weight;
+    throw new UsageError(`classWeight has no weight for class ${index}, which the targets contain.`);
+  });
+}
+
+async function sampleWeightsOf({ shape }: tf.Tensor, weight: tf.Tensor): Promise<Float32Array> {
+  if (weight.size !== shape[0]) {
+    throw new UsageError(
+      `sampleWeight has ${weight.size} value(s) for ${shape[0]} sample(s). Pass one for each sample.`,
+    );
+  }
+  return Float32Array.from(await weight.data());
+}

@@ -1,0 +1,78 @@
+/** The samples of `fit` and `evaluate` as tensors, and this rank's part of them. */
+import * as tf from '@tensorflow/tfjs';
+import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
+import type { Weights } from './sampleWeights.ts';
+
+/** Samples `start` to `end` (exclusive). */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/** Checked inputs and targets, one tensor for each input or output of the model. */
+export class TensorData {
+  readonly inputs: readonly tf.Tensor[];
+  readonly targets: readonly tf.Tensor[];
+  readonly #own: tf.Tensor[];
+
+  /** @throws errors of TensorFlow.js if the tensors do not fit the model. */
+  constructor(model: CompiledModel, x: Tensors, y: Tensors) {
+    const [inputs, targets] = tf.tidy(() => model.standardizeUserDataXY(x, y, false));
+    const given = new Set([tensorsIn(x), tensorsIn(y)].flat());
+    this.inputs = inputs;
+    this.targets = targets;
+    this.#own = [...inputs, ...targets].filter((tensor) => !given.has(tensor));
+  }
+
+  /** Number of samples. */
+  get size(): number {
+    return this.inputs[0]!.shape[0];
+  }
+
+  /**
+   * Descriptions of inputs and targets, to compare them between ranks.
+   *
+   * @param isSharded whether ranks may have different numbers of samples.
+   */
+  describe(isSharded: boolean): { x: string; y: string } {
+    const textOf = ({ shape, dtype }: tf.Tensor): string =>
+      `[${[isSharded ? '*' : shape[0], ...shape.slice(1)].join(', ')}] ${dtype}`;
+    return { x: this.inputs.map(textOf).join(' and '), y: this.targets.map(textOf).join(' and ') };
+  }
+
+  /** Returns some samples as new tensors; {@link disposeBatch} disposes of them. */
+  gather(indices: Int32Array, weights: readonly Weights[]): Batch {
+    const rowsOf = (tensors: readonly tf.Tensor[]): tf.Tensor[] =>
+      tf.tidy(() => {
+        const rows = tf.tensor1d(indices, 'int32');
+        return tensors.map((tensor) => tf.gather(tensor, rows));
+      });
+    return {
+      inputs: rowsOf(this.inputs),
+      targets: rowsOf(this.targets),
+      weights: weights.map((all) => all && tf.tensor1d(Float32Array.from(indices, (index) => all[index]!))),
+      samples: indices.length,
+    };
+  }
+
+  /** Returns inputs and targets of the samples of a span. Call it within a tidy. */
+  slice({ start, end }: Span): tf.Tensor[] {
+    return [...this.inputs, ...this.targets].map((tensor) =>
+      tensor.slice([start, ...tensor.shape.slice(1).map(() => 0)], [end - start, ...tensor.shape.slice(1)]),
+    );
+  }
+
+  dispose(): void {
+    tf.dispose(this.#own);
+  }
+}
+
+/** Divides a span into `parts` contiguous parts, whose sizes differ by at most 1. */
+export function partOf({ start, end }: Span, part: number, parts: number): Span {
+  const cut = (at: number): number => start + Math.floor(((end - start) * at) / parts);
+  return { start: cut(part), end: cut(part + 1) };
+}
+
+function tensorsIn(given: Tensors): tf.Tensor[] {
+  return given instanceof tf.Tensor ? [given] : Object.values(given);
+}

@@ -1,0 +1,100 @@
+/** What `fit` and `fitDataset` have in common. */
+import type * as tf from '@tensorflow/tfjs';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { canRunFlat } from '../../parallel/optimizerOf.ts';
+import type { Shared } from './agreement.ts';
+import { checkWhole } from './arguments.ts';
+import type { BatchSource } from './batchSource.ts';
+import { actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
+import type { CompiledModel } from './compiledModel.ts';
+import { adoptWeights, Epochs } from './epochs.ts';
+import type { HeldOut } from './evaluation.ts';
+import { describeOptimizer } from './optimizerStep.ts';
+
+export interface TrainingArgs extends Pick<
+  tf.ModelFitArgs,
+  'callbacks' | 'yieldEvery' | 'verbose' | 'initialEpoch' | 'epochs' | 'classWeight'
+> {
+  sharded?: boolean | undefined;
+  sampleWeight?: unknown;
+}
+
+/** What a rank reports about its training. */
+export interface OwnTraining {
+  runsFlat: boolean;
+  actsOnBatches: boolean;
+  isModelChanged: boolean;
+}
+
+export interface Training {
+  shared: Shared;
+  own: OwnTraining;
+  /** @param facts for callbacks. */
+  run: (
+    all: readonly OwnTraining[],
+    source: BatchSource,
+    facts: { samples: number | null; batchSize: number | null },
+  ) => Promise<tf.History>;
+}
+
+/**
+ * Prepares training on this rank.
+ *
+ * @param heldOut samples for validation; `null`: none.
+ * @throws UsageError for invalid arguments.
+ */
+export function prepareTraining(
+  model: CompiledModel,
+  ddp: DistributedDataParallel,
+  parameters: readonly tf.Variable[],
+  args: TrainingArgs,
+  heldOut: HeldOut | null,
+): Training {
+  const epochs = checkWhole('epochs', args.epochs ?? 1, 1);
+  const initialEpoch = checkWhole('initialEpoch', args.initialEpoch ?? 0, 0);
+  const callbacks = createCallbacks(args);
+  const { optimizer } = model;
+  return {
+    shared: {
+      ...describeOptimizer(optimizer),
+      epochs,
+      initialEpoch,
+      classWeight: args.classWeight ? JSON.stringify(args.classWeight) : null,
+      'the presence of sampleWeight': Boolean(args.sampleWeight),
+      'the presence of held-out samples': heldOut !== null,
+    },
+    own: {
+      runsFlat: canRunFlat(optimizer),
+      actsOnBatches: callbacks.some(actsOnBatches),
+      isModelChanged: ddp.isModelChanged,
+    },
+    run: async (all, source, { samples, batchSize }) => {
+      if (all.some(({ isModelChanged }) => isModelChanged)) await adoptWeights(ddp);
+      const names = model.getDedupedMetricsNames();
+      const { list, history } = listCallbacks(model, callbacks, {
+        epochs,
+        initialEpoch,
+        samples,
+        steps: source.steps,
+        batchSize,
+        verbose: args.verbose ?? 1,
+        doValidation: heldOut !== null,
+        metrics: heldOut ? [...names, ...names.map((name) => `val_${name}`)] : names,
+      });
+      model.history = history;
+      await new Epochs({
+        ddp,
+        model,
+        parameters,
+        source,
+        callbacks: list,
+        validation: heldOut,
+        initialEpoch,
+        epochs,
+        exchangesBatches: all.some((each) => each.actsOnBatches),
+        runsFlat: all.every((each) => each.runsFlat),
+      }).run();
+      return history;
+    },
+  };
+}

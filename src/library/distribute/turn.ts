@@ -1,0 +1,52 @@
+/** What ranks exchange between two batches: one small all-reduce. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { ReduceOp } from '../../protocol/frame.ts';
+import { MismatchError } from '../../util/errors.ts';
+
+export interface Turn {
+  /** Whether training ends. */
+  stops: boolean;
+  /** Whether weights of the model were set. */
+  isChanged: boolean;
+  /** Number of samples in the next batch. */
+  samples: number;
+}
+
+export interface OwnTurn extends Turn {
+  /** The learning rate, if ranks run the optimizer themselves; otherwise `null`. */
+  learningRate: number | null;
+}
+
+const FIELDS = 4;
+
+/**
+ * Combines the turns of all ranks: any rank may end training or have set weights, and samples are
+ * added up.
+ *
+ * @throws (rejects) MismatchError on every rank if learning rates differ, because ranks would drift
+ *   apart.
+ */
+export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<Turn> {
+  const { rank, worldSize } = group;
+  const { stops, isChanged, samples, learningRate } = own;
+  if (worldSize === 1) return { stops, isChanged, samples };
+  // The maximum finds both the largest and, of negative values, the smallest learning rate. Every
+  // rank has its own place for its samples.
+  const rate = learningRate ?? 0;
+  const values = new Float64Array(FIELDS + worldSize);
+  values.set([Number(stops), Number(isChanged), rate, -rate].map((value) => (Number.isNaN(value) ? Infinity : value)));
+  values.fill(-Infinity, FIELDS);
+  values[FIELDS + rank] = samples;
+  await group.allReduce(values, { op: ReduceOp.MAX });
+  const [anyStops, anyChanged, largest, smallest, ...bySize] = values as unknown as [number, number, number, number];
+  if (largest !== -smallest) {
+    const rates = await group.allGatherObject(learningRate);
+    throw new MismatchError(
+      `Ranks have different learning rates: ${rates.map((each, i) => `${each} on rank ${i}`).join(', ')}. Set the same rate on ` +
+        'every rank, in the same callback.',
+      { rank, worldSize },
+    );
+  }
+  const total = (bySize as number[]).reduce((sum, each) => sum + each, 0);
+  return { stops: anyStops > 0, isChanged: anyChanged > 0, samples: total };
+}

@@ -1,0 +1,200 @@
+/** The latest commit of a rank's {@link ElasticState}. */
+import { encodeObject } from '../../collectives/objects/encoding.ts';
+import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
+import { createLayout, rearrange, type FlatLayout } from '../../parallel/ddp/buckets.ts';
+import { CommittedVariables } from '../../parallel/ddp/committedVariables.ts';
+import { variablesOf, type ModelVariables } from '../../parallel/ddp/flatten.ts';
+import { optimizerLayouts } from '../../parallel/optimizerLayout.ts';
+import { flatOptimizer } from '../../parallel/optimizerOf.ts';
+import { messageOf, UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import { plainFieldsOf, type ElasticState } from './elasticState.ts';
+
+/** The small part of a commit. One rank sends it for all ranks that have the commit. */
+export interface CommitHead {
+  steps: number;
+  generation: number;
+  scalars: Float64Array<ArrayBuffer>;
+  sampler: ElasticSamplerState | null;
+  plain: Record<string, unknown>;
+}
+
+/** A commit as ranks compare and send it. */
+export interface Commit {
+  head: CommitHead;
+  /** The variables, then the optimizer's averages in the order of {@link createLayout}. */
+  arrays: Float32Array<ArrayBuffer>[];
+  /** Digest of each part of the state, by the part's name. */
+  digests: Record<string, string>;
+}
+
+/** The optimizer, and a copy of its state with the layout of its averages. */
+interface CommittedOptimizer {
+  readonly live: Optimizer;
+  readonly copy: OptimizerState;
+  layout: FlatLayout;
+}
+
+const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
+
+export class CommittedState {
+  /** The parameters and buffers of the state's model. */
+  readonly variables: ModelVariables;
+  readonly #state: ElasticState;
+  readonly #values: CommittedVariables;
+  /** The layout in which ranks exchange the optimizer's averages. */
+  readonly #layout: FlatLayout;
+  readonly #optimizer: CommittedOptimizer | null;
+  #sampler: ElasticSamplerState | null = null;
+  #plain: Record<string, unknown> = {};
+  #steps = 0;
+  #generation = 0;
+
+  /**
+   * Commits the state as it is now; this is step 0.
+   *
+   * @throws UsageError if there is an optimizer without a model, a variable is not float32, a field
+   *   is not plain data, or `optimizerOf` rejects the optimizer.
+   */
+  constructor(state: ElasticState) {
+    const { model, optimizer } = state;
+    this.#state = state;
+    this.variables = model === undefined ? NO_VARIABLES : variablesOf(model);
+    const { parameters } = this.variables;
+    const odd = this.#all.find(({ dtype }) => dtype !== 'float32');
+    if (odd) {
+      throw new UsageError(
+        `The variable "${odd.name}" is ${odd.dtype}, but a model of an ElasticState must be float32.`,
+      );
+    }
+    if (optimizer !== undefined && parameters.length === 0) {
+      throw new UsageError('The ElasticState has an optimizer without trainable variables. Pass the model, too.');
+    }
+    this.#layout = createLayout(parameters.map(({ size }) => size));
+    this.#optimizer = optimizer === undefined ? null : this.#adopt(flatOptimizer(optimizer, parameters));
+    this.#copyPlain();
+    this.#values = new CommittedVariables(this.#all);
+  }
+
+  /** Number of commits, without the one before the first step. */
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** The generation of the latest commit; 0 before the first step. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /**
+   * Copies the state.
+   *
+   * @throws UsageError if a field is not plain data; the earlier commit is then kept.
+   */
+  save(generation: number): void {
+    this.#copyPlain();
+    this.#values.commit();
+    const optimizer = this.#optimizer;
+    if (optimizer) {
+      copyState(optimizer.copy, optimizer.live.state());
+      optimizer.layout = optimizerLayouts.get(optimizer.live)!;
+    }
+    this.#steps += 1;
+    this.#generation = generation;
+  }
+
+  /** Sets the state to the latest commit. */
+  restore(): void {
+    this.#values.rollBack();
+    this.#restoreOthers();
+  }
+
+  /** Resolves with the latest commit. */
+  async read(): Promise<Commit> {
+    const head: CommitHead = {
+      steps: this.#steps,
+      generation: this.#generation,
+      scalars: this.#optimizer?.copy.scalars.slice() ?? new Float64Array(),
+      sampler: this.#sampler,
+      plain: this.#plain,
+    };
+    const values = await this.#values.read();
+    const averages = this.#averages();
+    const data = { ...(head.sampler && { sampler: head.sampler }), ...head.plain };
+    const digests = Object.fromEntries([
+      ...(this.#all.length > 0 ? [['model', hashState([values])]] : []),
+      ...(this.#optimizer ? [['optimizer', hashState([head.scalars, ...averages])]] : []),
+      ...Object.entries(data).map(([name, value]) => [name, hashState([encodeObject(value)])]),
+    ]) as Record<string, string>;
+    return { head, arrays: [values, ...averages], digests };
+  }
+
+  /** Replaces the commit and the state by those of another rank. */
+  load({ steps, generation, scalars, sampler, plain }: CommitHead, arrays: readonly Float32Array<ArrayBuffer>[]): void {
+    const [values, ...slots] = arrays;
+    if (this.#optimizer) {
+      const { name } = this.#optimizer.copy;
+      copyState(this.#optimizer.copy, { name, scalars, slots });
+      this.#optimizer.layout = this.#layout;
+    }
+    this.#values.write(values!);
+    this.#sampler = sampler;
+    this.#plain = plain;
+    this.#steps = steps;
+    this.#generation = generation;
+    this.#restoreOthers();
+  }
+
+  dispose(): void {
+    this.#values.dispose();
+  }
+
+  get #all(): ModelVariables['parameters'] {
+    return [...this.variables.parameters, ...this.variables.buffers];
+  }
+
+  #adopt(live: Optimizer): CommittedOptimizer {
+    const { name, scalars, slots } = live.state();
+    const layout = optimizerLayouts.get(live) ?? this.#layout;
+    optimizerLayouts.set(live, layout);
+    return { live, copy: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) }, layout };
+  }
+
+  #copyPlain(): void {
+    const names = plainFieldsOf(this.#state);
+    const values = Object.fromEntries(names.map((name) => [name, Reflect.get(this.#state, name)]));
+    let copy: Record<string, unknown>;
+    try {
+      copy = structuredClone(values);
+    } catch (error) {
+      throw new UsageError(
+        `A field of the ElasticState (${names.join(', ')}) is not plain data: ${messageOf(error)} Keep it outside of the state.`,
+      );
+    }
+    this.#plain = copy;
+    this.#sampler = this.#state.sampler?.state() ?? null;
+  }
+
+  #restoreOthers(): void {
+    const { sampler } = this.#state;
+    if (this.#optimizer) {
+      const { live, copy, layout } = this.#optimizer;
+      live.load(copy);
+      optimizerLayouts.set(live, layout);
+    }
+    if (sampler && this.#sampler) sampler.load(this.#sampler);
+    Object.assign(this.#state, structuredClone(this.#plain));
+  }
+
+  /** Returns the committed averages in the layout in which ranks exchange them. */
+  #averages(): Float32Array<ArrayBuffer>[] {
+    if (!this.#optimizer) return [];
+    const { copy, layout } = this.#optimizer;
+    return copy.slots.map((slot) => {
+      const average = slot.slice();
+      rearrange(average, layout, this.#layout);
+      return average;
+    });
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * `elastic`: jobs whose ranks join and leave, in the style of `hvd.elastic.run` and torchelastic.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { ownSurroundings } from '../room.ts';
+import { ElasticJob, type ElasticOptions } from './elasticJob.ts';
+import type { ElasticState } from './elasticState.ts';
+
+/**
+ * Joins or opens a room and calls `main` with a process group of its ranks. When ranks join or
+ * leave, `main` ends with the group's error, and is called again with a new group and with the
+ * newest commit of `state`:
+ *
+ *     const state = new ElasticState({ model, optimizer: tf.train.adam(1e-3), sampler, epoch: 0 });
+ *     await elastic({ server, room }, state, async (state, group) => {
+ *       const ddp = await DistributedDataParallel.create(state.model, group);
+ *       for (; state.epoch < 5; state.epoch++) {
+ *         state.sampler.setEpoch(state.epoch);
+ *         for await (const batch of loader) {
+ *           ... // ddp.backward, ddp.step(state.optimizer)
+ *           state.sampler.recordBatch(32);
+ *           await state.commit();
+ *         }
+ *       }
+ *     });
+ *
+ * Before each call, ranks elect the newest commit: the one with the most steps. Ranks without it
+ * receive it. If no rank has committed, it is the initial state of rank 0. The work after this
+ * commit is repeated. A closed tab therefore costs at most the step in which it was closed, if
+ * `main` commits after every step.
+ *
+ * `main` must begin where the state is, as in the example, and stop when a collective rejects. The
+ * end of `main` commits the state. The job ends when `main` has ended on all ranks, which must then
+ * have equal states.
+ *
+ * @param options `nodes` and `server` are needed to open a room, `room` to join one. `signal` makes
+ *   this rank leave; the others continue.
+ * @returns the result of this rank's last call of `main`.
+ * @throws (rejects) the error of `main` if it is not caused by a change of the ranks; the job then
+ *   ends on all ranks, the others reject with RunOverError. DeviceError if this rank's GPU is lost,
+ *   and MismatchError if its model or its state differs from those of the other ranks; the others
+ *   then continue without it. RunOverError if the job ended before this rank took part.
+ *   TimeoutError if too few ranks were present for `timeoutMs`. AbortError if the signal is
+ *   aborted. UsageError and SignalingError as `initProcessGroup`. This rank has then left the room.
+ */
+export async function elastic<State extends ElasticState, Result>(
+  options: ElasticOptions,
+  state: State,
+  main: (state: State, group: ProcessGroup) => Promise<Result>,
+): Promise<Result> {
+  return new ElasticJob(options, state, main, await ownSurroundings(options.device)).run();
+}

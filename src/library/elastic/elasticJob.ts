@@ -1,0 +1,232 @@
+/**
+ * One rank's part in an elastic job: follows the generations of its room. In each generation the
+ * ranks agree on the newest commit, and then call the user's function.
+ */
+import { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { StateReport } from '../../engine/membership/membership.ts';
+import type { Generation } from '../../engine/membership/generation.ts';
+import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
+import type { ServerMessage } from '../../protocol/control.ts';
+import type { Nodes } from '../../protocol/room.ts';
+import { deferred } from '../../util/deferred.ts';
+import {
+  DeviceError,
+  messageOf,
+  PeerGoneError,
+  PeergradError,
+  RunOverError,
+  TimeoutError,
+  UsageError,
+} from '../../util/errors.ts';
+import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
+import { watchDevice } from '../device.ts';
+import { checkWorldSize, LibraryRoom, type RoomOptions, type RoomSurroundings } from '../room.ts';
+import { CommittedState } from './committedState.ts';
+import { useState, type ElasticState } from './elasticState.ts';
+import { digestOf, synchronize } from './synchronize.ts';
+
+export interface ElasticOptions extends RoomOptions {
+  /**
+   * The smallest and largest number of ranks, like torchrun's `--nnodes MIN:MAX`. A new room needs
+   * it; an existing room has its own. The job begins with `worldSize` ranks, or `min` if this
+   * option is missing.
+   */
+  nodes?: Nodes;
+  /**
+   * Milliseconds for which this rank waits for other ranks: until enough have joined, when too few
+   * are left, and at the end, until all are done. Default 30 min.
+   */
+  timeoutMs?: number;
+}
+
+type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
+
+export class ElasticJob<State extends ElasticState, Result> {
+  readonly #state: State;
+  readonly #main: (state: State, group: ProcessGroup) => Promise<Result>;
+  readonly #clock;
+  readonly #timeoutMs: number;
+  readonly #room: LibraryRoom;
+  readonly #outcome = deferred<Result>();
+  readonly #committed: CommittedState;
+  #group: ProcessGroup | null = null;
+  /** The run whose state this rank has. */
+  #run: number | null = null;
+  /** What the function has returned in the latest generation. */
+  #result: { value: Result } | null = null;
+  /** Number of further ranks for which the room waits. */
+  #missing = 0;
+  #isOver = false;
+  #stopTimer = (): void => {};
+  #stopWatching = (): void => {};
+
+  /** @throws UsageError if options or state are invalid. */
+  constructor(
+    options: ElasticOptions,
+    state: State,
+    main: (state: State, group: ProcessGroup) => Promise<Result>,
+    surroundings: RoomSurroundings,
+  ) {
+    const { nodes, worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+    if (nodes) checkNodes(nodes, worldSize);
+    if (!nodes && options.room === undefined) {
+      throw new UsageError('A new room for an elastic job needs the number of ranks. Pass nodes: { min, max }.');
+    }
+    this.#state = state;
+    this.#main = main;
+    this.#clock = surroundings.clock;
+    this.#timeoutMs = timeoutMs;
+    this.#room = new LibraryRoom(
+      options,
+      { nodes: nodes ?? null, startAt: worldSize ?? nodes?.min },
+      {
+        stateOfRun: () => this.#run,
+        enter: (generation) => this.#enter(generation),
+        train: (generation) => this.#train(generation),
+        scopeOf: (error) => this.#scopeOf(error),
+        onroom: (message) => this.#onRoom(message),
+        onended: (outcome, message) => {
+          if (outcome === 'finished' && this.#result) this.#outcome.resolve(this.#result.value);
+          else this.#outcome.reject(new RunOverError(message));
+        },
+        onpagehide: () => this.#group?.abort(new PeerGoneError('This rank is gone: its page was closed.')),
+        onrefused: this.#outcome.reject,
+        onfatal: this.#outcome.reject,
+      },
+      surroundings,
+    );
+    useState(state, this);
+    try {
+      this.#committed = new CommittedState(state);
+    } catch (error) {
+      this.#isOver = true;
+      throw error;
+    }
+  }
+
+  /** Whether this rank no longer takes part. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Takes part in the job until it is over; see `elastic`. */
+  async run(): Promise<Result> {
+    this.#startTimer();
+    try {
+      return await this.#room.enter(this.#outcome, 'left the elastic job');
+    } finally {
+      this.#isOver = true;
+      this.#stopTimer();
+      this.#stopWatching();
+      this.#group?.destroy();
+      this.#committed.dispose();
+      await this.#room.leave();
+    }
+  }
+
+  async #enter(generation: Generation): Promise<StateReport> {
+    const { mesh, localRank, localWorldSize, signal, rank } = generation;
+    this.#group?.destroy();
+    const group = new ProcessGroup(mesh, { clock: this.#clock, localRank, localWorldSize });
+    this.#group = group;
+    this.#stopWatching();
+    this.#stopWatching = watchDevice((error) => group.abort(error)).stop;
+    this.#result = null;
+    const end = (): void =>
+      group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));
+    signal.addEventListener('abort', end, { once: true });
+    this.#committed.restore();
+    const stateHash = await synchronize(group, this.#committed, this.#run === null);
+    this.#state.sampler?.reset(group);
+    return { step: this.#committed.steps, stateHash };
+  }
+
+  async #train(generation: Generation): Promise<StateReport> {
+    const group = this.#group!;
+    this.#run = generation.run;
+    this.#stopTimer();
+    try {
+      const value = await this.#main(this.#state, group);
+      this.#save();
+      this.#result = { value };
+      return { step: this.#committed.steps, stateHash: digestOf(await this.#committed.read()) };
+    } catch (error) {
+      // An error after the end of the group is a consequence of it, unless ranks made different
+      // calls or a signal was aborted.
+      const { failure } = group;
+      throw failure instanceof PeerGoneError || failure instanceof TimeoutError ? failure : error;
+    } finally {
+      this.#startTimer();
+    }
+  }
+
+  /**
+   * Keeps a copy of the state; see {@link ElasticState.commit}.
+   *
+   * @throws UsageError if the function has not been called or the job is over; the group's error
+   *   if the group has ended.
+   */
+  commit(): void {
+    const group = this.#save();
+    if (group.failure) throw group.failure;
+  }
+
+  #save(): ProcessGroup {
+    const group = this.#group;
+    if (this.#isOver || group === null) {
+      throw new UsageError('commit was called outside of elastic. Call it in the function that elastic calls.');
+    }
+    this.#committed.save(group.generation);
+    return group;
+  }
+
+  #startTimer(): void {
+    if (this.#isOver) return;
+    const expired = (): void =>
+      this.#outcome.reject(
+        new TimeoutError(
+          this.#result
+            ? `Timed out: this rank had finished the elastic job, but other ranks had not after another ${this.#timeoutMs / 1000} s. Check the other tabs, or pass a longer timeoutMs.`
+            : `Timed out: ${this.#missing} more ranks were needed for the elastic job after ${this.#timeoutMs / 1000} s. Open more tabs, or pass a longer timeoutMs.`,
+        ),
+      );
+    this.#stopTimer();
+    this.#stopTimer = this.#clock.after(this.#timeoutMs, expired);
+  }
+
+  /**
+   * Decides what an error means for the other ranks: a lost GPU and a divergent state concern the
+   * rank itself, any other error of the function ends the job.
+   */
+  #scopeOf(error: unknown): ReturnType<RendezvousOptions['scopeOf']> {
+    const { divergent, rank } = error instanceof PeergradError ? error.context : {};
+    if (divergent && (rank === undefined || !divergent.includes(rank))) return 'generation';
+    this.#outcome.reject(error);
+    return divergent || error instanceof DeviceError ? 'rank' : 'run';
+  }
+
+  #onRoom({ nodes, phase, run, startAt, waitingFor }: RoomMessage): void {
+    if (nodes === null) {
+      this.#outcome.reject(
+        new UsageError(
+          'The room has a fixed world. Open a room for an elastic job by elastic, with nodes: { min, max }.',
+        ),
+      );
+    }
+    // The room begins no other run before all ranks of this one have left.
+    if (phase === 'FORMING' && run > 0 && startAt === null && this.#run === null) {
+      this.#outcome.reject(new RunOverError('The job ended before this rank could take part in it.'));
+    }
+    this.#missing = waitingFor;
+  }
+}
+
+/** @throws UsageError */
+function checkNodes({ min, max }: Nodes, worldSize: number | undefined): void {
+  checkWorldSize('The smallest number of ranks', min);
+  checkWorldSize('The largest number of ranks', max);
+  if (min > max) throw new UsageError(`nodes has min ${min} and max ${max}. Pass a min that is not above max.`);
+  if (worldSize !== undefined && (worldSize < min || worldSize > max)) {
+    throw new UsageError(`The world size is ${worldSize}. Pass one from ${min} to ${max}, the range of nodes.`);
+  }
+}

@@ -1,0 +1,227 @@
+/** Checkpoints of a program's own training loop: model, optimizer, and what else the loop needs. */
+import { parse, stringify } from 'devalue';
+import * as v from 'valibot';
+import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { createLayout, rearrange, type FlatLayout } from '../../parallel/ddp/buckets.ts';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { count } from '../../protocol/scalars.ts';
+import { decodeState, encodeState, type StateArray } from '../../protocol/stateFile.ts';
+import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
+import { readSource, type FileSource } from './fileSource.ts';
+import { loadTogether, type Contents } from './loadTogether.ts';
+import {
+  readModel,
+  storedModelOf,
+  writeModel,
+  type LocalModel,
+  type SavedModel,
+  type StoredModel,
+} from './storedModel.ts';
+import { fit, present, type LoadOptions, type SaveOptions } from './weights.ts';
+
+/** The parts of a training loop that a checkpoint has. */
+export interface CheckpointState<M extends SavedModel = SavedModel> {
+  model: M;
+  /**
+   * The optimizer that `step` of the wrapped model takes. For a model that is not wrapped, a flat
+   * optimizer.
+   */
+  optimizer?: Optimizer | TensorflowOptimizer;
+  /**
+   * Plain data from which the loop continues, such as `{ epoch, step }` for
+   * `sampler.setEpoch(epoch)`. Default null.
+   */
+  progress?: unknown;
+}
+
+const KIND = 'library';
+
+const Meta = v.strictObject({
+  kind: v.literal(KIND),
+  /** Parameters in forward order, then buffers. */
+  tensors: v.array(v.strictObject({ name: v.string(), shape: v.array(count) })),
+  /** Order of the parameters in the optimizer's arrays; null before ranks agreed on one. */
+  order: v.nullable(v.array(count)),
+  /** Name of the optimizer's state. */
+  optimizer: v.nullable(v.string()),
+  /** Plain data, encoded by devalue. */
+  progress: v.string(),
+});
+
+/** Everything in a checkpoint but the tensors and the optimizer's arrays. */
+interface Facts {
+  order: number[] | null;
+  optimizer: Pick<OptimizerState, 'name' | 'scalars'> | null;
+  /** Sizes of the optimizer's arrays. */
+  sizes: number[];
+  progress: unknown;
+}
+
+/**
+ * Encodes a model, its optimizer and the progress of the loop as a file (`torch.save` of their
+ * state dicts). A loop that loads it continues with the same bits. The state is that of the moment
+ * of the call. Gradients that `noSync` keeps and residuals of codecs are not part of it.
+ *
+ * With a DDP, rank 0 resolves with the file and the other ranks with `null`, without communication,
+ * because replicas are equal.
+ *
+ * @throws (rejects) UsageError for an optimizer that {@link optimizerOf} rejects, progress that is
+ *   not plain data, or a variable that is not float32; DeviceError if the GPU is lost.
+ */
+export async function saveCheckpoint(
+  state: CheckpointState<DistributedDataParallel>,
+  options?: SaveOptions,
+): Promise<Uint8Array<ArrayBuffer> | null>;
+export async function saveCheckpoint(
+  state: CheckpointState<LocalModel>,
+  options?: SaveOptions,
+): Promise<Uint8Array<ArrayBuffer>>;
+export async function saveCheckpoint(
+  { model, optimizer, progress = null }: CheckpointState,
+  { rank = 0 }: SaveOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  const stored = storedModelOf(model);
+  const { ddp } = stored;
+  if (ddp && ddp.group.rank !== rank) return null;
+  const flat = optimizer && flatOptimizerOf(stored, optimizer).state();
+  // Copies, because the loop may continue while buffers are read from the GPU.
+  const arrays: StateArray[] = flat ? [flat.scalars.slice(), ...flat.slots.map((slot) => slot.slice())] : [];
+  const meta: Omit<v.InferOutput<typeof Meta>, 'tensors'> = {
+    kind: KIND,
+    order: ddp?.isOrdered ? ddp.parameterOrder : null,
+    optimizer: flat?.name ?? null,
+    progress: encodeProgress(progress),
+  };
+  const tensors = await readModel(stored);
+  const named = tensors.map(({ name, shape }) => ({ name, shape }));
+  return encodeState({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
+}
+
+/**
+ * Loads a file of {@link saveCheckpoint} into a model and an optimizer of the same kind, and
+ * resolves with the progress. Nothing is changed unless everything fits. Without `optimizer`, only
+ * the model is loaded.
+ *
+ * With a DDP, every rank calls it. Rank 0 reads its file and sends the state; other ranks may pass
+ * `null`. If a rank cannot load it, all ranks reject. Any number of ranks may continue. A
+ * checkpoint of a DDP can be loaded without one, and the reverse.
+ *
+ * @param source a `File`, other bytes, or an address; at most 512 MiB.
+ * @throws (rejects) DataError if the file is damaged or cannot be read, a tensor is missing,
+ *   additional or of another shape, or there is no optimizer in the file; MismatchError if it has
+ *   the state of another optimizer.
+ */
+export async function loadCheckpoint<T = unknown>(
+  { model, optimizer }: Omit<CheckpointState, 'progress'>,
+  source: FileSource | null,
+  { rank = 0, signal }: LoadOptions = {},
+): Promise<T> {
+  const stored = storedModelOf(model);
+  const { ddp, variables } = stored;
+  const flat = optimizer && flatOptimizerOf(stored, optimizer);
+  const read = (): Promise<Contents<Facts>> => readCheckpoint(present(source), stored, signal);
+  const check = (facts: Facts): void => checkOptimizer(flat, facts);
+  const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, check) : await read();
+  if (!ddp) check(loaded.facts);
+
+  const { order, optimizer: of, progress } = loaded.facts;
+  const slots = loaded.arrays.slice(variables.length);
+  ddp?.reorder(order);
+  ddp?.resetErrorFeedback();
+  writeModel(stored, loaded.arrays.slice(0, variables.length));
+  // Without ranks, the order of the parameters is fixed.
+  if (!ddp && order) for (const slot of slots) rearrange(slot, layoutOf(stored, order), layoutOf(stored));
+  // The averages of an optimizer follow the model's new order before they are replaced.
+  if (optimizer && of) flatOptimizerOf(stored, optimizer).load({ ...of, slots });
+  return progress as T;
+}
+
+/** @throws UsageError if the optimizer has no state that could be read. */
+function flatOptimizerOf({ flat }: StoredModel, optimizer: Optimizer | TensorflowOptimizer): Optimizer {
+  if (flat) return flat.flatOptimizer(optimizer);
+  if ('apply' in optimizer) return optimizer;
+  throw new UsageError(
+    `The state of ${optimizer.getClassName()} cannot be read without loss. Wrap the model in DistributedDataParallel or ` +
+      'DataParallel, or train with the result of optimizerOf.',
+  );
+}
+
+async function readCheckpoint(
+  source: FileSource,
+  stored: StoredModel,
+  signal: AbortSignal | undefined,
+): Promise<Contents<Facts>> {
+  const { name, bytes } = await readSource(source, signal);
+  const { meta, arrays } = await decodeState(name, new Blob([bytes]), Meta);
+  const { tensors, order, optimizer, progress } = meta;
+  const values = arrays.slice(0, tensors.length);
+  const [scalars, ...slots] = arrays.slice(tensors.length);
+  if (values.length < tensors.length || !values.every(isFloat32) || !slots.every(isFloat32)) throw damaged(name);
+  if ((optimizer === null) !== (scalars === undefined)) throw damaged(name);
+  if (scalars !== undefined && !isFloat64(scalars)) throw damaged(name);
+  const named = tensors.map(({ name: own, shape }, i) => ({ name: own, shape, values: values[i]! }));
+  const fitting = fit(name, named, 'safetensors', stored);
+  if (fitting.some(({ length }, i) => length !== stored.variables[i]!.size)) throw damaged(name);
+  if (order && !isPermutation(order, stored.parameters.length)) throw damaged(name);
+  return {
+    facts: {
+      order,
+      optimizer: optimizer === null || scalars === undefined ? null : { name: optimizer, scalars },
+      sizes: slots.map(({ length }) => length),
+      progress: decodeProgress(name, progress),
+    },
+    arrays: [...fitting, ...slots],
+  };
+}
+
+/**
+ * @throws DataError if the checkpoint has no state for the optimizer; MismatchError if it has that
+ *   of another one.
+ */
+function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts): void {
+  if (!flat) return;
+  if (!optimizer) {
+    throw new DataError('The checkpoint has no optimizer. Load it without one, or choose another checkpoint.');
+  }
+  checkState(flat.state(), { ...optimizer, slots: sizes.map((size) => new Float32Array(size)) });
+}
+
+function layoutOf({ parameters }: StoredModel, order?: readonly number[]): FlatLayout {
+  return createLayout(
+    parameters.map(({ size }) => size),
+    { order },
+  );
+}
+
+function encodeProgress(progress: unknown): string {
+  try {
+    return stringify(progress);
+  } catch (error) {
+    throw new UsageError(`The progress cannot be saved: ${reasonOf(error)}. Pass plain data.`);
+  }
+}
+
+function decodeProgress(name: string, progress: string): unknown {
+  try {
+    return parse(progress);
+  } catch {
+    throw damaged(name);
+  }
+}
+
+function isPermutation(order: readonly number[], size: number): boolean {
+  return order.length === size && new Set(order).size === size && order.every((index) => index < size);
+}
+
+function isFloat32(array: StateArray): array is Float32Array<ArrayBuffer> {
+  return array instanceof Float32Array;
+}
+
+function isFloat64(array: StateArray): array is Float64Array<ArrayBuffer> {
+  return array instanceof Float64Array;
+}
+
+function damaged(name: string): DataError {
+  return new DataError(`${name} is not a checkpoint of saveCheckpoint, or is damaged. Choose another checkpoint.`);
+}

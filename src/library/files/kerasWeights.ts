@@ -1,0 +1,54 @@
+/** Weights as a file of Keras 3, `.weights.h5`. */
+import { readKeras, writeKeras } from '../../jobs/weights/keras.ts';
+import { kerasPaths } from '../../jobs/weights/kerasPaths.ts';
+import { DIGEST, digestOf } from '../../jobs/weights/namedTensor.ts';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import type { FileSource } from './fileSource.ts';
+import { topologyOf, type LocalModel, type SavedModel } from './storedModel.ts';
+import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeightsOptions } from './weights.ts';
+
+const CODEC: Codec = {
+  format: 'keras',
+  async write(tensors, about, model) {
+    const topology = topologyOf(model);
+    // In the file, tensors have other names, and the digest includes names.
+    const paths = kerasPaths(topology, model.names);
+    const inFile = tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
+    return writeKeras(tensors, topology, { ...about, [DIGEST]: digestOf(inFile) });
+  },
+  read: readKeras,
+};
+
+/**
+ * Encodes the weights of a LayersModel as Keras's `model.save_weights('model.weights.h5')` does. A
+ * model of the same layers in Keras 3 loads the file, whatever its layers are called. Ranks of a
+ * DDP as in {@link saveSafetensors}.
+ *
+ * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain other
+ *   layers or cells; and as saveSafetensors.
+ */
+export function saveKerasWeights(
+  model: DistributedDataParallel,
+  options?: SaveWeightsOptions,
+): Promise<Uint8Array<ArrayBuffer> | null>;
+export function saveKerasWeights(model: LocalModel, options?: SaveWeightsOptions): Promise<Uint8Array<ArrayBuffer>>;
+export function saveKerasWeights(
+  model: SavedModel,
+  options: SaveWeightsOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  return saveWeights(model, options, CODEC);
+}
+
+/**
+ * Loads a file of `model.save_weights` of Keras 3, or of {@link saveKerasWeights}, as
+ * {@link loadSafetensors} does.
+ *
+ * @throws (rejects) as loadSafetensors and saveKerasWeights.
+ */
+export function loadKerasWeights(
+  model: SavedModel,
+  source: FileSource | null,
+  options: LoadOptions = {},
+): Promise<Record<string, string>> {
+  return loadWeights(model, source, options, CODEC);
+}

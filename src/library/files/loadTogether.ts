@@ -1,0 +1,82 @@
+/**
+ * Loads one file on all ranks: one rank reads it and sends its contents to the others. Either all
+ * ranks change their models or none does.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { checkRank } from '../../parallel/checks.ts';
+import { DataError, reasonOf } from '../../util/errors.ts';
+
+/** The contents of a file. */
+export interface Contents<Facts> {
+  /** Plain data. */
+  readonly facts: Facts;
+  readonly arrays: readonly Float32Array<ArrayBuffer>[];
+}
+
+export interface TogetherOptions {
+  /** The rank, in the model's group, whose file is used. */
+  rank: number;
+  signal?: AbortSignal | undefined;
+}
+
+type Outcome<Facts> = { facts: Facts; sizes: number[] } | { problem: string };
+
+/**
+ * Resolves with the contents on every rank.
+ *
+ * @param read called on the rank that reads.
+ * @param check called on every rank before any rank changes its model.
+ * @throws (rejects) errors of `read` and `check` on their rank, and DataError on the others.
+ */
+export async function loadTogether<Facts>(
+  group: ProcessGroup,
+  { rank, signal }: TogetherOptions,
+  read: () => Promise<Contents<Facts>>,
+  check: (facts: Facts) => void,
+): Promise<Contents<Facts>> {
+  checkRank(rank, group.worldSize);
+  const src = group.ranks[rank]!;
+  const options = signal ? { signal } : {};
+  const own = group.rank === rank ? await settled(read) : null;
+  const outcome = await group.broadcastObject<Outcome<Facts>>(own ? outcomeOf(own) : undefined, src, options);
+  if (own && 'error' in own) throw own.error;
+  if ('problem' in outcome) throw refusal(rank, outcome.problem);
+  const { facts, sizes } = outcome;
+
+  const checked = await settled(() => Promise.resolve(check(facts)));
+  const problems = await group.allGatherObject('error' in checked ? reasonOf(checked.error) : null, options);
+  if ('error' in checked) throw checked.error;
+  for (const [other, problem] of problems.entries()) if (problem !== null) throw refusal(other, problem);
+
+  const all = new Float32Array(sizes.reduce((sum, size) => sum + size, 0));
+  let at = 0;
+  if (own) {
+    for (const array of own.value.arrays) {
+      all.set(array, at);
+      at += array.length;
+    }
+  }
+  await group.broadcast(all, src, options);
+  if (own) return own.value;
+  return { facts, arrays: sizes.map((size) => all.slice(at, (at += size))) };
+}
+
+type Settled<T> = { value: T } | { error: unknown };
+
+async function settled<T>(work: () => Promise<T>): Promise<Settled<T>> {
+  try {
+    return { value: await work() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function outcomeOf<Facts>(own: Settled<Contents<Facts>>): Outcome<Facts> {
+  if ('error' in own) return { problem: reasonOf(own.error) };
+  const { facts, arrays } = own.value;
+  return { facts, sizes: arrays.map(({ length }) => length) };
+}
+
+function refusal(rank: number, problem: string): DataError {
+  return new DataError(`Rank ${rank} could not load the file: ${problem}. No rank has changed its model.`, { rank });
+}

@@ -1,0 +1,62 @@
+/** Weights as a safetensors file, as Hugging Face's libraries and PyTorch's users exchange them. */
+import { readSafetensors, writeSafetensors } from '../../jobs/weights/safetensors.ts';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import type { FileSource } from './fileSource.ts';
+import type { LocalModel, SavedModel } from './storedModel.ts';
+import {
+  digested,
+  loadWeights,
+  saveWeights,
+  type Codec,
+  type LoadOptions,
+  type SaveWeightsOptions,
+} from './weights.ts';
+
+const CODEC: Codec = {
+  format: 'safetensors',
+  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, digested(tensors, about))),
+  read: async (name, bytes) => Promise.resolve(readSafetensors(name, bytes)),
+};
+
+/**
+ * Encodes the weights of a model, buffers too, as a safetensors file
+ * (`safetensors.torch.save_model` in Python). Names are those of layer and weight, `dense1/kernel`;
+ * shapes and order are TensorFlow's. The weights are those of the moment of the call.
+ *
+ * With a DDP, rank 0 resolves with the file and the other ranks with `null`, without communication,
+ * because replicas are equal.
+ *
+ * @throws (rejects) UsageError if a variable is not float32 or two have the same name; DeviceError
+ *   if the GPU is lost.
+ */
+export function saveSafetensors(
+  model: DistributedDataParallel,
+  options?: SaveWeightsOptions,
+): Promise<Uint8Array<ArrayBuffer> | null>;
+export function saveSafetensors(model: LocalModel, options?: SaveWeightsOptions): Promise<Uint8Array<ArrayBuffer>>;
+export function saveSafetensors(
+  model: SavedModel,
+  options: SaveWeightsOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  return saveWeights(model, options, CODEC);
+}
+
+/**
+ * Loads a safetensors file into a model (`safetensors.torch.load_model`, which also rejects missing
+ * and unexpected tensors). Nothing is changed unless every tensor fits.
+ *
+ * With a DDP, every rank calls it. Rank 0 reads its file and sends the weights; other ranks may
+ * pass `null`. If the file does not fit, all ranks reject.
+ *
+ * @param source a `File`, other bytes, or an address; at most 512 MiB.
+ * @returns the texts that are stored in the file.
+ * @throws (rejects) DataError if the file is damaged or cannot be read, or a tensor is missing,
+ *   additional, of another shape or not float32.
+ */
+export function loadSafetensors(
+  model: SavedModel,
+  source: FileSource | null,
+  options: LoadOptions = {},
+): Promise<Record<string, string>> {
+  return loadWeights(model, source, options, CODEC);
+}

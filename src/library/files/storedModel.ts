@@ -1,0 +1,114 @@
+/** Reads and writes the variables of the models that the library can save. */
+import type * as tf from '@tensorflow/tfjs';
+import type { NamedTensor, Topology } from '../../jobs/weights/namedTensor.ts';
+import { assignWeights, readTensors } from '../../engine/files/modelWeights.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
+import type { FlatLayout } from '../../parallel/ddp/buckets.ts';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { variablesOf, type Model, type ModelVariables, type Variable } from '../../parallel/ddp/flatten.ts';
+import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { UsageError } from '../../util/errors.ts';
+
+/** A wrapped model whose parameters are also in one flat array: DDP or DataParallel. */
+export interface FlatModel {
+  readonly variables: ModelVariables;
+  readonly parameters: Float32Array<ArrayBuffer>;
+  readonly layout: FlatLayout;
+  /** Copies `parameters` to the model. */
+  writeParameters(): void;
+  flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer;
+}
+
+/** A model without ranks: a LayersModel, a list of variables, or a DataParallel. */
+export type LocalModel = Model | readonly Variable[] | FlatModel;
+
+/** A model that can be saved. The save functions of a DDP's ranks share one file. */
+export type SavedModel = LocalModel | DistributedDataParallel;
+
+/** A model, its variables in forward order (parameters, then buffers), and their names. */
+export interface StoredModel {
+  readonly flat: FlatModel | null;
+  readonly ddp: DistributedDataParallel | null;
+  readonly model: Model | null;
+  readonly parameters: readonly Variable[];
+  readonly variables: readonly Variable[];
+  readonly names: readonly string[];
+}
+
+/**
+ * Describes a model. A weight of a LayersModel has the name of its layer and its own, as in
+ * `model.save` of TensorFlow.js: `dense1/kernel`. Other variables have their own names.
+ *
+ * @throws UsageError if a variable is not float32, or two variables have the same name.
+ */
+export function storedModelOf(saved: SavedModel): StoredModel {
+  const flat = 'writeParameters' in saved ? saved : null;
+  const ddp = flat !== null && 'group' in flat ? (flat as DistributedDataParallel) : null;
+  const { model, parameters, buffers } = flat ? flat.variables : variablesOf(saved as Model | readonly Variable[]);
+  const variables = [...parameters, ...buffers];
+  const names = model ? namesIn(model, variables) : variables.map(({ name }) => name);
+  for (const [i, { dtype }] of variables.entries()) {
+    if (dtype !== 'float32') {
+      throw new UsageError(`The variable "${names[i]}" is ${dtype}, but files have float32 weights. Leave it out.`);
+    }
+  }
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) {
+    throw new UsageError(`Two variables of the model are called "${twice}". Give each layer a name of its own.`);
+  }
+  return { flat, ddp, model, parameters, variables, names };
+}
+
+function namesIn(model: Model, variables: readonly Variable[]): string[] {
+  // `originalName` lacks the suffix with which TensorFlow.js makes names unique on a page.
+  const names = new Map(model.weights.map((weight) => [(weight.read() as tf.Variable).id, weight.originalName]));
+  return variables.map((variable) => names.get(variable.id)!);
+}
+
+/** Layers that keep their weights in another layer or a cell. Keras stores those at other paths. */
+const NESTED =
+  /^(Sequential|Functional|Model|LayersModel|TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedRNNCells|ConvLSTM2D|ConvRNN2D)$/;
+
+/**
+ * Returns the layers of a model for a file of Keras weights.
+ *
+ * @throws UsageError if the model is not made of layers, or a layer contains other layers or cells.
+ */
+export function topologyOf({ model }: StoredModel): Topology {
+  if (!model) throw new UsageError('Keras weights need a LayersModel. Save a list of variables as safetensors.');
+  const topology = model.toJSON(null, false) as unknown as Topology;
+  const layers = topology.config.layers.map((layer) => {
+    if (NESTED.test(layer.class_name)) {
+      throw new UsageError(
+        `The layer "${layer.config.name}" (${layer.class_name}) contains other layers or cells, whose place in Keras's ` +
+          'format is not supported. Save the model as safetensors.',
+      );
+    }
+    // In Keras it is a BatchNormalization with `synchronized=True`.
+    return layer.class_name === 'SyncBatchNormalization' ? { ...layer, class_name: 'BatchNormalization' } : layer;
+  });
+  return { ...topology, config: { ...topology.config, layers } };
+}
+
+/** Copies the values of all variables. They are those of the moment of the call. */
+export async function readModel({ flat, parameters, variables, names }: StoredModel): Promise<NamedTensor[]> {
+  if (!flat) return readTensors({ names, variables });
+  const values = flat.layout.slots
+    .toSorted((a, b) => a.parameter - b.parameter)
+    .map(({ offset, size }) => flat.parameters.slice(offset, offset + size));
+  const count = parameters.length;
+  const buffers = readTensors({ names: names.slice(count), variables: variables.slice(count) });
+  const tensors = values.map((own, i) => ({ name: names[i]!, shape: parameters[i]!.shape, values: own }));
+  return [...tensors, ...(await buffers)];
+}
+
+/** @param values of each variable; {@link fitWeights} has checked them. */
+export function writeModel(
+  { flat, parameters, variables }: StoredModel,
+  values: readonly Float32Array<ArrayBuffer>[],
+): void {
+  if (!flat) return assignWeights(variables, values);
+  for (const { parameter, offset } of flat.layout.slots) flat.parameters.set(values[parameter]!, offset);
+  flat.writeParameters();
+  assignWeights(variables.slice(parameters.length), values.slice(parameters.length));
+}

@@ -1,0 +1,93 @@
+/** Saves and loads the weights of a model; the formats are in their own files. */
+import { fitWeights } from '../../jobs/weights/fitWeights.ts';
+import { checkDigest, DIGEST, digestOf, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import type { WeightsFormat } from '../../spec/modelFile.ts';
+import { UsageError } from '../../util/errors.ts';
+import { readSource, type FileSource } from './fileSource.ts';
+import { loadTogether, type Contents } from './loadTogether.ts';
+import { readModel, storedModelOf, topologyOf, writeModel, type SavedModel, type StoredModel } from './storedModel.ts';
+
+export interface SaveOptions {
+  /** The rank of a DDP's group that returns the file. Default 0. */
+  rank?: number;
+}
+
+export interface SaveWeightsOptions extends SaveOptions {
+  /** Texts to store in the file. */
+  metadata?: Readonly<Record<string, string>>;
+}
+
+export interface LoadOptions {
+  /** The rank of a DDP's group whose file is used; it sends the contents. Default 0. */
+  rank?: number;
+  /**
+   * Ends the load when it is aborted. With a DDP, it also ends the group, as with the collectives.
+   */
+  signal?: AbortSignal;
+}
+
+/** A file format of weights. */
+export interface Codec {
+  format: WeightsFormat;
+  write(tensors: readonly NamedTensor[], about: About, model: StoredModel): Promise<Uint8Array<ArrayBuffer>>;
+  read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<{ tensors: NamedTensor[]; about: About }>;
+}
+
+const ADVICE = 'Load it into the model from which it was saved, with the same layers and names';
+
+export async function saveWeights(
+  saved: SavedModel,
+  { rank = 0, metadata = {} }: SaveWeightsOptions,
+  codec: Codec,
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  const stored = storedModelOf(saved);
+  if (stored.ddp && stored.ddp.group.rank !== rank) return null;
+  if (DIGEST in metadata) throw new UsageError(`The metadata "${DIGEST}" is written by peergrad. Leave it out.`);
+  return codec.write(await readModel(stored), metadata, stored);
+}
+
+/** Resolves with the texts that are stored in the file. */
+export async function loadWeights(
+  saved: SavedModel,
+  source: FileSource | null,
+  { rank = 0, signal }: LoadOptions,
+  codec: Codec,
+): Promise<Record<string, string>> {
+  const stored = storedModelOf(saved);
+  const read = async (): Promise<Contents<Record<string, string>>> => {
+    const { name, bytes } = await readSource(present(source), signal);
+    const { tensors, about } = await codec.read(name, bytes);
+    const { [DIGEST]: digest, ...metadata } = about;
+    checkDigest(name, tensors, digest);
+    return { facts: metadata, arrays: fit(name, tensors, codec.format, stored) };
+  };
+  const { ddp } = stored;
+  const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
+  writeModel(stored, loaded.arrays);
+  ddp?.dropGradients();
+  return loaded.facts;
+}
+
+/** @throws DataError if a tensor is missing, additional, or of another shape. */
+export function fit(
+  name: string,
+  tensors: readonly NamedTensor[],
+  format: WeightsFormat,
+  stored: StoredModel,
+): Float32Array<ArrayBuffer>[] {
+  const { names, variables } = stored;
+  const shapes = variables.map(({ shape }) => shape);
+  const topology = format === 'keras' ? topologyOf(stored) : null;
+  return fitWeights({ file: name, format, tensors }, { names, shapes, topology }, ADVICE);
+}
+
+/** @throws UsageError without a file. */
+export function present(source: FileSource | null): FileSource {
+  if (source === null) throw new UsageError('There is no file to load on this rank. Pass it on the rank that reads.');
+  return source;
+}
+
+/** Adds the digest by which a load detects changed weights. */
+export function digested(tensors: readonly NamedTensor[], about: About): About {
+  return { ...about, [DIGEST]: digestOf(tensors) };
+}

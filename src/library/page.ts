@@ -1,0 +1,29 @@
+/**
+ * What the library needs of a page: connections, which exist on pages only, and the page's address.
+ * A program in a worker has the page that hosts the worker.
+ */
+import type { PeerConnector } from '../engine/membership/linkAttempt.ts';
+import type { AskForPort } from '../transport/broker.ts';
+
+export interface Page {
+  /** `null` in a program without a page. */
+  readonly address: PageAddress | null;
+  readonly connectPeer: PeerConnector;
+  readonly askForPort: AskForPort;
+  /** Dispatches `pagehide` when the page is being closed. */
+  readonly leaving: Pick<EventTarget, 'addEventListener' | 'removeEventListener'>;
+  /** Writes the room's code into the page's address, which then is the room's address. */
+  readonly writeRoom: (room: string) => void;
+}
+
+/** The address of a page. In a worker, `location` is the address of the worker's script. */
+export interface PageAddress {
+  origin: string;
+  /** The fragment, with `#`. In a worker, the fragment when the page began to host it. */
+  hash: string;
+}
+
+/** Writes the code into the address of this page. */
+export function writeRoom(room: string): void {
+  history.replaceState(null, '', `#${room}`);
+}

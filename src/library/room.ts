@@ -1,0 +1,223 @@
+/**
+ * A program's place in a room of the signaling server, without the app. The program runs on a page,
+ * or in a worker that a page hosts.
+ */
+import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
+import { browserId } from '../engine/membership/browserId.ts';
+import { Rendezvous } from '../engine/membership/rendezvous.ts';
+import { PROTOCOL_VERSION } from '../protocol/control.ts';
+import type { Device, Nodes } from '../protocol/room.ts';
+import { parseRoomCode } from '../protocol/roomCode.ts';
+import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
+import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
+import { connectTab } from '../transport/tabLink.ts';
+import { systemClock } from '../util/clock.ts';
+import type { Deferred } from '../util/deferred.ts';
+import { AbortError, reasonOf, UsageError } from '../util/errors.ts';
+import { prepareDevice, type DeviceChoice } from './device.ts';
+import type { Page } from './page.ts';
+import { thisPage } from './thisPage.ts';
+
+export interface RoomOptions {
+  /** Address of the signaling server, `https://host:port`. */
+  server: string;
+  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
+  room?: string;
+  /**
+   * The number of ranks. A new room forms the group when this many ranks have joined. An existing
+   * room refuses this rank if the room has another world size.
+   */
+  worldSize?: number;
+  /** The requested rank, as with torch's `env://`. Default: any free rank. */
+  rank?: number;
+  /** The name that other members see. */
+  name?: string;
+  /** Called with the room's code when the room has admitted this rank. */
+  onroom?: (room: string) => void;
+  /**
+   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
+   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
+   * value.
+   */
+  transport?: TransportName;
+  /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
+  device?: DeviceChoice;
+  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
+  signal?: AbortSignal;
+}
+
+/** What a room needs from its program. Tests pass a clock and a network of their own. */
+export interface RoomSurroundings
+  extends
+    Pick<RendezvousOptions, 'clock' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'>,
+    Pick<Page, 'leaving'> {
+  /** The device that TensorFlow.js uses. */
+  device: Device;
+}
+
+/**
+ * Opens the device and finds the page of this program.
+ *
+ * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
+ */
+export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
+  const { connectPeer, askForPort, leaving } = await thisPage();
+  return {
+    clock: systemClock,
+    today: Date.now,
+    random: Math.random,
+    browserId,
+    openSocket: (url) => new WebSocket(url),
+    connectPeer,
+    connectTab: (attempt) => connectTab(askForPort, attempt),
+    leaving,
+    device: await prepareDevice(choice),
+  };
+}
+
+/** What the user of a {@link LibraryRoom} decides. */
+interface RoomHandlers extends Pick<
+  RendezvousOptions,
+  'enter' | 'train' | 'scopeOf' | 'onended' | 'onrefused' | 'onfatal'
+> {
+  /** The run whose state this rank has; see the control message `ready`. */
+  stateOfRun: () => number | null;
+  /** Called when the page is being closed, before this rank leaves. */
+  onpagehide?: () => void;
+  onroom?: RendezvousOptions['onroom'];
+}
+
+export class LibraryRoom {
+  readonly #rendezvous: Rendezvous;
+  readonly #handlers: RoomHandlers;
+  readonly #signal: AbortSignal | undefined;
+  readonly #surroundings: Pick<RoomSurroundings, 'device' | 'leaving'>;
+  /** This rank's id in the room. */
+  #member = '';
+  /** Whether the server counts this rank as ready. */
+  #isCounted = false;
+  // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
+  // browser notices.
+  readonly #onpagehide = (): void => {
+    this.#handlers.onpagehide?.();
+    void this.leave();
+  };
+
+  /**
+   * @param nodes bounds of a new room's world; `null` if the world is fixed.
+   * @param startAt number of ranks at which a new room's run begins by itself.
+   * @throws UsageError if the code, the rank or a world size is invalid, or a new room has no world
+   *   size.
+   */
+  constructor(
+    options: RoomOptions,
+    { nodes, startAt }: { nodes: Nodes | null; startAt: number | undefined },
+    handlers: RoomHandlers,
+    { device, leaving, ...network }: RoomSurroundings,
+  ) {
+    const { server, worldSize, rank, name = 'library', transport = 'auto', signal } = options;
+    const room = options.room === undefined ? null : parseRoomCode(options.room);
+    if (options.room !== undefined && room === null)
+      throw new UsageError(`"${options.room}" is not a room code. Pass a code such as K7F-3QX.`);
+    if (room === null && startAt === undefined)
+      throw new UsageError('A new room needs a world size. Pass worldSize, or pass room to join an existing room.');
+    checkWorld(worldSize, rank);
+    this.#handlers = handlers;
+    this.#signal = signal;
+    this.#surroundings = { device, leaving };
+    const hello = { version: PROTOCOL_VERSION, name, rank } as const;
+    this.#rendezvous = new Rendezvous({
+      ...network,
+      server,
+      transport,
+      hello:
+        room === null
+          ? { type: 'create', ...hello, job: DEFAULT_JOB, startAt: startAt ?? null, nodes }
+          : { type: 'join', ...hello, room, worldSize },
+      ...handlers,
+      onadmitted: (message) => {
+        options.onroom?.(message.room);
+        this.#member = message.member;
+        this.#isCounted = false;
+        this.#announce();
+      },
+      onroom: (message) => {
+        handlers.onroom?.(message);
+        this.#followCount(message);
+      },
+      onstate: () => {},
+    });
+  }
+
+  /**
+   * Enters the room and settles like `outcome`. If `outcome` rejects, this rank leaves the room
+   * first. When the signal is aborted, `outcome` is rejected.
+   *
+   * @param unfinished what this rank has not done, for the message of the AbortError.
+   */
+  async enter<T>(outcome: Deferred<T>, unfinished: string): Promise<T> {
+    // A rejection before it is awaited must not count as unhandled.
+    outcome.promise.catch(() => {});
+    const signal = this.#signal;
+    const onabort = (): void => outcome.reject(abortError(signal!, unfinished));
+    if (signal?.aborted) throw abortError(signal, unfinished);
+    signal?.addEventListener('abort', onabort);
+    this.#surroundings.leaving.addEventListener('pagehide', this.#onpagehide);
+    try {
+      await Promise.race([this.#rendezvous.start(), outcome.promise]);
+      return await outcome.promise;
+    } catch (error) {
+      await this.leave();
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', onabort);
+    }
+  }
+
+  /** Leaves the room. Resolves when the server knows about it. */
+  async leave(): Promise<void> {
+    this.#surroundings.leaving.removeEventListener('pagehide', this.#onpagehide);
+    this.#rendezvous.leave();
+    await this.#rendezvous.left();
+  }
+
+  /**
+   * Reports again that this rank is ready if the server no longer counts it, for example because it
+   * was late. The rank first ends its earlier work, because it would delay other ranks.
+   */
+  #followCount({ members }: Parameters<RendezvousOptions['onroom']>[0]): void {
+    const isCounted = members.some(({ member, device }) => member === this.#member && device !== null);
+    if (this.#isCounted && !isCounted) void this.#rendezvous.freed().then(() => this.#announce());
+    this.#isCounted = isCounted;
+  }
+
+  #announce(): void {
+    this.#rendezvous.send({
+      type: 'ready',
+      device: this.#surroundings.device,
+      stateOfRun: this.#handlers.stateOfRun(),
+    });
+  }
+}
+
+export function abortError({ reason }: AbortSignal, what: string): AbortError {
+  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
+}
+
+/** @throws UsageError unless `worldSize` is a number of ranks. */
+export function checkWorldSize(name: string, worldSize: number): void {
+  if (isWhole(worldSize, 1, MAX_WORLD_SIZE)) return;
+  throw new UsageError(`${name} is ${worldSize}. Pass a whole number from 1 to ${MAX_WORLD_SIZE}.`);
+}
+
+/** @throws UsageError */
+function checkWorld(worldSize: number | undefined, rank: number | undefined): void {
+  if (worldSize !== undefined) checkWorldSize('The world size', worldSize);
+  const last = (worldSize ?? MAX_WORLD_SIZE) - 1;
+  if (rank === undefined || isWhole(rank, 0, last)) return;
+  const world = worldSize === undefined ? '' : ` in a world of ${worldSize}`;
+  throw new UsageError(`There is no rank ${rank}${world}. Pass a rank from 0 to ${last}.`);
+}
+
+const isWhole = (value: number, min: number, max: number): boolean =>
+  Number.isInteger(value) && value >= min && value <= max;

@@ -1,0 +1,26 @@
+/** Finds the page of this program. */
+import { askForPort } from '../transport/broker.ts';
+import { connectPeer } from '../transport/peerLink.ts';
+import { systemClock } from '../util/clock.ts';
+import { writeRoom, type Page } from './page.ts';
+import { requestPage } from './worker/hostedPage.ts';
+
+let hostedPage: Promise<Page> | null = null;
+
+/**
+ * Resolves with the page on which this program runs, or that hosts the worker in which it runs.
+ *
+ * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
+ */
+export function thisPage(): Promise<Page> {
+  if (!('DedicatedWorkerGlobalScope' in globalThis)) {
+    const { location } = globalThis as Partial<typeof globalThis>;
+    return Promise.resolve({ address: location ?? null, connectPeer, askForPort, leaving: globalThis, writeRoom });
+  }
+  // All groups of a worker use one page. After a failure, the next group requests it again.
+  hostedPage ??= requestPage(systemClock).catch((error: unknown) => {
+    hostedPage = null;
+    throw error;
+  });
+  return hostedPage;
+}

@@ -1,0 +1,74 @@
+/** The worker's side: requests connections from the page. */
+import { createRelayedConnector } from '../../engine/membership/peerRelay.ts';
+import { acquireLock } from '../../transport/threadLock.ts';
+import { hexOf } from '../../util/hex.ts';
+import type { Clock } from '../../util/clock.ts';
+import { within } from '../../util/deadline.ts';
+import { deferred } from '../../util/deferred.ts';
+import { UsageError } from '../../util/errors.ts';
+import type { Page, PageAddress } from '../page.ts';
+import { hostRequest, type FromPage, type FromWorker } from './messages.ts';
+
+/** Milliseconds until a page counts as one that does not host its worker. It may be blocked. */
+const HOST_TIMEOUT_MS = 10_000;
+/** Milliseconds between requests. A page that does not listen yet does not receive a request. */
+const REPEAT_MS = 500;
+
+/**
+ * Resolves with the page that has called `hostWorker` for this worker.
+ *
+ * @throws (rejects) UsageError if there is no such page.
+ */
+export async function requestPage(clock: Clock): Promise<Page> {
+  const id = hexOf(crypto.getRandomValues(new Uint8Array(16)));
+  const lock = globalThis.isSecureContext ? `peergrad worker ${id}` : null;
+  // The browser releases the lock when this worker ends.
+  if (lock !== null) await acquireLock(lock);
+  const hosted = deferred<Page>();
+  const ports = new Set<MessagePort>();
+  let isOver = false;
+  const request = (): void => {
+    if (isOver) return;
+    const { port1, port2 } = new MessageChannel();
+    ports.add(port1);
+    port1.onmessage = ({ data }: MessageEvent<FromPage>) => {
+      if (data.type !== 'hosted') return;
+      ports.delete(port1);
+      hosted.resolve(pageAt(port1, data.address));
+    };
+    globalThis.postMessage(hostRequest(id, lock), { transfer: [port2] });
+    clock.after(REPEAT_MS, request);
+  };
+  request();
+  try {
+    return await within(
+      clock,
+      HOST_TIMEOUT_MS,
+      hosted.promise,
+      () =>
+        new UsageError(
+          `The page did not open connections for this worker within ${HOST_TIMEOUT_MS / 1000} s. Call hostWorker(worker) of peergrad/worker on the page, right after the worker is created.`,
+        ),
+    );
+  } finally {
+    isOver = true;
+    for (const port of ports) port.close();
+  }
+}
+
+function pageAt(port: MessagePort, address: PageAddress): Page {
+  const post = (message: FromWorker): void => port.postMessage(message);
+  const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
+  const leaving = new EventTarget();
+  port.onmessage = ({ data }: MessageEvent<FromPage>) => {
+    if (data.type === 'relay') relay.receive(data.reply);
+    else if (data.type === 'leaving') leaving.dispatchEvent(new Event('pagehide'));
+  };
+  return {
+    address,
+    connectPeer: relay.connect,
+    askForPort: relay.askForPort,
+    leaving,
+    writeRoom: (room) => post({ type: 'room', room }),
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * The page's side of a worker that uses peergrad. A worker trains while its page is hidden or
+ * blocked, but it cannot open WebRTC connections. The page opens them for it.
+ *
+ *     const worker = new Worker(new URL('./train.ts', import.meta.url), { type: 'module' });
+ *     hostWorker(worker);
+ *
+ * @module peergrad/worker
+ */
+import { PeerHost } from '../../engine/membership/peerRelay.ts';
+import { askForPort } from '../../transport/broker.ts';
+import { openPeerConnection } from '../../transport/peerLink.ts';
+import { onceReleased } from '../../transport/threadLock.ts';
+import { UsageError } from '../../util/errors.ts';
+import { writeRoom } from '../page.ts';
+import { isHostRequest, type FromPage, type FromWorker } from './messages.ts';
+
+/**
+ * Opens the connections of the process groups that `worker` joins with `initProcessGroup`. Call it
+ * right after the worker is created, before listeners for the worker's messages are added: they do
+ * not receive peergrad's message then. The connections are closed when the page is closed or the
+ * worker ends, so that the other ranks notice it at once.
+ *
+ * @throws UsageError if this is not a page, for example in a worker that creates a worker.
+ */
+export function hostWorker(worker: Worker): void {
+  if (typeof RTCPeerConnection === 'undefined') {
+    throw new UsageError(
+      'hostWorker needs WebRTC, which browsers have on pages only. Call it on the page, and create the worker there.',
+    );
+  }
+  const hosted = new Set<string>();
+  worker.addEventListener('message', (event: MessageEvent<unknown>) => {
+    const [port] = event.ports;
+    if (!isHostRequest(event.data) || !port) return;
+    event.stopImmediatePropagation();
+    const { id, lock } = event.data;
+    // The worker repeats its request while the page is blocked.
+    if (hosted.has(id)) return;
+    hosted.add(id);
+    host(port, lock);
+  });
+}
+
+/** Opens the connections that the worker at the other end of `port` requests. */
+function host(port: MessagePort, lock: string | null): void {
+  const post = (message: FromPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
+  const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
+    post({ type: 'relay', reply }, transfer),
+  );
+  port.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+    if (data.type === 'relay') peers.receive(data.request);
+    else writeRoom(data.room);
+  };
+  const onpagehide = (): void => {
+    post({ type: 'leaving' });
+    // The worker may end before it reads the message. Without this, the neighbours of a closed tab
+    // would wait 6 s until their browsers notice.
+    peers.close();
+  };
+  globalThis.addEventListener('pagehide', onpagehide);
+  if (lock !== null) {
+    onceReleased(lock, new AbortController().signal, () => {
+      globalThis.removeEventListener('pagehide', onpagehide);
+      peers.close();
+      port.close();
+    });
+  }
+  const { origin, hash } = globalThis.location;
+  post({ type: 'hosted', address: { origin, hash } });
+}

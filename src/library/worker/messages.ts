@@ -1,0 +1,37 @@
+/**
+ * The messages between a page and its worker. The worker sends one message through
+ * `postMessage`, which also carries a port. All other messages use this port, so that
+ * `postMessage` and `onmessage` belong to the user's program.
+ */
+import type { RelayReply, RelayRequest } from '../../engine/membership/peerRelay.ts';
+import type { PageAddress } from '../page.ts';
+
+/** The mark of a worker's first message, which no message of the user's program has. */
+const REQUEST_TYPE = 'peergrad: host this worker';
+
+/** A worker's request for connections. The message also transfers a port. */
+export interface HostRequest {
+  type: typeof REQUEST_TYPE;
+  /** The same in all requests of a worker: it repeats the request until the page replies. */
+  id: string;
+  /** Name of the lock that the worker holds while it is alive. Insecure contexts have no locks. */
+  lock: string | null;
+}
+
+/** Page to worker. */
+export type FromPage =
+  | { type: 'hosted'; address: PageAddress }
+  | { type: 'relay'; reply: RelayReply }
+  /** The page is being closed. */
+  | { type: 'leaving' };
+
+/** Worker to page. */
+export type FromWorker = { type: 'relay'; request: RelayRequest } | { type: 'room'; room: string };
+
+export function hostRequest(id: string, lock: string | null): HostRequest {
+  return { type: REQUEST_TYPE, id, lock };
+}
+
+export function isHostRequest(data: unknown): data is HostRequest {
+  return typeof data === 'object' && data !== null && 'type' in data && data.type === REQUEST_TYPE;
+}

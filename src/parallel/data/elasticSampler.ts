@@ -1,0 +1,116 @@
+/** `ElasticSampler`: the samples of an epoch that are left, for ranks that join and leave. */
+import { permutation } from '../../util/rng.ts';
+import { checkCount, checkRank } from '../checks.ts';
+import { splitWindow } from './cursor.ts';
+
+export interface ElasticSamplerOptions {
+  /**
+   * Whether every epoch has a new random order (see `setEpoch`). Otherwise the order is 0, 1, 2,
+   * ... Default true.
+   */
+  shuffle?: boolean;
+  /** Seed of the order. It must be the same on all ranks. Default 0. */
+  seed?: number;
+}
+
+/**
+ * The samples of an epoch that are done. They are the first samples of the epoch's order, so a
+ * number describes them.
+ */
+export interface ElasticSamplerState {
+  epoch: number;
+  /** Number of samples of this epoch that all ranks together have done. */
+  processed: number;
+}
+
+/**
+ * The indices of one rank's share of the samples that are left in an epoch, like
+ * horovod.torch.elastic.ElasticSampler. `elastic` divides these samples again whenever ranks have
+ * joined or left, so every sample of an epoch is used once: no index is repeated to make shares
+ * equal, unlike in Horovod and in {@link DistributedSampler}.
+ *
+ *     const loader = new DataLoader(load, { sampler, batchSize: 32 });
+ *     for await (const batch of loader) {
+ *       ... // one step with batch
+ *       sampler.recordBatch(32);
+ *       await state.commit();
+ *     }
+ *
+ * All ranks have equally many batches. If the remaining samples cannot be divided, the last batch
+ * of some ranks has one index less, and may be empty.
+ *
+ * Until `elastic` calls {@link reset}, the sampler has the samples of a world of one rank.
+ */
+export class ElasticSampler implements Iterable<number> {
+  readonly #size: number;
+  readonly #shuffle: boolean;
+  readonly #seed: number;
+  #rank = 0;
+  #worldSize = 1;
+  #epoch = 0;
+  #processed = 0;
+
+  /** @throws UsageError if `datasetSize` is not a whole number from 0 on. */
+  constructor(datasetSize: number, { shuffle = true, seed = 0 }: ElasticSamplerOptions = {}) {
+    checkCount('datasetSize', datasetSize, 0);
+    this.#size = datasetSize;
+    this.#shuffle = shuffle;
+    this.#seed = seed;
+  }
+
+  /**
+   * Sets the epoch, which determines the order. Call it on all ranks before each epoch. In the
+   * current epoch it changes nothing, so that a function that is called again continues within the
+   * epoch.
+   */
+  setEpoch(epoch: number): void {
+    if (epoch !== this.#epoch) this.load({ epoch, processed: 0 });
+  }
+
+  /**
+   * Records that every rank has used one more batch of {@link indices}.
+   *
+   * @param batchSize number of samples of a full batch on each rank; the same on all ranks.
+   */
+  recordBatch(batchSize: number): void {
+    checkCount('batchSize', batchSize, 1);
+    this.#processed = Math.min(this.#size, this.#processed + batchSize * this.#worldSize);
+  }
+
+  /** The largest number of remaining indices of a rank: `indices()` may have one less. */
+  get length(): number {
+    return Math.ceil((this.#size - this.#processed) / this.#worldSize);
+  }
+
+  /** This rank's indices of all samples that are not recorded yet. */
+  indices(): Uint32Array {
+    const order = this.#shuffle
+      ? permutation(this.#size, this.#seed + this.#epoch)
+      : Uint32Array.from({ length: this.#size }, (_, i) => i);
+    return splitWindow(order.subarray(this.#processed), this.#rank, this.#worldSize);
+  }
+
+  [Symbol.iterator](): Iterator<number> {
+    return this.indices().values();
+  }
+
+  /** Divides the remaining samples among the ranks of another group. `elastic` calls it. */
+  reset({ rank, worldSize }: { rank: number; worldSize: number }): void {
+    checkRank(rank, worldSize);
+    this.#rank = rank;
+    this.#worldSize = worldSize;
+  }
+
+  /** The position in the data, equal on all ranks (torch and Horovod: `state_dict`). */
+  state(): ElasticSamplerState {
+    return { epoch: this.#epoch, processed: this.#processed };
+  }
+
+  /** Continues from a position (torch and Horovod: `load_state_dict`). */
+  load({ epoch, processed }: ElasticSamplerState): void {
+    checkCount('epoch', epoch, 0);
+    checkCount('processed', processed, 0);
+    this.#epoch = epoch;
+    this.#processed = Math.min(processed, this.#size);
+  }
+}

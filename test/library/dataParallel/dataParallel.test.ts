@@ -1,0 +1,271 @@
+/** DataParallel with replicas over message ports in one process. */
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import {
+  createOptimizer,
+  DataParallel,
+  DeviceError,
+  loadCheckpoint,
+  saveCheckpoint,
+  TimeoutError,
+  UsageError,
+} from '../../../src/index.ts';
+import { chunkSizes } from '../../../src/library/dataParallel/chunk.ts';
+import type { ReplicaEnd } from '../../../src/library/dataParallel/messages.ts';
+import { serveReplica } from '../../../src/library/dataParallel/serveReplica.ts';
+import { errorOf } from '../../errorOf.ts';
+import { meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../../parallel/models.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Serves a replica in this process; `check` is its device's. */
+function openHere(check: () => void = () => {}): ReplicaEnd {
+  const { port1, port2 } = new MessageChannel();
+  serveReplica(port1, () => Promise.resolve({ check }));
+  return port2;
+}
+
+const models: tf.LayersModel[] = [];
+const opened: DataParallel[] = [];
+const keep = <M extends tf.LayersModel>(model: M): M => {
+  models.push(model);
+  return model;
+};
+async function open(model: tf.LayersModel, replicas: number, check?: (replica: number) => void): Promise<DataParallel> {
+  const openReplica = (replica: number): ReplicaEnd => openHere(() => check?.(replica));
+  const parallel = await DataParallel.create(model, { replicas, openReplica });
+  opened.push(parallel);
+  return parallel;
+}
+
+const twoByTwo = (): tf.LayersModel => {
+  const [a, b] = [tf.input({ shape: [3] }), tf.input({ shape: [3] })];
+  const kernelInitializer = tf.initializers.glorotUniform({ seed: 4 });
+  const sum = tf.layers.add().apply([a, b]) as tf.SymbolicTensor;
+  const [left, right] = [1, 2].map(
+    (units) => tf.layers.dense({ units, kernelInitializer }).apply(sum) as tf.SymbolicTensor,
+  );
+  return keep(tf.model({ inputs: [a, b], outputs: [left!, right!] }));
+};
+
+const secondLoss = (outputs: tf.Tensor[]): tf.Scalar => meanSquare(outputs[1]!);
+
+const oneLayer = () => keep(tf.sequential({ layers: [tf.layers.dense({ name: 'only', units: 2, inputShape: [3] })] }));
+
+const sorted = (values: Iterable<number>): number[] => Array.from(values).toSorted((a, b) => a - b);
+
+let before: tf.MemoryInfo;
+beforeEach(() => {
+  before = tf.memory();
+});
+afterEach(async () => {
+  for (const parallel of opened.splice(0)) parallel.dispose();
+  for (const model of models.splice(0)) model.dispose();
+  await vi.waitFor(() => {
+    const { numTensors, numBytes } = tf.memory();
+    expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
+  });
+});
+
+test.each([
+  [30, 1, [30]],
+  [30, 2, [15, 15]],
+  [30, 3, [10, 10, 10]],
+  [10, 4, [3, 3, 3, 1]],
+  [5, 4, [2, 2, 1]],
+  [4, 3, [2, 2]],
+  [1, 3, [1]],
+])('%i samples are split into %i parts as by torch.chunk', (batch, chunks, sizes) => {
+  expect(chunkSizes(batch, chunks)).toEqual(sizes);
+});
+
+describe('training', () => {
+  test.each([1, 2, 3])('equals plain training of the whole batch with %i replicas', async (replicas) => {
+    const plain = keep(mlp(3));
+    const model = keep(mlp(3));
+    const parallel = await open(model, replicas);
+    const [reference, optimizer] = [tf.train.adam(0.01), tf.train.adam(0.01)];
+    for (let step = 0; step < 10; step++) {
+      const xs = samplesOf(0, step, step === 9 ? 10 : 30);
+      const wanted = reference.minimize(() => meanSquare(plain.apply(xs, { training: true }) as tf.Tensor), true)!;
+      const loss = await parallel.backward(xs, meanSquare);
+      parallel.step(optimizer);
+      expect(relativeDifference([loss], wanted.dataSync())).toBeLessThan(1e-6);
+      expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+      tf.dispose([xs, wanted]);
+    }
+    reference.dispose();
+    optimizer.dispose();
+    const rows = parallel.memory().map(({ batch, inputs, outputs }) => [batch, inputs, outputs]);
+    const sizes = chunkSizes(10, replicas);
+    expect(rows).toEqual(sizes.map((size) => [size, [[size, 3]], [[size, 2]]]));
+  });
+
+  test('several inputs and outputs are scattered and gathered, and a loss may use some outputs', async () => {
+    const [plain, model] = [twoByTwo(), twoByTwo()];
+    const parallel = await open(model, 3);
+    const xs = [samplesOf(0, 0, 7), samplesOf(1, 0, 7)];
+    const optimizer = tf.train.sgd(0.5);
+    optimizer.minimize(() => secondLoss(plain.apply(xs) as tf.Tensor[]));
+    optimizer.dispose();
+    await parallel.backward<tf.Tensor[]>(xs, secondLoss);
+    parallel.step(createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length));
+    expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+    const [expected, actual] = [plain.predict(xs) as tf.Tensor[], (await parallel.predict(xs)) as tf.Tensor[]];
+    for (const [i, output] of expected.entries()) {
+      expect(relativeDifference(actual[i]!.dataSync(), output.dataSync())).toBeLessThan(1e-6);
+    }
+    tf.dispose([xs, expected, actual]);
+  });
+
+  test('dropout has the same mask in both directions', async () => {
+    const layers = [tf.layers.dropout({ rate: 0.5, inputShape: [8] }), tf.layers.dense({ units: 1, useBias: false })];
+    const parallel = await open(keep(tf.sequential({ layers })), 3);
+    const xs = samplesOf(0, 0, 9, 8);
+    const loss = await parallel.backward(xs, (outputs) => outputs.sum().asScalar());
+    // The sum of a linear model's outputs is the product of its weights and their gradient.
+    const product = parallel.parameters.reduce((sum, value, i) => sum + value * parallel.gradient[i]!, 0);
+    expect(product).toBeCloseTo(loss, 5);
+    xs.dispose();
+  });
+
+  test('moving averages are those of replica 0, and all replicas predict with them', async () => {
+    const [plain, model] = [keep(normalized(2)), keep(normalized(2))];
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 8);
+    const half = xs.slice(0, 4);
+    await parallel.backward(xs, meanSquare);
+    tf.dispose(plain.apply(half, { training: true }) as tf.Tensor);
+    expect(weightsOf(model)).toEqual(weightsOf(plain));
+    const [expected, actual] = [plain.predict(xs) as tf.Tensor, (await parallel.predict(xs)) as tf.Tensor];
+    expect(relativeDifference(actual.dataSync(), expected.dataSync())).toBeLessThan(1e-6);
+    tf.dispose([xs, half, expected, actual]);
+  });
+
+  test('weights that are set on the model reach the replicas', async () => {
+    const [plain, model] = [keep(mlp(9)), keep(mlp(1))];
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 6);
+    tf.dispose(await parallel.predict(xs));
+    model.setWeights(plain.getWeights());
+    const [expected, actual] = [plain.predict(xs) as tf.Tensor, (await parallel.predict(xs)) as tf.Tensor];
+    expect(relativeDifference(actual.dataSync(), expected.dataSync())).toBeLessThan(1e-6);
+    expect(sorted(parallel.parameters)).toEqual(sorted(weightsOf(plain)));
+    tf.dispose([xs, expected, actual]);
+  });
+
+  test('a checkpoint continues it with the same bits', async () => {
+    const xs = samplesOf(0, 0, 6);
+    const first = await open(oneLayer(), 2);
+    const optimizer = tf.train.adam(0.1);
+    await first.backward(xs, meanSquare);
+    first.step(optimizer);
+    const file = await saveCheckpoint({ model: first, optimizer, progress: { step: 1 } });
+    const second = await open(oneLayer(), 2);
+    const again = tf.train.adam(0.1);
+    expect(await loadCheckpoint({ model: second, optimizer: again }, file)).toEqual({ step: 1 });
+    for (const [parallel, own] of [[first, optimizer] as const, [second, again] as const]) {
+      await parallel.backward(xs, meanSquare);
+      parallel.step(own);
+    }
+    expect(second.parameters).toEqual(first.parameters);
+    tf.dispose(xs);
+    optimizer.dispose();
+    again.dispose();
+  });
+});
+
+test('replica 0 needs more memory than the others', async () => {
+  const parallel = await open(keep(mlp(1, { units: 50 })), 3);
+  const xs = samplesOf(0, 0, 30);
+  await parallel.backward(xs, meanSquare);
+  const optimizer = createOptimizer('adam', { learningRate: 0.1 }, parallel.parameters.length);
+  const flat = parallel.memory()[0]!.bytes;
+  parallel.step(optimizer);
+  const rows = parallel.memory();
+  expect(rows.map(({ replica, batch }) => [replica, batch])).toEqual([0, 1, 2].map((replica) => [replica, 10]));
+  const { scalars, slots } = optimizer.state();
+  expect(rows[0]!.bytes - flat).toBe(scalars.byteLength + slots.length * parallel.parameters.byteLength);
+  for (const { bytes, tensors } of rows)
+    expect([bytes > 4 * parallel.parameters.length, tensors > 4]).toEqual([true, true]);
+  xs.dispose();
+});
+
+describe('errors', () => {
+  test('an error of a replica names it, changes nothing, and leaves no tensors', async () => {
+    let isLost = false;
+    const model = keep(mlp(1));
+    const parallel = await open(model, 3, (replica) => {
+      if (isLost && replica === 2) throw new DeviceError('The GPU was lost.');
+    });
+    const xs = samplesOf(0, 0, 6);
+    await parallel.backward(xs, meanSquare);
+    const weights = weightsOf(model);
+    const { numTensors } = tf.memory();
+    isLost = true;
+    for (const call of [() => parallel.backward(xs, meanSquare), () => parallel.predict(xs)]) {
+      const error = await errorOf(call());
+      expect(error).toBeInstanceOf(DeviceError);
+      expect(error.message).toBe('Replica 2 failed: The GPU was lost.');
+    }
+    expect(() => parallel.step(createOptimizer('sgd', { learningRate: 1 }, 27))).toThrow(/There is no gradient/);
+    expect(weightsOf(model)).toEqual(weights);
+    await vi.waitFor(() => expect(tf.memory().numTensors).toBe(numTensors));
+    isLost = false;
+    await parallel.backward(xs, meanSquare);
+    xs.dispose();
+  });
+
+  test('errors of the loss are passed on, and leave no tensors', async () => {
+    const parallel = await open(keep(mlp(1)), 2);
+    const xs = samplesOf(0, 0, 6);
+    await parallel.backward(xs, meanSquare);
+    const { numTensors } = tf.memory();
+    await expect(
+      parallel.backward(xs, () => {
+        throw new RangeError('mine');
+      }),
+    ).rejects.toThrow(RangeError);
+    await expect(parallel.backward(xs, () => tf.scalar(1))).rejects.toThrow(/does not depend on the outputs/);
+    await expect(parallel.backward(xs, (outputs) => outputs as tf.Scalar)).rejects.toThrow(/has shape \[6, 2\]/);
+    await vi.waitFor(() => expect(tf.memory().numTensors).toBe(numTensors));
+    xs.dispose();
+  });
+
+  test('a replica that does not answer is named after the deadline', async () => {
+    const { port1, port2 } = new MessageChannel();
+    const error = await errorOf(
+      DataParallel.create(keep(mlp(1)), { replicas: 2, timeoutMs: 20, openReplica: () => port2 }),
+    );
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/^Replica 1 did not answer "start" within 0.02 s/);
+    port1.close();
+  });
+
+  test('a layer that a worker does not have is named', async () => {
+    class Own extends tf.layers.Layer {
+      static readonly className = 'OwnLayer';
+    }
+    const layers = [new Own({ inputShape: [1] }), tf.layers.dense({ units: 1 })];
+    const error = await errorOf(open(keep(tf.sequential({ layers })), 2));
+    expect(error).toBeInstanceOf(UsageError);
+    expect(error.message).toMatch(/^Replica 1 failed: The model cannot be rebuilt.*OwnLayer/s);
+  });
+
+  test('wrong inputs, two calls at a time and calls after dispose are rejected', async () => {
+    const parallel = await open(keep(mlp(1)), 2);
+    const [xs, none, text] = [samplesOf(0, 0, 6), tf.zeros([0, 3]), tf.tensor1d(['a'])];
+    await expect(parallel.predict([xs, xs])).rejects.toThrow(/has 1 input\(s\), but received 2/);
+    await expect(parallel.predict(none)).rejects.toThrow(/shape \[0, 3\].*at least 1/);
+    await expect(parallel.predict(text)).rejects.toThrow(/is string/);
+    const running = parallel.predict(xs);
+    await expect(parallel.predict(xs)).rejects.toThrow(/still computing another call/);
+    tf.dispose(await running);
+    await expect(DataParallel.create(models[0]!, { replicas: 17 })).rejects.toThrow(/at most 16/);
+    parallel.dispose();
+    await expect(parallel.predict(xs)).rejects.toThrow(/Replica 1 was disposed of/);
+    tf.dispose([xs, none, text]);
+  });
+});

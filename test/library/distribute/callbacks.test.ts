@@ -1,0 +1,184 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { alone, compiled, distributed, expectEqual, samplesOf } from './models.ts';
+
+let x: tf.Tensor;
+let y: tf.Tensor;
+let before: number;
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+beforeEach(() => {
+  before = tf.memory().numTensors;
+  ({ x, y } = samplesOf('mlp'));
+});
+
+afterEach(() => {
+  tf.dispose([x, y]);
+  expect(tf.memory().numTensors).toBe(before);
+});
+
+const mlp = () => compiled('mlp');
+const ARGS = { shuffle: false, verbose: 0 as const };
+
+/** Records the calls of a list of callbacks, with names and rounded values of the logs. */
+function recorder(): { calls: string[]; callbacks: tf.CustomCallbackArgs } {
+  const calls: string[] = [];
+  const record =
+    (name: string) =>
+    (...args: (number | tf.Logs | undefined)[]): void => {
+      const texts = args.map((arg) =>
+        typeof arg === 'object'
+          ? Object.entries(arg)
+              .map(([key, value]) => `${key} ${value.toFixed(3)}`)
+              .toSorted()
+              .join(', ')
+          : String(arg),
+      );
+      calls.push(`${name}(${texts.join('; ')})`);
+    };
+  const callbacks = {
+    onTrainBegin: record('onTrainBegin'),
+    onTrainEnd: record('onTrainEnd'),
+    onEpochBegin: record('onEpochBegin'),
+    onEpochEnd: record('onEpochEnd'),
+    onBatchEnd: record('onBatchEnd'),
+  };
+  return { calls, callbacks };
+}
+
+const withAdam = () => compiled('mlp', { optimizer: () => tf.train.adam(0.03) });
+
+const stoppingEarly = () => ({
+  ...ARGS,
+  epochs: 30,
+  validationSplit: 0.3,
+  callbacks: tf.callbacks.earlyStopping({ patience: 2 }),
+});
+
+const resetAfter = (model: tf.LayersModel, value: number) => ({
+  onBatchEnd: (batch: number) => {
+    if (batch === 1) tf.tidy(() => model.setWeights(model.getWeights().map((weight) => tf.fill(weight.shape, value))));
+  },
+});
+
+const lowerRate = (model: tf.LayersModel) => ({
+  onEpochBegin: (epoch: number) => {
+    (model.optimizer as tf.SGDOptimizer).setLearningRate(0.1 / (1 + epoch));
+  },
+});
+
+const setTo = (model: tf.LayersModel, value: number): void =>
+  tf.tidy(() => model.setWeights(model.getWeights().map((weight) => tf.fill(weight.shape, value))));
+
+describe('callbacks', () => {
+  test('are called on every rank as by model.fit, with the logs of all samples', async () => {
+    const args = { ...ARGS, epochs: 2, validationSplit: 0.2 };
+    const { calls: expected, callbacks } = recorder();
+    await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 12, callbacks }));
+    const all = await distributed(3, mlp, async (model) => {
+      const own = recorder();
+      await model.fit(x, y, { ...args, batchSize: 4, callbacks: own.callbacks });
+      return own.calls;
+    });
+    expect(expected).toHaveLength(12);
+    for (const { result } of all) expect(result).toEqual(expected);
+  });
+
+  test('may be instances and objects in one list, and receive the model and the parameters', async () => {
+    const seen: unknown[] = [];
+    class Watch extends tf.Callback {
+      override onTrainBegin(): Promise<void> {
+        seen.push(this.params['epochs'], this.params['batchSize'], this.params['samples'], this.params['steps']);
+        expect(Reflect.get(this, 'model')).toBeInstanceOf(tf.LayersModel);
+        return Promise.resolve();
+      }
+    }
+    await distributed(2, mlp, (model) =>
+      model.fit(x, y, {
+        ...ARGS,
+        batchSize: 8,
+        callbacks: [{ onTrainEnd: () => void seen.push('end') }, new Watch()] as never,
+      }),
+    );
+    expect(seen).toEqual([1, 16, 44, 3, 1, 16, 44, 3, 'end', 'end']);
+  });
+
+  test('earlyStopping ends all ranks after the epoch of model.fit', async () => {
+    // A learning rate at which the held-out loss rises after some epochs.
+    const expected = await alone(withAdam, (model) => model.fit(x, y, { ...stoppingEarly(), batchSize: 8 }));
+    const epochs = expected.history.epoch.length;
+    expect(epochs).toBeGreaterThan(3);
+    expect(epochs).toBeLessThan(30);
+    for (const ranks of [2, 4]) {
+      const all = await distributed(ranks, withAdam, (model) =>
+        model.fit(x, y, { ...stoppingEarly(), batchSize: 8 / ranks }),
+      );
+      for (const { history } of all) expect(history.epoch).toEqual(expected.history.epoch);
+    }
+  });
+
+  test.each(['onBatchEnd', 'onEpochEnd'])('may stop all ranks from %s of one rank', async (name) => {
+    const stopOf = (model: tf.LayersModel) => ({
+      [name]: (index: number) => {
+        if (index === 1) model.stopTraining = true;
+      },
+    });
+    const args = { ...ARGS, epochs: 5 };
+    const expected = await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 12, callbacks: stopOf(model) }));
+    const stopped = await distributed(3, mlp, (trainerOf, { rank }) =>
+      trainerOf.fit(x, y, { ...args, batchSize: 4, callbacks: rank === 1 ? stopOf(trainerOf.model) : {} }),
+    );
+    expectEqual(stopped, expected);
+    expect(expected.history.epoch).toHaveLength(name === 'onBatchEnd' ? 1 : 2);
+  });
+
+  test('that set weights on one rank: all ranks continue with those of rank 0', async () => {
+    const fit = (ranks: number, valueOf: (rank: number) => number | null) =>
+      distributed(ranks, mlp, (trainer, { rank }) => {
+        const value = valueOf(rank);
+        const callbacks = value === null ? {} : resetAfter(trainer.model, value);
+        return trainer.fit(x, y, { ...ARGS, batchSize: 12 / ranks, callbacks });
+      });
+    const expected = await alone(mlp, (model) =>
+      model.fit(x, y, { ...ARGS, batchSize: 12, callbacks: resetAfter(model, 0.1) }),
+    );
+    // Rank 1 sets other weights, or only rank 0 sets weights.
+    expectEqual(await fit(2, (rank) => (rank === 0 ? 0.1 : 0.7)), expected);
+    expectEqual(await fit(2, (rank) => (rank === 0 ? 0.1 : null)), expected);
+    expectEqual(await fit(1, () => 0.1), expected);
+    // Only rank 1 sets weights, which are replaced by those of rank 0.
+    const unchanged = await alone(mlp, (model) => model.fit(x, y, { ...ARGS, batchSize: 12 }));
+    expectEqual(await fit(2, (rank) => (rank === 1 ? 0.7 : null)), unchanged);
+  });
+
+  test('may change the learning rate on every rank', async () => {
+    const args = { ...ARGS, epochs: 3 };
+    const expected = await alone(mlp, (model) =>
+      model.fit(x, y, { ...args, batchSize: 12, callbacks: lowerRate(model) }),
+    );
+    expectEqual(
+      await distributed(2, mlp, (trainer) =>
+        trainer.fit(x, y, { ...args, batchSize: 6, callbacks: lowerRate(trainer.model) }),
+      ),
+      expected,
+    );
+  });
+});
+
+describe('weights that are set between two calls of fit', () => {
+  test("are rank 0's on all ranks in the next call", async () => {
+    const expected = await alone(mlp, async (model) => {
+      setTo(model, 0.1);
+      return model.fit(x, y, { ...ARGS, batchSize: 12 });
+    });
+    const all = await distributed(3, mlp, async (trainer, { rank }) => {
+      await trainer.fit(x, y, { ...ARGS, batchSize: 4 });
+      setTo(trainer.model, rank === 0 ? 0.1 : 0.5);
+      return trainer.fit(x, y, { ...ARGS, batchSize: 4 });
+    });
+    expectEqual(all, expected);
+  });
+});

@@ -1,0 +1,95 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { alone, compiled, distributed, expectEqual, samplesOf } from './models.ts';
+
+let x: tf.Tensor;
+let y: tf.Tensor;
+let before: number;
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+beforeEach(() => {
+  before = tf.memory().numTensors;
+  ({ x, y } = samplesOf('mlp'));
+});
+
+afterEach(() => {
+  tf.dispose([x, y]);
+  expect(tf.memory().numTensors).toBe(before);
+});
+
+const ARGS = { shuffle: false, verbose: 0 as const, epochs: 2 };
+
+/** Steps by the sign of the gradient, and counts its steps. */
+class SignOptimizer extends tf.Optimizer {
+  static className = 'SignOptimizerForTest';
+  steps = 0;
+
+  override applyGradients(gradients: tf.NamedTensorMap | { name: string; tensor: tf.Tensor }[]): void {
+    this.steps++;
+    const list = Array.isArray(gradients)
+      ? gradients
+      : Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
+    for (const { name, tensor } of list) {
+      const variable = tf.engine().registeredVariables[name]!;
+      tf.tidy(() => variable.assign(variable.sub(tensor.sign().mul(0.01))));
+    }
+  }
+
+  override getConfig(): tf.serialization.ConfigDict {
+    return {};
+  }
+}
+
+const withSigns = () => compiled('mlp', { optimizer: () => new SignOptimizer() });
+
+const withClipping = () =>
+  compiled('mlp', {
+    optimizer: () => {
+      const optimizer = tf.train.adam(0.02);
+      const apply = optimizer.applyGradients.bind(optimizer);
+      optimizer.applyGradients = (gradients) => {
+        const list = gradients as { name: string; tensor: tf.Tensor }[] | tf.NamedTensorMap;
+        const all = Array.isArray(list)
+          ? list.map(({ name, tensor }) => [name, tensor] as const)
+          : Object.entries(list);
+        const clipped = Object.fromEntries(all.map(([name, tensor]) => [name, tensor.clipByValue(-0.01, 0.01)]));
+        apply(clipped as never);
+        tf.dispose(clipped);
+      };
+      return optimizer;
+    },
+  });
+
+const withAdam = () => compiled('mlp', { optimizer: () => tf.train.adam(0.02) });
+
+describe('an optimizer that cannot run on flat arrays runs on rank 0 alone, and equals model.fit', () => {
+  test('if it is a custom one', async () => {
+    const expected = await alone(withSigns, (model) => model.fit(x, y, { ...ARGS, batchSize: 12 }));
+    const all = await distributed(3, withSigns, async (trainer, { rank }) => {
+      const history = await trainer.fit(x, y, { ...ARGS, batchSize: 4 });
+      expect((trainer.model.optimizer as unknown as SignOptimizer).steps).toBe(rank === 0 ? 8 : 0);
+      return history;
+    });
+    expectEqual(all, expected);
+  });
+
+  test('if its applyGradients was replaced, for example to clip gradients', async () => {
+    const expected = await alone(withClipping, (model) => model.fit(x, y, { ...ARGS, batchSize: 12 }));
+    expectEqual(await distributed(2, withClipping, (model) => model.fit(x, y, { ...ARGS, batchSize: 6 })), expected);
+  });
+
+  test('if it has stepped on rank 0 before: its averages are used', async () => {
+    const expected = await alone(withAdam, async (model) => {
+      await model.fit(x, y, { ...ARGS, batchSize: 12 });
+      return model.fit(x, y, { ...ARGS, batchSize: 12 });
+    });
+    const all = await distributed(2, withAdam, async (trainer, { rank }) => {
+      if (rank === 0) await trainer.model.fit(x, y, { ...ARGS, batchSize: 12 });
+      return trainer.fit(x, y, { ...ARGS, batchSize: 6 });
+    });
+    expectEqual(all, expected);
+  });
+});

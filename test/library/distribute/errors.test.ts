@@ -1,0 +1,305 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
+import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
+import { createMeshes, runRanks } from '../../../src/testing/index.ts';
+import { AbortError, MismatchError, UsageError, type PeergradError } from '../../../src/util/errors.ts';
+import { errorOf } from '../../errorOf.ts';
+import { compiled, MODELS, samplesOf } from './models.ts';
+
+const RANKS = 3;
+
+let x: tf.Tensor;
+let y: tf.Tensor;
+let before: { numTensors: number; numBytes: number };
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+beforeEach(() => {
+  before = tf.memory();
+  ({ x, y } = samplesOf('mlp'));
+});
+
+afterEach(() => {
+  tf.dispose([x, y]);
+  const { numTensors, numBytes } = tf.memory();
+  expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
+});
+
+/** Runs three ranks; resolves with the error of each. `isAlive` is false if the group ended. */
+async function errorsOf(
+  create: (rank: number) => tf.LayersModel,
+  main: (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>,
+): Promise<{ error: PeergradError; isAlive: boolean }[]> {
+  return runRanks(createMeshes(RANKS), async (group) => {
+    const model = create(group.rank);
+    let trainer: DistributedModel | null = null;
+    const error = await errorOf(
+      (async () => {
+        trainer = await distribute(model, group);
+        return main(trainer, group);
+      })(),
+    );
+    (trainer as DistributedModel | null)?.dispose();
+    (model.optimizer as tf.Optimizer | undefined)?.dispose();
+    model.dispose();
+    const isAlive = group.failure === null && (await group.allGatherObject(1)).length === RANKS;
+    return { error, isAlive };
+  });
+}
+
+const mlp = () => compiled('mlp');
+const fitOn =
+  (argsOf: (rank: number) => DistributedFitArgs) =>
+  (trainer: DistributedModel, { rank }: ProcessGroup) =>
+    trainer.fit(x, y, { batchSize: 4, shuffle: false, ...argsOf(rank) });
+
+const failsOn = (rank: number, callbacks: tf.CustomCallbackArgs) => fitOn((own) => (own === rank ? { callbacks } : {}));
+
+function fail(): void {
+  throw new Error('no space for a checkpoint');
+}
+
+describe('an invalid argument of rank 1 is an error on all ranks, and the group lives on', () => {
+  const cases: [string, (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>, RegExp][] = [
+    [
+      'inputs of a wrong shape',
+      (trainer, { rank }) => {
+        const wrong = x.reshape([88, 2]);
+        const given = wrong.slice([0, 0], [44, 2]);
+        return trainer.fit(rank === 1 ? given : x, y).finally(() => tf.dispose([wrong, given]));
+      },
+      /shape \[,?4\]/,
+    ],
+    [
+      'another number of targets',
+      (trainer, { rank }) => {
+        const few = y.slice([0, 0], [10, 3]);
+        return trainer.fit(x, rank === 1 ? few : y).finally(() => few.dispose());
+      },
+      /44 input sample\(s\) and 10 target/,
+    ],
+    ['a batch size of 0', fitOn((rank) => ({ batchSize: rank === 1 ? 0 : 4 })), /batchSize is 0/],
+    ['half an epoch', fitOn((rank) => ({ epochs: rank === 1 ? 0.5 : 1 })), /epochs is 0\.5/],
+    ['a class without weight', fitOn((rank) => (rank === 1 ? { classWeight: { 0: 1 } } : {})), /no weight for class/],
+    [
+      'an infinite dataset',
+      (trainer, { rank }) => {
+        const dataset = tf.data.array([1, 2]).repeat(rank === 1 ? -1 : 1);
+        return trainer.fitDataset(dataset, { epochs: 1 });
+      },
+      /The dataset is infinite. Pass batchesPerEpoch/,
+    ],
+    [
+      'an aborted signal',
+      fitOn((rank) => (rank === 1 ? { signal: AbortSignal.abort(new Error('too slow')) } : {})),
+      /its signal was already aborted: too slow/,
+    ],
+    [
+      'a model that is compiled again with other metrics',
+      (trainer, { rank }) => {
+        if (rank === 1) trainer.model.compile({ optimizer: trainer.model.optimizer, loss: 'meanSquaredError' });
+        return trainer.fit(x, y);
+      },
+      /The metrics of the model ".*" changed after distribute. Call distribute again/,
+    ],
+  ];
+
+  test.each(cases)('%s', async (_, main, message) => {
+    for (const [rank, { error, isAlive }] of (await errorsOf(mlp, main)).entries()) {
+      expect(error.message).toMatch(message);
+      if (rank !== 1) {
+        expect(error).toBeInstanceOf(UsageError);
+        expect(error.message).toMatch(/^Rank 1 cannot run fit/);
+      }
+      expect(isAlive).toBe(true);
+    }
+  });
+
+  test('an uncompiled model', async () => {
+    const errors = await errorsOf(
+      (rank) => (rank === 1 ? MODELS.mlp() : mlp()),
+      fitOn(() => ({})),
+    );
+    for (const { error } of errors) expect(error.message).toMatch(/The model ".*" is not compiled. Call model.compile/);
+  });
+});
+
+describe('an argument that differs between ranks is a MismatchError on all ranks, and the group lives on', () => {
+  const cases: [
+    string,
+    (rank: number) => tf.LayersModel,
+    (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>,
+    string,
+  ][] = [
+    [
+      'the number of samples',
+      mlp,
+      (trainer, { rank }) => {
+        const [someX, someY] = [x.slice([0, 0], [40 + rank, 4]), y.slice([0, 0], [40 + rank, 3])];
+        return trainer.fit(someX, someY).finally(() => tf.dispose([someX, someY]));
+      },
+      'fit: x is [41, 4] float32 on rank 1, but [40, 4] float32 on rank 0. Pass the same samples on every rank, or `sharded: true`',
+    ],
+    [
+      'the dtype of targets',
+      mlp,
+      (trainer, { rank }) => {
+        const ints = y.toInt();
+        return trainer.fit(x, rank === 2 ? ints : y).finally(() => ints.dispose());
+      },
+      'fit: y is [44, 3] int32 on rank 2, but [44, 3] float32 on rank 0.',
+    ],
+    [
+      'the batch size',
+      mlp,
+      fitOn((rank) => ({ batchSize: 4 + rank })),
+      'fit: batchSize is 5 on rank 1, but 4 on rank 0.',
+    ],
+    [
+      'sharded',
+      mlp,
+      fitOn((rank) => ({ sharded: rank === 2 })),
+      'fit: sharded is true on rank 2, but false on rank 0.',
+    ],
+    [
+      'the optimizer',
+      (rank) => compiled('mlp', { optimizer: () => (rank === 1 ? tf.train.adam() : tf.train.sgd(1)) }),
+      fitOn(() => ({})),
+      'fit: the optimizer is Adam on rank 1, but SGD on rank 0.',
+    ],
+    [
+      'a setting of the optimizer',
+      (rank) => compiled('mlp', { optimizer: () => tf.train.adam(0.1, 0.9 - 0.1 * rank) }),
+      fitOn(() => ({})),
+      "fit: the optimizer's beta1 is 0.8 on rank 1, but 0.9 on rank 0.",
+    ],
+    [
+      'the method',
+      mlp,
+      (trainer, { rank }) => (rank === 1 ? trainer.evaluate(x, y) : trainer.fit(x, y)),
+      'Rank 0 called fit, but rank 1 called evaluate.',
+    ],
+    [
+      'the size of a dataset',
+      mlp,
+      (trainer, { rank }) =>
+        trainer.fitDataset(tf.data.array(Array(3 + rank).fill(1)), {
+          epochs: 1,
+        }),
+      'fitDataset: the size of the dataset is 4 on rank 1, but 3 on rank 0.',
+    ],
+  ];
+
+  test.each(cases)('%s', async (_, create, main, message) => {
+    for (const { error, isAlive } of await errorsOf(create, main)) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toContain(message);
+      expect(isAlive).toBe(true);
+    }
+  });
+
+  test('the model', async () => {
+    const errors = await errorsOf(
+      (rank) => compiled(rank === 1 ? 'cnn' : 'mlp'),
+      fitOn(() => ({})),
+    );
+    for (const { error } of errors) expect(error.message).toMatch(/of rank 1, .* appears not to match that of rank 0/);
+  });
+});
+
+describe('an error in training ends the group on all ranks, which name the rank', () => {
+  test.each(['onTrainBegin', 'onEpochBegin', 'onBatchBegin', 'onBatchEnd', 'onEpochEnd', 'onTrainEnd'])(
+    'of %s',
+    async (name) => {
+      const errors = await errorsOf(mlp, async (trainer, group) => {
+        await failsOn(1, { [name]: fail })(trainer, group);
+        // On ranks that have ended their work, the next call fails.
+        await group.barrier();
+      });
+      for (const [rank, { error, isAlive }] of errors.entries()) {
+        expect(error.message).toContain('no space for a checkpoint');
+        if (rank !== 1) expect(error.message).toContain('ank 1');
+        expect(isAlive).toBe(false);
+      }
+    },
+  );
+
+  test('of a batch of a dataset that does not fit', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const dataset = tf.data.generator(function* () {
+        for (let batch = 0; batch < 6; batch++) {
+          yield { xs: tf.ones([2, rank === 1 && batch === 4 ? 5 : 4]), ys: tf.ones([2, 3]) };
+        }
+      });
+      return trainer.fitDataset(dataset, { epochs: 1 });
+    });
+    for (const { error } of errors)
+      expect(error.message).toMatch(/[Rr]ank 1 cannot train on batch 1 of epoch 0: .*4.*5/s);
+  });
+
+  test('of a layer without gradient', async () => {
+    class Rounded extends tf.layers.Layer {
+      static className = 'RoundedForTest';
+      override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
+        return tf.tidy(() => tf.topk([inputs].flat()[0]!, 3).indices.toFloat());
+      }
+    }
+    const create = () => {
+      const model = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] }), new Rounded()] });
+      model.compile({ optimizer: tf.train.sgd(0.1), loss: 'meanSquaredError' });
+      return model;
+    };
+    const errors = await errorsOf(
+      create,
+      fitOn(() => ({})),
+    );
+    for (const { error } of errors) expect(error.message).toMatch(/cannot train on batch 0 of epoch 0: .*gradient/s);
+  });
+
+  test('of learning rates that a callback made different', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const onEpochBegin = (epoch: number): void => {
+        if (epoch === 1) (trainer.model.optimizer as tf.SGDOptimizer).setLearningRate(0.1 * (1 + rank));
+      };
+      return trainer.fit(x, y, { epochs: 3, callbacks: { onEpochBegin } });
+    });
+    for (const { error } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(/different learning rates: 0.1\d* on rank 0, 0.2\d* on rank 1/);
+    }
+  });
+
+  test('of a signal that is aborted in training', async () => {
+    const stop = new AbortController();
+    const errors = await errorsOf(
+      mlp,
+      fitOn((rank) => ({
+        epochs: 100,
+        callbacks: { onEpochEnd: (epoch) => (epoch === 1 && rank === 2 ? stop.abort(new Error('enough')) : undefined) },
+        ...(rank === 2 && { signal: stop.signal }),
+      })),
+    );
+    for (const { error } of errors) {
+      expect(error).toBeInstanceOf(AbortError);
+      expect(error.message).toMatch(/rank 2.*enough/);
+    }
+  });
+});
+
+test('a second call on a rank while the first one runs is an error on that rank', async () => {
+  await runRanks(createMeshes(1), async (group) => {
+    const model = mlp();
+    const trainer = await distribute(model, group);
+    const first = trainer.fit(x, y, { epochs: 2 });
+    const error = await errorOf(trainer.fit(x, y));
+    expect(error.message).toContain('already in use by fit or evaluate');
+    await first;
+    await expect(trainer.fit(x, y)).resolves.toBeInstanceOf(tf.History);
+    model.optimizer.dispose();
+    model.dispose();
+  });
+});

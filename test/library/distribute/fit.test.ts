@@ -1,0 +1,190 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
+import { alone, compiled, distributed, expectEqual, largestDifference, samplesOf, twoByTwo } from './models.ts';
+
+let x: tf.Tensor;
+let y: tf.Tensor;
+let before: number;
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+beforeEach(() => {
+  before = tf.memory().numTensors;
+  ({ x, y } = samplesOf('mlp'));
+});
+
+afterEach(() => {
+  tf.dispose([x, y]);
+  expect(tf.memory().numTensors).toBe(before);
+});
+
+const mlp = () => compiled('mlp', { optimizer: () => tf.train.adam(0.02), metrics: ['accuracy', 'mse'] });
+
+const held = () => samplesOf('mlp', 13);
+
+const shuffled = (ranks: number, seed: number) =>
+  distributed(ranks, mlp, async (model, { rank }) => {
+    const args = { batchSize: 12 / ranks, seed: rank === 0 ? seed : 99 + rank };
+    const first = await model.fit(x, y, { ...args, epochs: 2 });
+    await model.fit(x, y, args);
+    return first;
+  });
+
+const withDropout = () => {
+  const model = tf.sequential({
+    layers: [
+      tf.layers.dense({ units: 5, inputShape: [4] }),
+      tf.layers.batchNormalization({}),
+      tf.layers.dropout({ rate: 0.3 }),
+      tf.layers.dense({ units: 3, activation: 'softmax' }),
+    ],
+  });
+  model.compile({ optimizer: 'adam', loss: 'categoricalCrossentropy' });
+  return model;
+};
+
+describe('fit equals model.fit', () => {
+  const cases: [string, () => Omit<DistributedFitArgs, 'signal'>][] = [
+    ['over epochs whose last batch is short', () => ({ epochs: 3 })],
+    ['with validationSplit', () => ({ epochs: 2, validationSplit: 0.3 })],
+    ['with classWeight', () => ({ epochs: 2, classWeight: { 0: 0.5, 1: 2, 2: 1 } })],
+    ['with classWeight and validationSplit', () => ({ classWeight: { 0: 3, 1: 2, 2: 1 }, validationSplit: 0.2 })],
+    ['from a later epoch on', () => ({ initialEpoch: 2, epochs: 4 })],
+  ];
+
+  test.each(cases)('%s', async (_, argsOf) => {
+    const args = { ...argsOf(), shuffle: false };
+    const expected = await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 18, verbose: 0 }));
+    expectEqual(await distributed(3, mlp, (model) => model.fit(x, y, { ...args, batchSize: 6 })), expected);
+  });
+
+  test('with validationData', async () => {
+    const { x: heldX, y: heldY } = held();
+    const args = { epochs: 2, shuffle: false, validationData: [heldX, heldY] as [tf.Tensor, tf.Tensor] };
+    const expected = await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 16, verbose: 0 }));
+    expectEqual(await distributed(2, mlp, (model) => model.fit(x, y, { ...args, batchSize: 8 })), expected);
+    tf.dispose([heldX, heldY]);
+  });
+
+  test('with a last batch that leaves ranks without samples', async () => {
+    const { x: fewX, y: fewY } = samplesOf('mlp', 17);
+    const expected = await alone(mlp, (model) => model.fit(fewX, fewY, { batchSize: 16, shuffle: false, verbose: 0 }));
+    expectEqual(
+      await distributed(4, mlp, (model) => model.fit(fewX, fewY, { batchSize: 4, shuffle: false })),
+      expected,
+    );
+    tf.dispose([fewX, fewY]);
+  });
+
+  test('with two inputs, two outputs, penalties, and targets by name', async () => {
+    const second = tf.randomNormal([x.shape[0], 2], 0, 1, 'float32', 9);
+    const value = tf.tidy(() => x.sum(1));
+    const args = { epochs: 2, shuffle: false, validationSplit: 0.25 };
+    const expected = await alone(twoByTwo, (model) =>
+      model.fit([x, second], [y, value], { ...args, batchSize: 12, verbose: 0 }),
+    );
+    expectEqual(
+      await distributed(2, twoByTwo, (model) =>
+        model.fit([x, second], { classes: y, value }, { ...args, batchSize: 6 }),
+      ),
+      expected,
+    );
+    tf.dispose([second, value]);
+  });
+
+  test('over two calls, whose optimizer continues', async () => {
+    const args = { shuffle: false, verbose: 0 as const };
+    const expected = await alone(mlp, async (model) => {
+      await model.fit(x, y, { ...args, batchSize: 16 });
+      return model.fit(x, y, { ...args, batchSize: 16 });
+    });
+    const all = await distributed(2, mlp, async (model) => {
+      await model.fit(x, y, { ...args, batchSize: 8 });
+      return model.fit(x, y, { ...args, batchSize: 8 });
+    });
+    expectEqual(all, expected);
+  });
+});
+
+describe('fit', () => {
+  test('multiplies the losses by sampleWeight, as model.fit does by classWeight', async () => {
+    const classWeight = { 0: 0.5, 1: 2, 2: 1 };
+    const sampleWeight = tf.tidy(() => tf.gather(tf.tensor1d([0.5, 2, 1]), y.argMax(1).toInt()));
+    const expected = await alone(mlp, (model) =>
+      model.fit(x, y, { classWeight, batchSize: 16, shuffle: false, verbose: 0 }),
+    );
+    expectEqual(
+      await distributed(2, mlp, (model) => model.fit(x, y, { sampleWeight, batchSize: 8, shuffle: false })),
+      expected,
+    );
+    sampleWeight.dispose();
+  });
+
+  test("shuffles in another order in every epoch and call, by rank 0's seed, the same for any number of ranks", async () => {
+    const one = (await shuffled(1, 5))[0]!;
+    expectEqual(await shuffled(3, 5), one);
+    const other = (await shuffled(2, 6))[0]!;
+    expect(largestDifference(other.weights, one.weights)).toBeGreaterThan(1e-3);
+  });
+
+  test('with sharded data trains on the samples of all ranks, also if some have fewer', async () => {
+    // Rank 0 has samples 0 to 9, rank 1 samples 10 to 33, rank 2 none. Steps of 5 samples per rank:
+    // after two steps only rank 1 has samples.
+    const parts = [
+      [0, 10],
+      [10, 24],
+      [0, 0],
+    ] as const;
+    const order = [...range(0, 5), ...range(10, 15), ...range(5, 10), ...range(15, 20)];
+    const all = await distributed(3, mlp, async (model, { rank }) => {
+      const [start, count] = parts[rank]!;
+      const [ownX, ownY] = [x.slice([start, 0], [count, 4]), y.slice([start, 0], [count, 3])];
+      const history = await model.fit(ownX, ownY, { sharded: true, batchSize: 5, shuffle: false });
+      tf.dispose([ownX, ownY]);
+      return history;
+    });
+    const rest = range(20, 34);
+    const expected = await alone(mlp, async (model) => {
+      let seen = 0;
+      const totals: Record<string, number> = {};
+      for (const [indices, batchSize] of [
+        [order, 10],
+        [rest, 5],
+      ] as const) {
+        const rows = tf.tensor1d(indices, 'int32');
+        const [someX, someY] = [x.gather(rows), y.gather(rows)];
+        const { history } = await model.fit(someX, someY, { batchSize, shuffle: false, verbose: 0 });
+        seen += indices.length;
+        for (const [name, [value]] of Object.entries(history)) {
+          totals[name] = (totals[name] ?? 0) + (value as number) * indices.length;
+        }
+        tf.dispose([rows, someX, someY]);
+      }
+      const history = new tf.History();
+      history.epoch = [0];
+      history.history = Object.fromEntries(Object.entries(totals).map(([name, total]) => [name, [total / seen]]));
+      return history;
+    });
+    expectEqual(all, expected);
+  });
+
+  test('uses batches of 32 samples per rank by default', async () => {
+    const expected = await alone(mlp, (model) => model.fit(x, y, { batchSize: 64, shuffle: false, verbose: 0 }));
+    expectEqual(await distributed(2, mlp, (model) => model.fit(x, y, { shuffle: false })), expected);
+  });
+
+  test('trains models with dropout and batch normalization to equal weights', async () => {
+    const all = await distributed(2, withDropout, (model) =>
+      model.fit(x, y, { epochs: 2, batchSize: 8, validationSplit: 0.2 }),
+    );
+    expect(all[1]!.weights).toEqual(all[0]!.weights);
+    expect(all[1]!.history.history).toEqual(all[0]!.history.history);
+  });
+});
+
+function range(start: number, end: number): number[] {
+  return Array.from({ length: end - start }, (_, i) => start + i);
+}

@@ -1,0 +1,186 @@
+/** Saves and loads weights through the public API, on ranks of one process. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  convertSyncBatchNorm,
+  DistributedDataParallel,
+  loadSafetensors,
+  saveSafetensors,
+  type FileSource,
+} from '../../../src/index.ts';
+import { loadKerasWeights, saveKerasWeights } from '../../../src/keras.ts';
+import { writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { DataError, UsageError } from '../../../src/util/errors.ts';
+import { errorOf } from '../../errorOf.ts';
+import { weightsOf } from '../../parallel/models.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Dense, batch normalization, dense; the values of all weights depend on the seed. */
+function network(seed: number, units = 4): tf.Sequential {
+  const model = tf.sequential({
+    layers: [
+      tf.layers.dense({ name: 'first', units, inputShape: [3] }),
+      tf.layers.batchNormalization({ name: 'norm' }),
+      tf.layers.dense({ name: 'last', units: 2 }),
+    ],
+  });
+  const values = model.getWeights().map(({ shape }, i) => tf.randomUniform(shape, 0, 1, 'float32', seed + i));
+  model.setWeights(values);
+  tf.dispose(values);
+  return model;
+}
+
+const keras = readFileSync(path.join(import.meta.dirname, '../../jobs/weights/keras.weights.h5'));
+
+let before: tf.MemoryInfo;
+const models: tf.LayersModel[] = [];
+const keep = <M extends tf.LayersModel>(model: M): M => {
+  models.push(model);
+  return model;
+};
+beforeEach(() => {
+  before = tf.memory();
+});
+afterEach(() => {
+  for (const model of models.splice(0)) model.dispose();
+  const { numTensors, numBytes } = tf.memory();
+  expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
+});
+
+const tensor = (name: string, shape: number[]) => ({ name, shape, values: new Float32Array(shape[0]!) });
+
+const variable = (name: string, value: number, dtype: 'float32' | 'int32' = 'float32'): tf.Variable =>
+  tf.tidy(() => tf.variable(tf.scalar(value, dtype), name !== 'b', `${name} of the test`));
+
+const cnn = (): tf.Sequential =>
+  tf.sequential({
+    layers: [
+      tf.layers.conv2d({ filters: 2, kernelSize: 3, inputShape: [4, 4, 1] }),
+      tf.layers.flatten(),
+      tf.layers.dense({ units: 3 }),
+      tf.layers.dense({ units: 2 }),
+    ],
+  });
+
+const FORMATS = [
+  ['safetensors', saveSafetensors, loadSafetensors],
+  ['Keras', saveKerasWeights, loadKerasWeights],
+] as const;
+
+describe.each(FORMATS)('%s', (_, save, load) => {
+  test('restores all weights bit for bit, buffers too, from bytes, a blob and an address', async () => {
+    const model = keep(network(1));
+    const bytes = await save(model, { metadata: { note: 'é' } });
+    const address = `data:application/octet-stream;base64,${Buffer.from(bytes).toString('base64')}`;
+    const sources: FileSource[] = [bytes, bytes.buffer, new File([bytes], 'mine'), address, new URL(address)];
+    for (const source of sources) {
+      const again = keep(network(9));
+      expect(await load(again, source)).toEqual({ note: 'é' });
+      expect(weightsOf(again)).toEqual(weightsOf(model));
+    }
+  });
+
+  test('of a DDP, rank 0 saves, and its file is loaded on all ranks', async () => {
+    const saved = await runWorld(3, async (group) => {
+      const ddp = await DistributedDataParallel.create(keep(network(group.rank)), group);
+      return save(ddp);
+    });
+    expect(saved.map((bytes) => bytes !== null)).toEqual([true, false, false]);
+    const expected = weightsOf(keep(network(0)));
+    await runWorld(3, async (group) => {
+      const model = keep(network(10 + group.rank));
+      const ddp = await DistributedDataParallel.create(model, group);
+      await load(ddp, group.rank === 0 ? saved[0]! : null);
+      expect(weightsOf(model)).toEqual(expected);
+      // The next step begins with the loaded parameters.
+      ddp.writeParameters();
+      expect(weightsOf(model)).toEqual(expected);
+    });
+  });
+
+  test('a file that does not fit changes nothing on any rank', async () => {
+    const bytes = await save(keep(network(1, 5)));
+    const errors = await runWorld(2, async (group) => {
+      const model = keep(network(3));
+      const ddp = await DistributedDataParallel.create(model, group);
+      const unchanged = weightsOf(model);
+      const error = await errorOf(load(ddp, group.rank === 1 ? bytes : null, { rank: 1 }));
+      expect(weightsOf(model)).toEqual(unchanged);
+      await group.barrier();
+      return error;
+    });
+    expect(errors[1]).toBeInstanceOf(DataError);
+    expect(errors[1]!.message).toMatch(/^The file has "first\/kernel".* of shape \[3, 5\], but .* \[3, 4\]\. Load it/);
+    expect(errors[0]).toBeInstanceOf(DataError);
+    expect(errors[0]!.message).toMatch(/^Rank 1 could not load the file: The file has .*No rank has changed its model/);
+  });
+
+  test('a damaged file, a missing file and an aborted fetch are rejected', async () => {
+    const model = keep(network(1));
+    const bytes = await save(model);
+    const values = weightsOf(model);
+    const at = Buffer.from(bytes).indexOf(Buffer.from(Float32Array.of(values[0]!).buffer));
+    const changed = bytes.slice();
+    changed[at]! ^= 1;
+    for (const wrong of [changed, bytes.slice(0, -1), new Uint8Array()]) {
+      expect(await errorOf(load(model, wrong))).toBeInstanceOf(DataError);
+    }
+    const signal = AbortSignal.abort();
+    expect((await errorOf(load(model, 'data:,x', { signal }))).message).toMatch(/^data:,x could not be read/);
+    expect(await errorOf(load(model, null))).toBeInstanceOf(UsageError);
+    expect(weightsOf(model)).toEqual(values);
+  });
+});
+
+describe('loadSafetensors', () => {
+  test('names a missing and an additional tensor, and a dtype other than float32', async () => {
+    const model = keep(tf.sequential({ layers: [tf.layers.dense({ name: 'one', units: 1, inputShape: [1] })] }));
+    const load = async (bytes: Uint8Array<ArrayBuffer>) => (await errorOf(loadSafetensors(model, bytes))).message;
+    const bias = tensor('one/bias', [1]);
+    const kernel = { ...tensor('one/kernel', [1]), shape: [1, 1] };
+    expect(await load(writeSafetensors([bias], {}))).toMatch(/does not contain "one\/kernel".*contains one\/bias/);
+    expect(await load(writeSafetensors([bias, kernel, tensor('two', [2])], {}))).toMatch(/contains "two", but/);
+    const half = Buffer.from(writeSafetensors([bias, kernel], {}));
+    half.write('F16', half.indexOf('F32'));
+    expect(await load(new Uint8Array(half))).toMatch(/is F16, but only F32 is supported/);
+  });
+
+  test('saves a list of variables by their names, and rejects other dtypes', async () => {
+    const [a, b, whole] = [variable('a', 1), variable('b', 2), variable('c', 3, 'int32')];
+    const bytes = await saveSafetensors([a, b]);
+    tf.tidy(() => a.assign(tf.scalar(5)));
+    await loadSafetensors([a, b], bytes);
+    expect([a.dataSync()[0], b.dataSync()[0]]).toEqual([1, 2]);
+    await expect(saveSafetensors([whole])).rejects.toThrow(/"c of the test" is int32/);
+    tf.dispose([a, b, whole]);
+  });
+});
+
+describe('Keras weights', () => {
+  test('a file that Keras wrote is loaded into layers of any name', async () => {
+    const model = keep(cnn());
+    await loadKerasWeights(model, new Uint8Array(keras));
+    for (const [i, weight] of model.getWeights().entries()) {
+      expect(weight.dataSync()).toEqual(Float32Array.from({ length: weight.size }, (_, at) => at / 8 - i));
+    }
+  });
+
+  test('synchronized batch normalization has the place of batch normalization', async () => {
+    const model = keep(network(1));
+    const plain = keep(network(2));
+    await loadKerasWeights(plain, await saveKerasWeights(keep(convertSyncBatchNorm(model))));
+    expect(weightsOf(plain)).toEqual(weightsOf(model));
+  });
+
+  test('layers that contain others and lists of variables are rejected', async () => {
+    const lstm = keep(tf.sequential({ layers: [tf.layers.lstm({ name: 'rnn', units: 1, inputShape: [2, 1] })] }));
+    await expect(saveKerasWeights(lstm)).rejects.toThrow(/layer "rnn" \(LSTM\) contains other layers or cells/);
+    await expect(saveKerasWeights([])).rejects.toThrow(/need a LayersModel/);
+  });
+});
