@@ -1,12 +1,12 @@
 // Asynchronous update with a parameter server: rank 0 has the parameter and applies each gradient
 // when it arrives; ranks 1 and 2 pull the parameter and push a gradient, here in a fixed order:
 // https://www.tensorflow.org/tutorials/distribute/parameter_server_training
-// In the lucky order, both gradients arrive before a worker pulls again, as in synchronous training.
+// In the lucky order, both gradients arrive before a worker pulls again, as synchronously.
 // In the stale order, worker 2 is slow: when its gradient arrives, the parameter has changed.
 // Expected output: in the lucky order, every update lowers the loss. In the stale order, updates 6
 // and 12, those of worker 2, raise it. Rank 0 draws both curves.
 import type { ProcessGroup } from '../src/index.ts'; // from 'peergrad'
-import type { ExamplePage } from './catalogue.ts';
+import type { ExamplePage } from './example.ts';
 
 export const worldSize = 3;
 const LEARNING_RATE = 0.2;

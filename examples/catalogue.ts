@@ -2,23 +2,7 @@
  * The list of examples. An example is loaded only when it runs, so that a list of their names needs
  * no example's code.
  */
-import type { ProcessGroup } from '../src/index.ts';
-
-/** What the page offers an example besides its process group. */
-export interface ExamplePage {
-  /** URL of the folder of data files that the user passed; `null`: none. */
-  data: string | null;
-  /** Draws curves, one point for each step. `curves` has their values by name. */
-  plot: (title: string, curves: Readonly<Record<string, readonly number[]>>) => void;
-}
-
-/** Exports of an example's file. */
-export interface Example {
-  /** Default number of tabs. */
-  worldSize: number;
-  /** Runs on every rank. `print` prints a line of this rank. */
-  main: (group: ProcessGroup, print: (line: string) => void, page: ExamplePage) => Promise<void>;
-}
+import type { Example } from './example.ts';
 
 export interface CatalogueEntry {
   /** Name of the example, and of its file without `.ts`. */
@@ -60,6 +44,11 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'dataParallel',
     about: "PyTorch's DataParallel tutorial: a batch of 30 split between 1, 2 and 3 replicas of one tab",
     load: () => import('./dataParallel.ts'),
+  },
+  {
+    name: 'modelFit',
+    about: "TensorFlow.js's model.fit before and after distribute",
+    load: () => import('./modelFit.ts'),
   },
   {
     name: 'avgMetric',

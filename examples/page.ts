@@ -16,7 +16,7 @@ declare global {
 }
 
 /** Functions that load the source text of each example. */
-const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,plot,catalogue,events}.ts'], {
+const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,plot,catalogue,example,events}.ts'], {
   query: '?raw',
   import: 'default',
 });

@@ -5,7 +5,7 @@
 // own data.
 import * as tf from '@tensorflow/tfjs';
 import { DataLoader, DataPartitioner, loadData, parseJob, ReduceOp, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
-import type { ExamplePage } from './catalogue.ts';
+import type { ExamplePage } from './example.ts';
 
 export const worldSize = 2;
 const SEED = 1234; // the same on every rank, for equal parameters and one order of the samples

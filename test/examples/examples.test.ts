@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
@@ -19,10 +19,11 @@ import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { loadData, parseJob } from '../../src/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { idxFile } from '../jobs/formats/idxFiles.ts';
+import { buildReadmePage, PAGE_PATH, readmeHunks } from './readmePage.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Files in the folder of examples that are not examples. */
-const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts', 'plot.ts'];
+const OTHERS = ['catalogue.ts', 'events.ts', 'example.ts', 'page.ts', 'plot.ts'];
 
 /** Number of images in the test's files. A fifth of them is held out. */
 const IMAGES = 320;
@@ -83,6 +84,15 @@ function expectToyModel([first, second]: readonly (readonly string[])[]): void {
   expect(second).toEqual(first);
   expect(first!.at(-1)).toBe('replicas are equal');
   expectToFall(numbers(first!.slice(0, -1)));
+}
+
+/** Expects equal losses of `model.fit` and `distribute`, to some digits. */
+function expectModelFit(lines: readonly string[], digits: number): void {
+  const rows = lines.map((line) => /^(\S+), epoch (\d): loss ([\d.]+), accuracy ([\d.]+)$/.exec(line)!.slice(1));
+  expect(rows.map(([name, epoch]) => [name, epoch])).toEqual(
+    ['model.fit', 'distribute'].flatMap((name) => ['0', '1', '2'].map((epoch) => [name, epoch])),
+  );
+  for (const epoch of [0, 1, 2]) expect(Number(rows[epoch + 3]![2])).toBeCloseTo(Number(rows[epoch]![2]), digits);
 }
 
 /** Expects a falling loss on every rank. */
@@ -198,6 +208,12 @@ describe('examples in one process', () => {
     expect(lines[2]!.slice(-2)).toEqual(['stale gradient -6.0000 at w 0.0000', 'stale gradient 1.9334 at w 3.9667']);
   });
 
+  test('modelFit: two ranks of distribute learn what model.fit learns', async () => {
+    const [first, second] = await linesOf('modelFit');
+    expectModelFit(first!, 3);
+    expect(second).toEqual(first);
+  });
+
   test('objects: each rank prints the objects that it receives in four object collectives', async () => {
     const all = '["foo",12,{"1":2}]';
     const linesOfRank = (gathered: string, scattered: string): string[] => [
@@ -262,6 +278,38 @@ describe('examples in real tabs', () => {
       ...[[0, 30], ...[0, 1].map((replica) => [replica, 15]), ...[0, 1, 2].map((replica) => [replica, 10])],
     ]);
     expect(rows[3]![2]).toBeGreaterThan(rows[4]![2]!);
+  });
+
+  test('modelFit: two ranks of distribute learn what model.fit learns', { timeout: 60_000 }, async () => {
+    const lines = await linesInTabs('modelFit');
+    for (const own of lines) expectModelFit(own, 2);
+  });
+
+  test("README's lines make four tabs of a stock page train one model", { timeout: 120_000 }, async () => {
+    expect((await readmeHunks()).flat().filter((line) => line.startsWith('+'))).toHaveLength(3);
+    const dist = path.join(folder, 'dist');
+    await buildReadmePage(dist);
+    const own = await startSignaling({ dist, data: folder });
+    const context = await browser.newContext();
+    await context.grantPermissions(['microphone']);
+    const open = async (url: string): Promise<Page> => {
+      const page = await context.newPage();
+      await page.goto(url);
+      return page;
+    };
+    const first = await open(`${own.url}/${PAGE_PATH}`);
+    await first.waitForFunction(() => location.hash !== '');
+    const others = await Promise.all([1, 2, 3].map(() => open(first.url())));
+    const logs = await Promise.all(
+      [first, ...others].map(async (page) => {
+        await page.getByText('trained').waitFor();
+        return (await page.locator('#log').innerText()).trim().split('\n');
+      }),
+    );
+    for (const log of logs) expect(log).toEqual(logs[0]);
+    expectToFall(logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1])));
+    await context.close();
+    await own.close();
   });
 
   test('asyncUpdate: the page of rank 0 shows the curves', { timeout: 60_000 }, async () => {
