@@ -7,7 +7,7 @@ const IN_TABS = [
   'test/firefox/**/*.test.ts',
   'test/conformance/tabs.test.ts',
   'test/examples/**/*.test.ts',
-  'test/package/**/*.test.ts',
+  'test/packages/**/*.test.ts',
 ];
 
 /** Short files that run for a minute. Vitest takes the largest files first, and would have a core wait for these at the end. */

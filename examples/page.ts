@@ -8,6 +8,7 @@ import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
 import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
+import type { Example } from './example.ts';
 import { drawPlot } from './plot.ts';
 
 declare global {
@@ -15,6 +16,8 @@ declare global {
   var peergradToLauncher: ((event: ExampleEvent) => Promise<void>) | undefined;
 }
 
+/** Functions that load each example. An example is loaded only when it runs. */
+const EXAMPLES = import.meta.glob<Example>(['./*.ts', '!./{page,plot,catalogue,example,events}.ts']);
 /** Functions that load the source text of each example. */
 const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,plot,catalogue,example,events}.ts'], {
   query: '?raw',
@@ -65,7 +68,7 @@ function plot(title: string, curves: Parameters<typeof drawPlot>[2]): void {
   drawPlot(element('plot'), title, curves);
 }
 
-async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams): Promise<void> {
+async function run({ name, about }: CatalogueEntry, query: URLSearchParams): Promise<void> {
   document.title = `${name} · peergrad`;
   show('title', name);
   show('about', about);
@@ -75,7 +78,7 @@ async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams
   let group: ProcessGroup | null = null;
   try {
     show('code', await SOURCES[`./${name}.ts`]!());
-    const example = await load();
+    const example = await EXAMPLES[`./${name}.ts`]!();
     const tabs = /^[1-9]\d*$/.test(query.get('tabs') ?? '') ? Number(query.get('tabs')) : example.worldSize;
     group = await initProcessGroup({
       server: location.origin,

@@ -16,6 +16,7 @@ const PAGES = [
   'README.md',
   'CHANGELOG.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   ...readdirSync(path.join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
@@ -64,7 +65,7 @@ const optionsOf = (text: string): string[] =>
  * Returns the options on lines that start the launcher, and on lines with arguments of a container.
  */
 const optionsOnOwnLines = (text: string): string[] =>
-  Array.from(text.matchAll(/(?:peergrad (?:serve|run|join)\b|args: \[).*/g), ([line]) =>
+  Array.from(text.matchAll(/(?:peergrad(?:-cli)? (?:serve|run|join)\b|args: \[).*/g), ([line]) =>
     Array.from(line.split(/ [12]> /)[0]!.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
 

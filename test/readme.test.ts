@@ -1,6 +1,6 @@
 /**
  * Runs the library example of README.md unchanged: two ranks in one Node process with links in
- * memory, without a server. test/package runs the same lines in two tabs.
+ * memory, without a server. test/packages runs the same lines in two tabs.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';

@@ -32,7 +32,7 @@ function qrCodeOf(link: string): string[] {
 function warningOf(link: string): string {
   return (
     `On other machines ${new URL(link).origin} is not a secure context, so their tabs find no GPU: browsers offer WebGPU over https only. ` +
-    'Serve the page over https: npm start -- --https'
+    'Serve the page with --https.'
   );
 }
 

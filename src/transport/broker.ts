@@ -27,9 +27,8 @@ export const askForPort: AskForPort = (key) => {
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;
   try {
-    // Bundlers recognise this expression as a worker. The library's package contains
-    // brokerWorker.js. In this repository, Vite finds brokerWorker.ts by the same name.
-    broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
+    // Bundlers recognise this expression as a worker.
+    broker = new SharedWorker(new URL('./brokerWorker.ts', import.meta.url), {
       type: 'module',
       name: 'peergrad broker',
     });

@@ -12,6 +12,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
+import type { Example } from '../../examples/example.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
@@ -48,7 +49,7 @@ let drawn: Readonly<Record<string, readonly number[]>> = {};
 
 /** Runs an example and returns the printed lines of each rank. */
 async function linesOf(name: string, tabs?: number, data: string | null = null): Promise<string[][]> {
-  const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
+  const { worldSize, main } = (await import(`../../examples/${name}.ts`)) as Example;
   return runWorld(tabs ?? worldSize, async (group) => {
     const lines: string[] = [];
     await main(group, (line) => lines.push(line), { data, plot: (_, curves) => (drawn = curves) });

@@ -31,7 +31,7 @@ test('a file or a pipe has no QR code', () => {
 test('a page over plain http is not a secure context on other machines, and the warning names the command that helps', () => {
   const links = ['http://localhost:8080/', 'http://192.168.1.5:8080/'];
   expect(inviteOthers(links, false)).toEqual([
-    'On other machines http://192.168.1.5:8080 is not a secure context, so their tabs find no GPU: browsers offer WebGPU over https only. Serve the page over https: npm start -- --https',
+    'On other machines http://192.168.1.5:8080 is not a secure context, so their tabs find no GPU: browsers offer WebGPU over https only. Serve the page with --https.',
   ]);
   expect(inviteOthers(links, true)[0]).toMatch(/^Other machines open http:/);
 });

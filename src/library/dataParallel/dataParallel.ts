@@ -383,9 +383,8 @@ export class DataParallel {
   }
 }
 
-/** The package contains replicaWorker.js. In this repository, Vite finds replicaWorker.ts. */
 function openWorker(): ReplicaEnd {
-  return new Worker(new URL('./replicaWorker.js', import.meta.url), { type: 'module' });
+  return new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
 }
 
 function addTo(sum: Float32Array, { values }: ArrayTensor): void {

@@ -1,0 +1,323 @@
+/**
+ * The two packages as npm packs them, in projects of users: README's example on a page built by
+ * Vite and on a page without a bundler, a test in Node, the server, and the library's size.
+ */
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+import send from 'send';
+import { build, transformWithOxc, type Rolldown } from 'vite';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Milliseconds to pack and to install, with nothing in npm's cache. */
+const INSTALL_MS = 300_000;
+const PACKAGES = ['peergrad', 'peergrad-cli'];
+/** Part by which a size may differ from README's. */
+const SIZE_TOLERANCE = 0.05;
+
+/** index.html of Vite's template vanilla-ts. */
+const VITE_HTML = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="UTF-8" />
+    <title>vanilla-ts</title>
+  </head>
+  <body>
+    <div id="app"></div>
+    <script type="module" src="/src/main.ts"></script>
+  </body>
+</html>`;
+
+/** A page that trains in a worker. */
+const HOST_HTML = '<!doctype html><title>host</title><script type="module" src="/src/host.ts"></script>';
+const HOST_TS = `
+import { hostWorker } from 'peergrad/worker';
+hostWorker(new Worker(new URL('./main.ts', import.meta.url), { type: 'module' }));
+`;
+
+/** What docs/features/library.md shows for pages without a bundler. */
+const plainHtml = (imports: string): string => `<!doctype html>
+<title>plain</title>
+<script type="importmap">${imports}</script>
+<script type="module" src="/plain.js"></script>`;
+
+/** Reports what README's lines have trained. */
+const REST_OF_MAIN = `
+const inModel = await Promise.all(model.getWeights().map(async (weight) => Array.from(await weight.data())));
+const others = Array.from({ length: group.worldSize }, (_, rank) => rank).filter((rank) => rank !== group.rank);
+const links = await Promise.all(others.map((rank) => group.describeLink(rank)));
+const trained = { parameters: Array.from(ddp.parameters), inModel };
+Object.assign(globalThis, { result: { routes: links.map((link) => link?.route), backend: tf.getBackend(), trained } });
+`;
+
+const AWAIT_RESULT = `new Promise((resolve) => {
+  const look = setInterval(() => 'result' in globalThis && (clearInterval(look), resolve(globalThis.result)), 50);
+})`;
+
+/** A thread leaves this in `globalThis.result`. */
+interface Result {
+  /** Route of the link to each other rank; undefined if the ring has no such link. */
+  routes: (string | undefined)[];
+  backend: string;
+  trained: { parameters: number[]; inModel: number[][] };
+}
+
+/** A user's test without a browser. */
+const WORLD_JS = `
+import * as tf from '@tensorflow/tfjs';
+import { DistributedDataParallel } from 'peergrad';
+import { runWorld } from 'peergrad/testing';
+
+const sums = await runWorld(3, async (group) => {
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+  const ddp = await DistributedDataParallel.create(model, group);
+  await group.allReduce(ddp.parameters.fill(group.rank));
+  return Array.from(ddp.parameters);
+});
+console.log(JSON.stringify(sums));
+`;
+
+/** The strictest settings that a user of Vite may have. */
+const TSCONFIG = {
+  compilerOptions: {
+    ...{ target: 'ES2023', lib: ['ES2023', 'DOM', 'DOM.Iterable'], module: 'ESNext', moduleResolution: 'Bundler' },
+    ...{ types: ['vite/client'], allowJs: true, checkJs: true, noEmit: true, verbatimModuleSyntax: true },
+    ...{ strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, noUnusedLocals: true },
+    ...{ noUnusedParameters: true, noPropertyAccessFromIndexSignature: true, noUncheckedSideEffectImports: true },
+    skipLibCheck: true,
+  },
+  include: ['src', 'world.js'],
+};
+
+let folder: string;
+/** Tarballs by the name of their package. */
+let tarballs: Record<string, string>;
+/** A page's project with the library; and a folder with the launcher. */
+let project: string;
+let launcher: string;
+
+beforeAll(async () => {
+  // The real path: where the temporary folder is a link, Vite would know each file by two names.
+  folder = await realpath(await mkdtemp(path.join(tmpdir(), 'peergrad-packages-')));
+  [project, launcher] = [path.join(folder, 'project'), path.join(folder, 'launcher')];
+  const workspaces = PACKAGES.flatMap((name) => ['--workspace', name]);
+  await run(ROOT, 'npm', 'pack', ...workspaces, '--pack-destination', folder);
+  const names = await readdir(folder);
+  tarballs = Object.fromEntries(
+    PACKAGES.map((name) => [
+      name,
+      path.join(
+        folder,
+        names.find((file) => new RegExp(`^${name}-\\d`).test(file))!,
+      ),
+    ]),
+  );
+  await Promise.all([install(project, tarballs['peergrad']!), install(launcher, tarballs['peergrad-cli']!)]);
+}, INSTALL_MS);
+
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Installs a package in an empty folder, without its peers. */
+async function install(target: string, tarball: string): Promise<void> {
+  await mkdir(target);
+  await writeFile(path.join(target, 'package.json'), JSON.stringify({ type: 'module', private: true }));
+  const args = ['install', tarball, '--legacy-peer-deps', '--no-audit', '--no-fund'];
+  // What npm has cached may be older than a release that package.json asks for.
+  await run(target, 'npm', ...args, '--prefer-offline').catch(() => run(target, 'npm', ...args, '--prefer-online'));
+}
+
+/** Writes the files of the page's project. Links packages that this repository has installed. */
+async function writeProject(server: string, room: string): Promise<void> {
+  await mkdir(path.join(project, 'src'), { recursive: true });
+  for (const name of ['@tensorflow', 'vite'])
+    await symlink(path.join(ROOT, 'node_modules', name), path.join(project, 'node_modules', name), 'dir');
+  const main = (await readmeLines(server, room)) + REST_OF_MAIN;
+  const files = {
+    'index.html': VITE_HTML,
+    'src/main.ts': main,
+    'host.html': HOST_HTML,
+    'src/host.ts': HOST_TS,
+    'plain.html': plainHtml(await importMap()),
+    'plain.js': (await transformWithOxc(main, 'main.ts')).code,
+    'world.js': WORLD_JS,
+    'tsconfig.json': JSON.stringify(TSCONFIG),
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(project, name), text);
+}
+
+/** README's block of TypeScript for a server and a room. */
+async function readmeLines(server: string, room: string): Promise<string> {
+  const block = /```ts\n(.*?)```/s.exec(await readFile(path.join(ROOT, 'README.md'), 'utf8'))![1]!;
+  expect(block).toContain("server: location.origin, room: 'K7F-3QX'");
+  return block.replace('location.origin', JSON.stringify(server)).replace("'K7F-3QX'", JSON.stringify(room));
+}
+
+async function importMap(): Promise<string> {
+  const page = await readFile(path.join(ROOT, 'docs/features/library.md'), 'utf8');
+  return /<script type="importmap">\n(.*?)<\/script>/s.exec(page)![1]!;
+}
+
+/** Runs a program and returns its stdout. @throws an Error with its whole output if it fails. */
+async function run(cwd: string, program: string, ...args: string[]): Promise<string> {
+  try {
+    return (await promisify(execFile)(program, args, { cwd, timeout: INSTALL_MS })).stdout;
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${program} ${args.join(' ')} failed:\n${stdout}${stderr}`, { cause: error });
+  }
+}
+
+/** Serves the project's folder, as any web server does. Pages that Vite built are in dist/. */
+async function serveProject(): Promise<{ server: Server; url: string }> {
+  const server = createServer(
+    (request, response) => void send(request, request.url!, { root: project }).pipe(response),
+  );
+  server.listen(0, 'localhost');
+  await once(server, 'listening');
+  return { server, url: `http://localhost:${(server.address() as AddressInfo).port}` };
+}
+
+/** Starts `npx peergrad-cli serve`. Resolves with the address and the room that it prints. */
+async function startLauncher(...args: string[]): Promise<{ child: ChildProcess; url: string; room: string }> {
+  const command = ['peergrad-cli', 'serve', '--port', '0', ...args];
+  // In its own group, so that the process that npx starts ends with it.
+  const child = spawn('npx', command, { cwd: launcher, stdio: ['ignore', 'pipe', 'inherit'], detached: true });
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`peergrad-cli serve ended with ${code} before it printed its address`);
+  });
+  const [line] = (await Promise.race([once(child.stdout.setEncoding('utf8'), 'data'), ended])) as [string];
+  ended.catch(() => {});
+  const { origin, hash } = new URL(line.split('\n')[0]!);
+  return { child, url: origin, room: hash.slice(1) };
+}
+
+test('the library installs at most three packages besides TensorFlow.js', async () => {
+  const lock = await readFile(path.join(project, 'node_modules/.package-lock.json'), 'utf8');
+  const { packages } = JSON.parse(lock) as { packages: Record<string, unknown> };
+  expect(Object.keys(packages)).toContain('node_modules/peergrad');
+  expect(Object.keys(packages).length).toBeLessThanOrEqual(3);
+});
+
+test.each(PACKAGES)('publint finds no mistake in %s', async (name) => {
+  const { buffer } = new Uint8Array(await readFile(tarballs[name]!));
+  const { messages, pkg } = await publint({ pack: { tarball: buffer } });
+  expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
+});
+
+test('arethetypeswrong finds no mistake in the library', { timeout: 60_000 }, async () => {
+  // It has ES modules only, like Vite and current versions of TypeScript.
+  await run(ROOT, 'node_modules/.bin/attw', tarballs['peergrad']!, '--profile', 'esm-only');
+});
+
+test(
+  "README's code trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler",
+  { timeout: 120_000 },
+  async () => {
+    const { server, url } = await serveProject();
+    const launched = await startLauncher('--start-at', '3', '--origin', url);
+    const browser = await launchBrowser();
+    try {
+      const html = await (await fetch(launched.url)).text();
+      const script = /src="(.*?\.js)"/.exec(html)![1]!;
+      expect((await fetch(new URL(script, launched.url))).status).toBe(200);
+
+      await writeProject(launched.url, launched.room);
+      await build({
+        root: project,
+        base: './',
+        configFile: false,
+        logLevel: 'error',
+        worker: { format: 'es' },
+        build: {
+          target: 'es2023',
+          rolldownOptions: { input: ['index.html', 'host.html'].map((name) => path.join(project, name)) },
+        },
+      });
+      const context = await browser.newContext();
+      await context.grantPermissions(['microphone']);
+      const train = async (page: string): Promise<Result & { losses: number[] }> => {
+        const tab = await context.newPage();
+        const losses: number[] = [];
+        tab.on('console', (message) => message.type() === 'log' && losses.push(Number(message.text())));
+        const broken = new Promise<never>((_, reject) => tab.once('pageerror', reject));
+        await tab.goto(`${url}/${page}`);
+        const inWorker = async () =>
+          (tab.workers()[0] ?? (await tab.waitForEvent('worker'))).evaluate<Result>(AWAIT_RESULT);
+        const result = page === 'dist/host.html' ? inWorker() : tab.evaluate<Result>(AWAIT_RESULT);
+        return { ...(await Promise.race([result, broken])), losses };
+      };
+      const results = await Promise.all(['dist/index.html', 'dist/host.html', 'plain.html'].map(train));
+
+      for (const { backend, trained, losses } of results) {
+        expect(backend).toBe('webgpu');
+        expect(trained).toEqual(results[0]!.trained);
+        expect(losses).toEqual(results[0]!.losses);
+      }
+      // By the broker that is in the package. Pages of different builds have different brokers.
+      expect(results.map(({ routes }) => routes.filter((route) => route === 'memory').length)).toEqual([1, 1, 0]);
+      const [{ losses, trained }] = results as [Result & { losses: number[] }];
+      expect(trained.parameters).toHaveLength(110);
+      expect(losses).toHaveLength(30);
+      expect(losses.at(-1)).toBeLessThan(losses[0]! / 2);
+      // Flat order is reversed: bias, then kernel.
+      expect(trained.inModel.toReversed().flat()).toEqual(trained.parameters);
+    } finally {
+      await browser.close();
+      process.kill(-launched.child.pid!);
+      server.close();
+    }
+  },
+);
+
+test("README's code and the package's declarations compile under strict TypeScript", async () => {
+  const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+  await run(project, process.execPath, tsc);
+  // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do
+  // not hold.
+  const everything = await run(project, process.execPath, tsc, '--skipLibCheck', 'false').catch(String);
+  expect(everything).not.toContain('node_modules/peergrad/');
+});
+
+test('a world of several ranks runs in one process of plain Node', async () => {
+  expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
+});
+
+test("the library's size in a page built by Vite is README's", async () => {
+  const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
+  const [, some, all] = /adds (\d+) kB .*, everything (\d+) kB/.exec(readme)!.map(Number);
+  const names = /`import (\{[^`]*\})`/.exec(readme)![1]!;
+  const sizes = [
+    await gzippedKilobytes(`import ${names} from 'peergrad'; console.log(${names});`),
+    await gzippedKilobytes("import * as peergrad from 'peergrad'; console.log({ ...peergrad });"),
+  ];
+  for (const [i, documented] of [some!, all!].entries())
+    expect(Math.abs(sizes[i]! / documented - 1), `${sizes[i]} kB, not ${documented} kB`).toBeLessThan(SIZE_TOLERANCE);
+});
+
+/** Size of a program's scripts and workers after Vite has built it, without TensorFlow.js. */
+async function gzippedKilobytes(program: string): Promise<number> {
+  const input = path.join(project, 'size.js');
+  await writeFile(input, program);
+  const external = /^@tensorflow\//;
+  const built = await build({
+    root: project,
+    configFile: false,
+    logLevel: 'error',
+    build: { write: false, rolldownOptions: { input, external } },
+    // A replica's worker has TensorFlow.js, too.
+    worker: { format: 'es', rolldownOptions: { external } },
+  });
+  const { output } = built as Rolldown.RolldownOutput;
+  const bytes = output.map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).length);
+  return bytes.reduce((sum, size) => sum + size, 0) / 1000;
+}
