@@ -55,18 +55,18 @@ export type { OpenedDevice } from './engine/device/device.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
 export {
   allGather,
+  allGatherCoalesced,
   allReduce,
   allReduceCoalesced,
   allToAll,
   broadcast,
   broadcastCoalesced,
   gather,
-  recv,
   reduce,
   reduceScatter,
   scatter,
-  send,
 } from './library/functionalCollectives.ts';
+export { recv, recvAny, send } from './library/functionalMessages.ts';
 export type { ResultOf, Values } from './library/payload.ts';
 export { elastic } from './library/elastic/elastic.ts';
 export { ElasticState, type ElasticFields } from './library/elastic/elasticState.ts';

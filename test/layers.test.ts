@@ -98,6 +98,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/jobs',
     'src/optim',
     'src/parallel',
+    'src/library',
     'src/simulation',
     'src/collectives',
     'src/transport',
@@ -142,7 +143,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

@@ -16,6 +16,7 @@ import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
 import { distribution } from '../distribution.ts';
+import { fit } from '../fit.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
@@ -120,6 +121,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     ...(hosts === undefined ? [] : [partOf(lines, onHosts)]),
     partOf(step, [...onHosts, '--picture', 'docs/buckets.png']),
     partOf(optimizer, []),
+    partOf(fit, []),
     partOf(codecs, [...onData, ...onHosts]),
     ...(hosts === undefined || data === undefined
       ? []

@@ -11,6 +11,7 @@ import { codecs } from '../codecs.ts';
 import { curves } from '../curves.ts';
 import { type Benchmark } from './defineBenchmark.ts';
 import { distribution } from '../distribution.ts';
+import { fit } from '../fit.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
@@ -30,6 +31,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   distribution,
   lines,
   optimizer,
+  fit,
   scale,
   codecs,
   step,

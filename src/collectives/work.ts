@@ -121,13 +121,13 @@ export function abortable<T>(
     return work;
   }
   const work = issue();
-  failOnAbort({ rank, clock, fail }, signal, call, work);
+  failOnAbort({ rank, fail }, signal, call, work);
   return work;
 }
 
 /** Fails the group if `signal` is aborted before `ended` has settled. */
 export function failOnAbort(
-  { rank, fail }: AbortableGroup,
+  { rank, fail }: Pick<AbortableGroup, 'rank' | 'fail'>,
   signal: AbortSignal,
   call: string,
   ended: PromiseLike<unknown>,

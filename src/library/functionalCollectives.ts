@@ -14,11 +14,10 @@
  * and splits count entries of the first dimension. On a rank that is not a member, a collective
  * only copies its own values.
  */
-import type { TypedArray } from '../collectives/dtypes.ts';
+import { emptyLike, type TypedArray } from '../collectives/dtypes.ts';
 import type {
   AllReduceOptions,
   AllToAllOptions,
-  MessageOptions,
   OpOptions,
   ReduceOptions,
   RootedOptions,
@@ -26,10 +25,15 @@ import type {
 } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
-import { checkBoolReduction, emptyPayloadOf, payloadOf, type Payload, type ResultOf, type Values } from './payload.ts';
-
-/** Options of a {@link ProcessGroup} method that functional collectives do not set themselves. */
-type Functional<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
+import {
+  checkBoolReduction,
+  emptyPayloadOf,
+  payloadOf,
+  type Functional,
+  type Payload,
+  type ResultOf,
+  type Values,
+} from './payload.ts';
 
 type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf<V[K]> };
 
@@ -126,6 +130,41 @@ export async function allGather<V extends Values>(
   return parts.map((part, i) => input.wrap(part, sizes.rows[i]) as ResultOf<V>);
 }
 
+/**
+ * {@link allGather} of several tensors or arrays of one dtype at once. Resolves with each rank's
+ * list, in rank order.
+ *
+ * @throws (rejects) UsageError if the list is empty, or the values have several dtypes.
+ */
+export async function allGatherCoalesced<const V extends readonly Values[]>(
+  list: V,
+  group: ProcessGroup,
+  options: Functional<OpOptions> = {},
+): Promise<Results<V>[]> {
+  const inputs = list.map((values) => payloadOf(values, 'allGatherCoalesced', group));
+  const [first] = inputs;
+  if (!first) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
+  if (inputs.some(({ array }) => array.constructor !== first.array.constructor)) {
+    throw new UsageError('allGatherCoalesced needs tensors of one dtype. Call it once per dtype.');
+  }
+  const starts: number[] = [];
+  let size = 0;
+  for (const { array } of inputs) {
+    starts.push(size);
+    size += array.length;
+  }
+  const flat = emptyLike(first.array, size);
+  const after = afterAll(inputs).then(() => {
+    for (const [i, { array }] of inputs.entries()) (flat as Float32Array).set(array as Float32Array, starts[i]);
+  });
+  // A rejected call does not await the promise.
+  after.catch(() => {});
+  const all = await group.allGather(flat, { ...options, after });
+  return all.map(
+    (part) => inputs.map(({ array, wrap }, i) => wrap(part.slice(starts[i], starts[i]! + array.length))) as Results<V>,
+  );
+}
+
 /** Like {@link allGather}, for rank `dst` only. The other ranks resolve with `null`. */
 export async function gather<V extends Values>(
   values: V,
@@ -211,36 +250,6 @@ export async function allToAll<V extends Values>(
     outputSplits: inElements(outputRows, input),
   });
   return input.wrap(received, sumOf(outputRows)) as ResultOf<V>;
-}
-
-/** Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent. */
-export async function send(
-  values: Values,
-  dst: number,
-  group: ProcessGroup,
-  options: Functional<MessageOptions> = {},
-): Promise<void> {
-  const input = payloadOf(values, 'send', group);
-  await group.send(input.array, dst, { ...options, ...input.options });
-}
-
-/**
- * Resolves with the values that rank `src` sends. To receive from any rank, use the `recv` of the
- * group, which resolves with the sender.
- *
- * @param like a tensor or array with the shape and dtype of the message; its values are not used.
- * @throws (rejects) MismatchError, which ends the group, if the message has another dtype or number
- *   of elements.
- */
-export async function recv<V extends Values>(
-  like: V,
-  src: number,
-  group: ProcessGroup,
-  options: Functional<MessageOptions> = {},
-): Promise<ResultOf<V>> {
-  const output = emptyPayloadOf(like, 'recv', group);
-  await group.recv(output.array, src, { ...options, ...output.options });
-  return output.wrap(output.array) as ResultOf<V>;
 }
 
 function shapeOf({ options, rows }: Payload): string {

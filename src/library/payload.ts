@@ -16,6 +16,9 @@ export type Values = tf.Tensor | TypedArray;
 /** The result of a functional collective: a tensor for a tensor, and an array for an array. */
 export type ResultOf<V extends Values> = V extends tf.Tensor<infer R> ? tf.Tensor<R> : V;
 
+/** Options of a {@link ProcessGroup} method that functional collectives do not set themselves. */
+export type Functional<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
+
 type Dtype = 'float32' | 'int32' | 'bool';
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const;

@@ -10,6 +10,7 @@ import type { Model } from '../parallel/ddp/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
 import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
+import { untilAborted } from '../parallel/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { currentDevice, prepareDevice, watchDevice } from './device.ts';
@@ -101,14 +102,21 @@ export class Trainer {
    * With the schedule `range-test`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.
    *
-   * @throws (rejects) UsageError if the samples do not fit. If data or models differ between ranks:
-   *   DataError or MismatchError on the divergent ranks, and PeergradError on the other ranks. Also
-   *   rejects with the errors of {@link initProcessGroup} and of the collectives.
+   * @param fit `signal` ends `fit` on every rank when it is aborted, also while it waits for other
+   *   tabs.
+   * @throws (rejects) AbortError if a signal is aborted. UsageError if the samples do not fit. If
+   *   data or models differ between ranks: DataError or MismatchError on the divergent ranks, and
+   *   PeergradError on the other ranks. Also rejects with the errors of {@link initProcessGroup}
+   *   and of the collectives.
    */
-  async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
+  async fit(
+    model: Model,
+    samples: Samples,
+    { signal, ...fit }: FitOptions & Pick<InitProcessGroupOptions, 'signal'>,
+  ): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
     await prepareDevice(this.#world.device ?? 'auto');
-    const { group, leave } = await this.#join();
+    const { group, leave } = await this.#join(signal);
     const misfit = misfitOfPlan(this.#plan, group.worldSize);
     if (misfit !== null) {
       await leave();
@@ -128,11 +136,14 @@ export class Trainer {
         emit: (event) => callbackEvents.handle(event),
         checkDevice: () => gpu.check(),
       });
-      await run.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
-      await callbackEvents.begin();
-      const result = await run.run();
-      await callbackEvents.end();
-      return result;
+      const loop = run;
+      return await untilAborted(group, signal, 'fit', async () => {
+        await loop.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
+        await callbackEvents.begin();
+        const result = await loop.run();
+        await callbackEvents.end();
+        return result;
+      });
     } catch (error) {
       group.abort(asError(error));
       throw error;
@@ -143,7 +154,7 @@ export class Trainer {
     }
   }
 
-  async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
+  async #join(signal: AbortSignal | undefined): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
     const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
     if (group) return { group, leave: () => Promise.resolve() };
     const isAlone = tabs === 1 && room === undefined;
@@ -160,6 +171,7 @@ export class Trainer {
           transport,
           device: 'current',
           ...world,
+          ...(signal && { signal }),
           ...(world.room === undefined && onroom && { onroom }),
         },
         page,

@@ -1,7 +1,8 @@
 /** Elastic jobs over the production server's rooms, without sockets. */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createOptimizer } from '../../src/optim/index.ts';
+import { createOptimizer, type Optimizer } from '../../src/optim/index.ts';
+import { optimizerOf } from '../../src/parallel/optimizerOf.ts';
 import { createRng } from '../../src/util/rng.ts';
 import {
   createState,
@@ -43,10 +44,21 @@ function miscounted({ steps }: CountingState): { skipped: number; repeated: numb
   return { skipped: each.filter((n) => n < 1).length, repeated: each.filter((n) => n > 1).length };
 }
 
-/** Trains alone on the same steps, with one flat optimizer. */
-function replay({ steps }: CountingState): number[] {
+const tensorflowOptimizers: tf.Optimizer[] = [];
+
+/** An optimizer with averages: one of TensorFlow.js in odd schedules. */
+function createAdam(seed: number): Optimizer | tf.Optimizer {
+  if (seed % 2 === 0) return createOptimizer('adam', { learningRate: 0.125 }, SAMPLES);
+  const optimizer = tf.train.adam(0.125);
+  tensorflowOptimizers.push(optimizer);
+  return optimizer;
+}
+
+/** Trains alone on the same steps, with one optimizer. */
+function replay({ steps }: CountingState, seed: number): number[] {
   const weights = new Float32Array(SAMPLES);
-  const optimizer = createOptimizer('adam', { learningRate: 0.125 }, SAMPLES);
+  const adam = createAdam(seed);
+  const optimizer = adam instanceof tf.Optimizer ? optimizerOf(adam, SAMPLES) : adam;
   for (const { indices } of steps) {
     const gradient = new Float32Array(SAMPLES);
     for (const index of indices) gradient[index]! -= 1;
@@ -65,10 +77,14 @@ interface Member {
 }
 
 /** Starts a tab that trains; `onstep` is called before each of its steps. */
-function join(options: Parameters<ElasticWorld['start']>[0], onstep: (step: number, member: Member) => void): Member {
+function join(
+  seed: number,
+  options: Parameters<ElasticWorld['start']>[0],
+  onstep: (step: number, member: Member) => void,
+): Member {
   const pace = (): Promise<void> => new Promise((resolve) => world.clock.after(STEP_MS, resolve));
   // Only rank 0's initial weights count.
-  const state = createState(world.room === '' ? 0 : 9, createOptimizer('adam', { learningRate: 0.125 }, SAMPLES));
+  const state = createState(world.room === '' ? 0 : 9, createAdam(seed));
   const member: Member = {
     state,
     tab: world.start({ ...options, ...(world.room !== '' && { room: world.room }) }, state, (_, group) =>
@@ -99,13 +115,13 @@ describe('elastic', () => {
           // It is killed in the middle of a step.
           tab.port.onframe = () => void (frames-- <= 0 && tab.port.close());
         }
-        if (step >= joinAt) late ??= join({}, onstep);
+        if (step >= joinAt) late ??= join(seed, {}, onstep);
       };
       const members: Member[] = [];
       const nodes = { min: 2, max: 5 };
-      members.push(join({ nodes, worldSize: 4, signal: stop.signal }, onstep));
+      members.push(join(seed, { nodes, worldSize: 4, signal: stop.signal }, onstep));
       await world.until('the room is open', () => world.room !== '');
-      while (members.length < 4) members.push(join({ signal: stop.signal }, onstep));
+      while (members.length < 4) members.push(join(seed, { signal: stop.signal }, onstep));
       const rest = (): Member[] => [...members.filter((_, i) => i !== victim), ...(late ? [late] : [])];
       await world.until('the others are done', () => late !== null && rest().every(({ tab }) => tab.ended !== null));
       stop.abort('The test is over.');
@@ -116,10 +132,11 @@ describe('elastic', () => {
       await world.over(members[victim]!.tab);
       for (const { state } of done) {
         expect(miscounted(state)).toEqual({ skipped: 0, repeated: 0 });
-        expect(weightsOf(state)).toEqual(replay(state));
+        expect(weightsOf(state)).toEqual(replay(state, seed));
       }
       expect(new Set(done.map(({ state }) => hashOf(state))).size).toBe(1);
       for (const { state } of [...done, members[victim]!]) disposeState(state);
+      for (const optimizer of tensorflowOptimizers.splice(0)) optimizer.dispose();
       expect(tf.memory().numTensors).toBe(tensors);
     },
   );

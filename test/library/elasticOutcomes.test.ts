@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
+import { distribute } from '../../src/library/distribute/distributedModel.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -157,6 +158,42 @@ describe('elastic resolves', () => {
     await world.over(tabs[1]!);
     for (const state of states) disposeState(state);
   });
+});
+
+test('fit of distribute continues at the epoch of the state when a tab is killed', async () => {
+  const xs = tf.tidy(() => tf.linspace(-1, 1, 24).expandDims<tf.Tensor2D>(1));
+  const ys = tf.tidy(() => xs.mul(3).sub(2));
+  const states = [0, 1, 2].map(() => {
+    const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+    model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
+    return new ElasticState({ model, optimizer: model.optimizer, epoch: 0 });
+  });
+  const tabs = await startAll(3, (i) => {
+    const state = states[i]!;
+    return [
+      state,
+      async (group) => {
+        const trainer = await distribute(state.model, group);
+        while (state.epoch < 4) {
+          if (i === 2 && state.epoch === 2) tabs[2]!.port.close();
+          await trainer.fit(xs, ys, { initialEpoch: state.epoch, epochs: state.epoch + 1, batchSize: 4, verbose: 0 });
+          state.epoch += 1;
+          await state.commit();
+        }
+        return group.worldSize;
+      },
+    ];
+  });
+  await world.over(tabs[0]!, tabs[1]!);
+  expect(endings(tabs.slice(0, 2))).toEqual([{ result: 2 }, { result: 2 }]);
+  const [first, second] = states.map(({ model }) => model.getWeights().map((weight) => Array.from(weight.dataSync())));
+  expect(second).toEqual(first);
+  await world.over(tabs[2]!);
+  for (const { model } of states) {
+    model.optimizer.dispose();
+    model.dispose();
+  }
+  tf.dispose([xs, ys]);
 });
 
 describe('elastic rejects', () => {

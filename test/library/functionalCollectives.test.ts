@@ -2,18 +2,18 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, expectTypeOf, test } from 'vitest';
 import {
   allGather,
+  allGatherCoalesced,
   allReduce,
   allReduceCoalesced,
   allToAll,
   broadcast,
   broadcastCoalesced,
   gather,
-  recv,
   reduce,
   reduceScatter,
   scatter,
-  send,
 } from '../../src/library/functionalCollectives.ts';
+import { recv, recvAny, send } from '../../src/library/functionalMessages.ts';
 import type { Values } from '../../src/library/payload.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
@@ -73,6 +73,15 @@ const OPS: Record<string, Op> = {
     if (group.rank === 0) await send(of(0), 2, group, { tag: 7 });
     return group.rank === 2 ? recv(of(2), 0, group, { tag: 7 }) : null;
   },
+  'send and recvAny': async (of, group) => {
+    if (group.rank === 1) await send(of(1), 2, group, { tag: 7 });
+    if (group.rank !== 2) return null;
+    const { values, src } = await recvAny(of(2), group, { tag: 7 });
+    expect(src).toBe(1);
+    return values;
+  },
+  allGatherCoalesced: async (of, group) =>
+    (await allGatherCoalesced([of(group.rank), of(group.rank + 5)], group)).flat(),
   allReduceCoalesced: (of, group) => allReduceCoalesced([of(group.rank), of(group.rank + 5)], group),
   broadcastCoalesced: (of, group) => broadcastCoalesced([of(group.rank), of(group.rank + 5)], 1, group),
 };
@@ -189,6 +198,29 @@ describe('Functional collectives', () => {
       { shape: [], dtype: 'int32', values: [6] },
       [10],
     ]);
+  });
+
+  test('gather tensors of several shapes at once, if they have one dtype', async () => {
+    const [gathered] = await inWorld(2, async (group) => {
+      const inputs = [
+        tf.scalar(group.rank),
+        tf.tensor2d([[5 + group.rank], [5 + group.rank]]),
+        tf.zeros([0, 3]),
+      ] as const;
+      const counts = tf.scalar(1, 'int32');
+      await expect(allGatherCoalesced([inputs[0], counts], group)).rejects.toThrow(/needs tensors of one dtype/);
+      await expect(allGatherCoalesced([], group)).rejects.toThrow(/requires a non-empty list/);
+      const all = await allGatherCoalesced(inputs, group);
+      tf.dispose([...inputs, counts]);
+      return contents(all.flat());
+    });
+    expect(gathered).toEqual(
+      [0, 1].flatMap((rank) => [
+        { shape: [], dtype: 'float32', values: [rank] },
+        { shape: [2, 1], dtype: 'float32', values: [5 + rank, 5 + rank] },
+        { shape: [0, 3], dtype: 'float32', values: [] },
+      ]),
+    );
   });
 
   test('return the type of their argument', async () => {

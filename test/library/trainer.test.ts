@@ -6,8 +6,9 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer, worldOf, type TrainerOptions } from '../../src/library/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
-import { UsageError } from '../../src/util/errors.ts';
+import { AbortError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
+import { errorOf } from '../errorOf.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -383,4 +384,27 @@ describe('Trainer', () => {
     expect(worldOf({}, '#header')).toBeNull();
     expect(worldOf({ tabs: 2 }, '#header')).toEqual({ worldSize: 2 });
   });
+});
+
+test('a signal of fit ends it on every rank, and no tensor is left', async () => {
+  const { xs, ys } = points(64);
+  const models = [classifier(), classifier()];
+  const before = tf.memory();
+  const stop = new AbortController();
+  let steps = 0;
+  const errors = await runWorld(2, (group) => {
+    const onBatchEnd = (): void => {
+      steps += 1;
+      if (steps === 4) stop.abort(new Error('The user pressed Stop.'));
+    };
+    const trainer = new Trainer({ group, epochs: 1000, batchSize: 8, callbacks: { onBatchEnd } });
+    const signal = group.rank === 0 ? { signal: stop.signal } : {};
+    return errorOf(trainer.fit(models[group.rank]!, { xs, ys }, { loss: 'softmaxCrossEntropy', ...signal }));
+  });
+  for (const error of errors) {
+    expect(error).toBeInstanceOf(AbortError);
+    expect(error.message).toContain('the signal of rank 0 ended fit: The user pressed Stop.');
+  }
+  const { numTensors, numBytes } = tf.memory();
+  expect([numTensors, numBytes]).toEqual([before.numTensors, before.numBytes]);
 });

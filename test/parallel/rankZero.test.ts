@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { rankZeroFirst, rankZeroOnly } from '../../src/parallel/rankZero.ts';
 import { runWorld } from '../../src/testing/index.ts';
-import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { AbortError, messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
 /** Result or error of a rank's call. */
@@ -128,4 +129,21 @@ describe('rankZeroFirst', () => {
     });
     expect(outcomes[0]).toEqual(new Error('no network'));
   });
+});
+
+test('a signal of rankZeroFirst ends the wait on every rank, also while the function of rank 0 runs', async () => {
+  const release = deferred();
+  const outcomes = await runWorld(2, async (group) => {
+    const controller = new AbortController();
+    const outcome = outcomeOf(rankZeroFirst(group, () => release.promise, { signal: controller.signal }));
+    if (group.rank === 1) return outcome;
+    controller.abort('The download takes too long.');
+    await group.failed;
+    release.resolve();
+    return outcome;
+  });
+  for (const outcome of outcomes) {
+    expect(outcome).toBeInstanceOf(AbortError);
+    expect(messageOf(outcome)).toContain('the signal of rank 0 ended rankZeroFirst: The download takes too long.');
+  }
 });

@@ -9,7 +9,8 @@ import { EPOCHS, SAMPLES, type Job, type Result } from './job.ts';
 
 /** Number of tabs at the start. */
 const TABS = 4;
-const TIMEOUT_MS = 60_000;
+/** Milliseconds for a job. WebGPU in software needs about half a second for a step of five tabs. */
+const TIMEOUT_MS = 180_000;
 
 export interface TrialOptions {
   browser: Browser;

@@ -24,7 +24,7 @@ export interface Arguments<Own> {
 export async function agree<Own>(
   group: ProcessGroup,
   call: string,
-  prepare: () => Promise<Arguments<Own>>,
+  prepare: () => Arguments<Own> | Promise<Arguments<Own>>,
 ): Promise<Own[]> {
   const { rank, worldSize } = group;
   let mine: Arguments<Own> | null = null;

@@ -13,7 +13,9 @@ export type Tensors = tf.Tensor | tf.Tensor[] | { [name: string]: tf.Tensor };
 
 export interface CompiledModel {
   readonly name: string;
+  /** Losses and metrics as they were passed to `compile`. */
   readonly loss: unknown;
+  readonly metrics: unknown;
   readonly inputs: readonly unknown[];
   readonly outputs: readonly unknown[];
   readonly inputNames: readonly string[];
@@ -74,6 +76,16 @@ export function compiledModelOf(model: tf.LayersModel): CompiledModel {
     );
   }
   return core as unknown as CompiledModel;
+}
+
+/** Returns losses and metrics as texts, without the names of outputs, which may be generated. */
+export function describeCompiled({ loss, metrics }: CompiledModel): { loss: string; metrics: string } {
+  return { loss: textOf(loss), metrics: textOf(metrics) };
+}
+
+function textOf(given: unknown): string {
+  if (typeof given === 'object' && given !== null) return Object.values(given).map(textOf).join(', ');
+  return typeof given === 'function' ? 'a function' : String(given);
 }
 
 /** A batch of one rank. */

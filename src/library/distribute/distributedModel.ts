@@ -8,7 +8,6 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
-import { systemClock } from '../../util/clock.ts';
 import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { agree, type Arguments } from './agreement.ts';
@@ -21,7 +20,7 @@ import {
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
 } from './arguments.ts';
-import { compiledModelOf, type CompiledModel, type Tensors } from './compiledModel.ts';
+import { compiledModelOf, describeCompiled, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
@@ -53,10 +52,7 @@ export async function distribute(
   group: ProcessGroup,
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
-  await agree(group, 'distribute', () => {
-    const names = compiledModelOf(model).getDedupedMetricsNames();
-    return Promise.resolve({ shared: { 'the list of metrics': names.join(', ') }, own: null });
-  });
+  await agree(group, 'distribute', () => ({ shared: describeCompiled(compiledModelOf(model)), own: null }));
   const metrics = compiledModelOf(model).metricsTensors.length;
   // TensorFlow.js, too, does not step weights that have no gradient.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
@@ -249,7 +245,7 @@ export class DistributedModel {
       const { run } = prepared!;
       const running = (async () => run(all))();
       if (signal) {
-        failOnAbort({ rank, clock: systemClock, fail: (error) => group.abort(error) }, signal, call, running);
+        failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, running);
       }
       return await running.catch((error: unknown) => {
         group.abort(namingRank(error, rank, call));

@@ -67,9 +67,12 @@ export class TensorData {
   }
 }
 
-/** Divides a span into `parts` contiguous parts, whose sizes differ by at most 1. */
+/**
+ * Divides a span into `parts` contiguous parts, whose sizes differ by at most 1. Part 0 has a
+ * sample if the span has one, because rank 0's moving averages are those of all ranks.
+ */
 export function partOf({ start, end }: Span, part: number, parts: number): Span {
-  const cut = (at: number): number => start + Math.floor(((end - start) * at) / parts);
+  const cut = (at: number): number => start + Math.ceil(((end - start) * at) / parts);
   return { start: cut(part), end: cut(part + 1) };
 }
 

@@ -25,6 +25,7 @@ import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { adoptLayout } from '../optimizerLayout.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { untilAborted } from '../untilAborted.ts';
 import { WeightWatch } from '../weightWatch.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
@@ -111,6 +112,15 @@ export class DistributedDataParallel {
     model: Model | readonly Variable[],
     group: ProcessGroup,
     options: DistributedDataParallelOptions = {},
+  ): Promise<DistributedDataParallel> {
+    const create = (): Promise<DistributedDataParallel> => DistributedDataParallel.#create(model, group, options);
+    return untilAborted(group, options.signal, 'DistributedDataParallel.create', create);
+  }
+
+  static async #create(
+    model: Model | readonly Variable[],
+    group: ProcessGroup,
+    options: DistributedDataParallelOptions,
   ): Promise<DistributedDataParallel> {
     const variables = variablesOf(model);
     const resolved = resolveOptions(options);
@@ -264,6 +274,10 @@ export class DistributedDataParallel {
     pass: Pass<Outputs>,
     options: PassOptions,
   ): Promise<Reduction> {
+    return untilAborted(this.group, options.signal, 'backward', () => this.#backward(pass, options));
+  }
+
+  async #backward<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<Reduction> {
     const startedAt = this.#clock.now();
     const sentBefore = this.group.bytesSent;
     const status = await this.#exchangeStatus(true);
@@ -316,6 +330,10 @@ export class DistributedDataParallel {
    *   as one rank has no more inputs while others still have some; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
+    return untilAborted(this.group, options.signal, 'join', () => this.#joinAll(main, options));
+  }
+
+  async #joinAll<T>(main: () => Promise<T>, options: JoinOptions): Promise<T> {
     if (this.#join) throw new UsageError('join was called inside join. Call join once, with one loop over all inputs.');
     const join = new JoinContext(this.group, options);
     this.#join = join;

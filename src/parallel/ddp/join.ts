@@ -19,6 +19,11 @@ export interface JoinOptions {
    * Default false.
    */
   throwOnEarlyTermination?: boolean;
+  /**
+   * Ends the call when it is aborted: the group then fails on every rank with AbortError,
+   * which names this rank.
+   */
+  signal?: AbortSignal | undefined;
 }
 
 /** What one rank reports before an iteration. */

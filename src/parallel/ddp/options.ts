@@ -59,6 +59,11 @@ export interface DistributedDataParallelOptions {
   metrics?: number;
   clock?: Clock;
   /**
+   * Ends `create` when it is aborted: the group then fails on every rank with AbortError,
+   * which names this rank.
+   */
+  signal?: AbortSignal | undefined;
+  /**
    * Called each time gradients are read from the GPU, before these gradients are sent or kept. It
    * must throw if the gradients are invalid, for example after a GPU error.
    */
@@ -67,7 +72,7 @@ export interface DistributedDataParallelOptions {
 
 /** Options that must be the same on every rank. */
 export interface SharedOptions extends Required<
-  Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients' | 'algorithm'>
+  Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'signal' | 'checkGradients' | 'algorithm'>
 > {
   /** `null`: the group's algorithm. */
   algorithm: AlgorithmName | null;

@@ -36,6 +36,11 @@ export interface PassOptions {
    * ignored inside `join`.
    */
   totalSamples?: number;
+  /**
+   * Ends the reduction when it is aborted: the group then fails on every rank with AbortError,
+   * which names this rank.
+   */
+  signal?: AbortSignal | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ReduceOp } from '../../../src/protocol/frame.ts';
 import { alone, compiled, distributed, expectEqual, samplesOf } from './models.ts';
 
 let x: tf.Tensor;
@@ -165,6 +166,28 @@ describe('callbacks', () => {
       ),
       expected,
     );
+  });
+});
+
+describe('ranks exchange a few numbers', () => {
+  test.each([
+    ['before and after each epoch without callbacks for batches', { onEpochEnd: () => {} }, 2 * 2],
+    [
+      'also before each of the 4 batches and at their end with callbacks for batches',
+      { onBatchEnd: () => {} },
+      2 * (4 + 1 + 1),
+    ],
+  ])('%s', async (_, callbacks, expected) => {
+    const all = await distributed(2, mlp, async (trainer, group) => {
+      const allReduce = vi.spyOn(group, 'allReduce');
+      await trainer.fit(x, y, { ...ARGS, batchSize: 6, epochs: 2, callbacks });
+      const sums = allReduce.mock.calls.map(([values, options]) => [values.length, options?.op]);
+      // The rest are the gradients of each batch, with loss and metrics.
+      const exchanges = sums.filter(([, op]) => op === ReduceOp.MAX);
+      expect(sums.length - exchanges.length).toBe(2 * 4);
+      return exchanges.length;
+    });
+    for (const { result } of all) expect(result).toBe(expected);
   });
 });
 

@@ -178,6 +178,12 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
       "fit: the optimizer's beta1 is 0.8 on rank 1, but 0.9 on rank 0.",
     ],
     [
+      'the metrics of compile',
+      (rank) => compiled('mlp', { metrics: rank === 1 ? ['mse'] : ['accuracy'] }),
+      fitOn(() => ({})),
+      'distribute: metrics is mse on rank 1, but accuracy on rank 0.',
+    ],
+    [
       'the method',
       mlp,
       (trainer, { rank }) => (rank === 1 ? trainer.evaluate(x, y) : trainer.fit(x, y)),

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { convertSyncBatchNorm } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
 import { alone, compiled, distributed, expectEqual, largestDifference, samplesOf, twoByTwo } from './models.ts';
 
@@ -45,6 +46,45 @@ const withDropout = () => {
   model.compile({ optimizer: 'adam', loss: 'categoricalCrossentropy' });
   return model;
 };
+
+function withGeneratedNames(): tf.LayersModel {
+  const input = tf.input({ shape: [4] });
+  const outputs = [1, 2].map((seed) => {
+    const kernelInitializer = tf.initializers.glorotUniform({ seed });
+    return tf.layers.dense({ units: 3, kernelInitializer }).apply(input) as tf.SymbolicTensor;
+  });
+  const model = tf.model({ inputs: input, outputs });
+  model.compile({ optimizer: tf.train.sgd(0.1), loss: 'meanSquaredError' });
+  return model;
+}
+
+const dense = (units: number, seed: number) => ({
+  units,
+  kernelInitializer: tf.initializers.glorotUniform({ seed }),
+});
+
+/** Batch normalization, compiled after `convert`. */
+function normalized(convert = (model: tf.LayersModel) => model): tf.LayersModel {
+  const model = convert(
+    tf.sequential({
+      layers: [
+        tf.layers.dense({ ...dense(5, 1), inputShape: [4] }),
+        tf.layers.batchNormalization({ momentum: 0.5 }),
+        tf.layers.dense({ ...dense(3, 2), activation: 'softmax' }),
+      ],
+    }),
+  );
+  model.compile({ optimizer: tf.train.sgd(0.1), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+  return model;
+}
+
+function synchronized(): tf.LayersModel {
+  return normalized((model) => {
+    const converted = convertSyncBatchNorm(model);
+    model.dispose();
+    return converted;
+  });
+}
 
 describe('fit equals model.fit', () => {
   const cases: [string, () => Omit<DistributedFitArgs, 'signal'>][] = [
@@ -169,6 +209,20 @@ describe('fit', () => {
       return history;
     });
     expectEqual(all, expected);
+  });
+
+  test('accepts models whose generated names differ between ranks', async () => {
+    const all = await distributed(2, withGeneratedNames, (model) => model.fit(x, [y, y], { batchSize: 8 }));
+    const [names, others] = all.map(({ history }) => Object.keys(history.history));
+    expect(names).not.toEqual(others);
+    expect(all[1]!.weights).toEqual(all[0]!.weights);
+  });
+
+  test('with SyncBatchNormalization equals model.fit, whose layer has the statistics of all samples', async () => {
+    // The last batch has 2 samples for 3 ranks.
+    const args = { epochs: 2, shuffle: false };
+    const expected = await alone(normalized, (model) => model.fit(x, y, { ...args, batchSize: 42, verbose: 0 }));
+    expectEqual(await distributed(3, synchronized, (model) => model.fit(x, y, { ...args, batchSize: 14 })), expected);
   });
 
   test('uses batches of 32 samples per rank by default', async () => {

@@ -23,8 +23,8 @@ export const MODELS = {
   cnn: () =>
     tf.sequential({
       layers: [
-        tf.layers.conv2d({ ...seeded(3), filters: 3, kernelSize: 3, inputShape: [6, 6, 1], activation: 'relu' }),
-        tf.layers.maxPooling2d({ poolSize: 2 }),
+        tf.layers.conv2d({ ...seeded(3), filters: 3, kernelSize: 3, inputShape: [6, 6, 1], activation: 'tanh' }),
+        tf.layers.averagePooling2d({ poolSize: 2 }),
         tf.layers.flatten(),
         tf.layers.dense({ ...seeded(4), units: 3, activation: 'softmax' }),
       ],

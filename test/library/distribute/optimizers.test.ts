@@ -1,9 +1,46 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, test } from 'vitest';
-import { alone, compiled, distributed, expectEqual, OPTIMIZERS, samplesOf, type ModelName } from './models.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import {
+  alone,
+  compiled,
+  distributed,
+  expectEqual,
+  OPTIMIZERS,
+  samplesOf,
+  type ModelName,
+  weightsOf,
+} from './models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
+});
+
+const squares = (truth: tf.Tensor, output: tf.Tensor): tf.Tensor => truth.sub(output).square().mean(-1);
+const constant = (truth: tf.Tensor): tf.Tensor => truth.mean(-1);
+
+/** Two outputs. The loss does not depend on the second one. */
+function withUnusedOutput(): tf.LayersModel {
+  const input = tf.input({ shape: [4] });
+  const outputs = [1, 2].map(
+    (seed) =>
+      tf.layers
+        .dense({ units: 3, activation: 'softmax', kernelInitializer: tf.initializers.glorotUniform({ seed }) })
+        .apply(input) as tf.SymbolicTensor,
+  );
+  const model = tf.model({ inputs: input, outputs });
+  // Centered rmsprop makes weights NaN whose gradient is 0 in the first step.
+  model.compile({ optimizer: tf.train.rmsprop(0.01, 0.9, 0, 1e-7, true), loss: [squares, constant] });
+  return model;
+}
+
+test('weights without a gradient stay as they are', async () => {
+  const { x, y } = samplesOf('mlp');
+  const before = withUnusedOutput();
+  const unused = weightsOf(before).slice(-15);
+  before.dispose();
+  const all = await distributed(2, withUnusedOutput, (model) => model.fit(x, [y, y], { batchSize: 8, shuffle: false }));
+  for (const { weights } of all) expect(weights.slice(-15)).toEqual(unused);
+  tf.dispose([x, y]);
 });
 
 describe.each(Object.keys(OPTIMIZERS))('an epoch with %s', (optimizer) => {

@@ -1,0 +1,50 @@
+/**
+ * Messages between two ranks that return new values; see `functionalCollectives.ts`.
+ */
+import type { MessageOptions } from '../collectives/options.ts';
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
+
+/** Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent. */
+export async function send(
+  values: Values,
+  dst: number,
+  group: ProcessGroup,
+  options: Functional<MessageOptions> = {},
+): Promise<void> {
+  const input = payloadOf(values, 'send', group);
+  await group.send(input.array, dst, { ...options, ...input.options });
+}
+
+/**
+ * Resolves with the values that rank `src` sends.
+ *
+ * @param like a tensor or array with the shape and dtype of the message; its values are not used.
+ * @throws (rejects) MismatchError, which ends the group, if the message has another dtype or number
+ *   of elements.
+ */
+export async function recv<V extends Values>(
+  like: V,
+  src: number,
+  group: ProcessGroup,
+  options: Functional<MessageOptions> = {},
+): Promise<ResultOf<V>> {
+  const output = emptyPayloadOf(like, 'recv', group);
+  await group.recv(output.array, src, { ...options, ...output.options });
+  return output.wrap(output.array) as ResultOf<V>;
+}
+
+/**
+ * Like {@link recv}, from the first rank that sends (torch: `recv` with `src=None`).
+ *
+ * @returns the values, and the rank that sent them.
+ */
+export async function recvAny<V extends Values>(
+  like: V,
+  group: ProcessGroup,
+  options: Functional<MessageOptions> = {},
+): Promise<{ values: ResultOf<V>; src: number }> {
+  const output = emptyPayloadOf(like, 'recv', group);
+  const src = await group.recv(output.array, null, { ...options, ...output.options });
+  return { values: output.wrap(output.array) as ResultOf<V>, src };
+}
