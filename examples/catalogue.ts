@@ -1,18 +1,11 @@
 /** The list of examples. It contains no code of theirs, because the launcher only prints it. */
-import type { ProcessGroup } from '../src/index.ts';
-
-/** Exports of an example's file. */
-export interface Example {
-  /** Default number of tabs. */
-  worldSize: number;
-  /** Runs on every rank. `print` prints a line of this rank. */
-  main: (group: ProcessGroup, print: (line: string) => void) => Promise<void>;
-}
 
 export interface CatalogueEntry {
   /** Name of the example, and of its file without `.ts`. */
   name: string;
   about: string;
+  /** Whether the example can train on MNIST's files. */
+  takesData?: true;
 }
 
 export const CATALOGUE: readonly CatalogueEntry[] = [
@@ -35,14 +28,23 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'partitionedMnist',
     about: 'data-parallel training by hand: DataPartitioner and averageGradients',
+    takesData: true,
   },
   {
     name: 'dataParallel',
     about: "PyTorch's DataParallel tutorial: a batch of 30 split between 1, 2 and 3 replicas of one tab",
   },
   {
-    name: 'averagedMetric',
-    about: 'the accuracy of all ranks as a mean over ranks and as a mean over samples',
+    name: 'modelFit',
+    about: "TensorFlow.js's model.fit before and after distribute",
+  },
+  {
+    name: 'avgMetric',
+    about: 'AvgMetric collects (acc, num) on each rank, and all ranks sum up the pairs',
+  },
+  {
+    name: 'asyncUpdate',
+    about: 'a parameter server updates asynchronously: in a lucky order, and with stale gradients',
   },
   {
     name: 'objects',

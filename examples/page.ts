@@ -1,12 +1,15 @@
 /**
  * The examples' page. The URL `#` shows a list. `#sampler` opens a room for the default world size
  * of the example (`#sampler?tabs=3` for three tabs) and runs the example once all tabs have joined.
- * `#sampler?room=K7F3QX` joins that room.
+ * `#sampler?room=K7F3QX` joins that room. `#partitionedMnist?data=/data/` trains on the data files
+ * that the server serves there.
  */
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
-import { CATALOGUE, type CatalogueEntry, type Example } from './catalogue.ts';
+import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
 import type { ExampleEvent } from './events.ts';
+import type { Example } from './example.ts';
+import { drawPlot } from './plot.ts';
 
 declare global {
   /** Sends an event to the launcher; undefined if no launcher opened the page. */
@@ -14,9 +17,9 @@ declare global {
 }
 
 /** Functions that load each example. An example is loaded only when it runs. */
-const EXAMPLES = import.meta.glob<Example>(['./*.ts', '!./{page,catalogue,events}.ts']);
+const EXAMPLES = import.meta.glob<Example>(['./*.ts', '!./{page,plot,catalogue,example,events}.ts']);
 /** Functions that load the source text of each example. */
-const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
+const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,plot,catalogue,example,events}.ts'], {
   query: '?raw',
   import: 'default',
 });
@@ -46,14 +49,23 @@ function list(): void {
   }
 }
 
-function invite(name: string, room: string, worldSize: number): void {
+function invite(name: string, query: URLSearchParams, room: string, worldSize: number): void {
   report({ type: 'room', room, worldSize });
   if (worldSize === 1) return;
-  const others = worldSize === 2 ? 'another tab' : `${worldSize - 1} other tabs`;
-  show('status', `Waiting for ${others}. Open this link in a new tab or on another machine.`);
-  const address = new URL(`#${name}?room=${room}`, location.href).href;
+  const missing = worldSize === 2 ? 'another tab' : `${worldSize - 1} other tabs`;
+  show('status', `Waiting for ${missing}. Open this link in a new tab or on another machine.`);
+  const others = new URLSearchParams(query);
+  others.delete('tabs');
+  others.set('room', room);
+  const address = new URL(`#${name}?${others}`, location.href).href;
   element('link').setAttribute('href', address);
   show('link', address);
+}
+
+function plot(title: string, curves: Parameters<typeof drawPlot>[2]): void {
+  element('plot').hidden = false;
+  element('plot').ariaLabel = `${title}: ${Object.keys(curves).join(', ')}`;
+  drawPlot(element('plot'), title, curves);
 }
 
 async function run({ name, about }: CatalogueEntry, query: URLSearchParams): Promise<void> {
@@ -70,17 +82,20 @@ async function run({ name, about }: CatalogueEntry, query: URLSearchParams): Pro
     const tabs = /^[1-9]\d*$/.test(query.get('tabs') ?? '') ? Number(query.get('tabs')) : example.worldSize;
     group = await initProcessGroup({
       server: location.origin,
-      ...(room === null ? { worldSize: tabs, onroom: (code) => invite(name, code, tabs) } : { room }),
+      ...(room === null ? { worldSize: tabs, onroom: (code) => invite(name, query, code, tabs) } : { room }),
     });
     const { rank, worldSize } = group;
     report({ type: 'joined', rank });
     element('link').hidden = true;
     show('status', `Rank ${rank} of ${worldSize} is running …`);
     show('output', '');
-    await example.main(group, (line) => {
+    const print = (line: string): void => {
       element('output').append(`${line}\n`);
       report({ type: 'line', line });
-    });
+    };
+    const folder = query.get('data');
+    const data = folder === null ? null : new URL(folder, location.href).href;
+    await example.main(group, print, { data, plot });
     show('status', `Rank ${rank} of ${worldSize} has finished.`);
     report({ type: 'finished' });
     await destroyProcessGroup(group);

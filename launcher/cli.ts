@@ -150,6 +150,7 @@ function buildProgram(io: Io, env: Environment): Command {
       'run an example in headless tabs and print the output of every rank; without a name, list the examples',
     )
     .option('--tabs <n>', "number of tabs, each a rank (default: the example's)", wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--data <path|url>', 'folder of IDX files, for examples with MNIST (default: generated digits)')
     .option('--headed', 'show the browser');
   addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>
     example(name, options, io),

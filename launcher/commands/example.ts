@@ -9,17 +9,20 @@ import { startSignaling } from '../../signaling/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type GpuMode } from '../browser/browser.ts';
 import { DIST, ensureBuilt } from '../build.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
 import type { Io } from '../io.ts';
+import { resolveJob } from '../options/jobOptions.ts';
 import { openTabs } from '../browser/tabs.ts';
 
 export const EXAMPLE_NAMES: readonly string[] = CATALOGUE.map(({ name }) => name);
 
 export interface ExampleOptions {
   tabs?: number;
+  /** Folder of IDX files on this machine, or its URL. */
+  data?: string;
   headed?: true;
   browser?: string;
   gpu: GpuMode;
@@ -33,15 +36,16 @@ export async function example(name: string | undefined, options: ExampleOptions,
     for (const entry of CATALOGUE) io.out(`${entry.name.padEnd(width)}  ${entry.about}`);
     return;
   }
-  const { gpu, headed = false } = options;
+  const { gpu, headed = false, tabs } = options;
+  const { data, served } = await dataOf(name, options.data);
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
-  const server = await startSignaling({ dist: DIST });
+  const server = await startSignaling({ dist: DIST, data: served });
   try {
     io.signal.throwIfAborted();
     const browser = await launchBrowser({ executable, gpu, headed, probeUrl: `${server.url}/healthz` });
     try {
-      await runInTabs(browser, `${server.url}/examples/#${name}`, options, io);
+      await runInTabs(browser, { server: server.url, name, tabs, data }, options.timeout, io);
     } finally {
       await closeBrowser(browser);
     }
@@ -51,18 +55,51 @@ export async function example(name: string | undefined, options: ExampleOptions,
 }
 
 /**
+ * Returns the URL of an example's data, and the folder to serve.
+ *
+ * @throws (rejects) UsageError if the example uses no data, or the folder has no IDX files.
+ */
+async function dataOf(
+  name: string,
+  data: string | undefined,
+): Promise<{ data: string | undefined; served: string | null }> {
+  if (data === undefined) return { data, served: null };
+  if (CATALOGUE.find((entry) => entry.name === name)?.takesData !== true) {
+    const others = CATALOGUE.filter(({ takesData }) => takesData).map((entry) => entry.name);
+    throw new UsageError(`The example ${name} does not use data. Remove --data, or run ${others.join(' or ')}.`);
+  }
+  const { job, served } = await resolveJob({ job: 'mnist', data });
+  return { data: job.data.kind === 'url' ? job.data.url : undefined, served };
+}
+
+export interface ExampleRun {
+  /** Address of the server. */
+  server: string;
+  name: string;
+  /** Number of tabs (default: the example's). */
+  tabs?: number | undefined;
+  /** URL of the data, absolute or relative to the server. */
+  data?: string | undefined;
+}
+
+/**
  * Runs an example as a user would: the first tab opens a room and reports the room's code and world
  * size; then the other tabs join.
  *
+ * @param timeout seconds.
  * @throws (rejects) PeergradError with the message of the first tab that fails, or TimeoutError
  *   with the names of the tabs that have not finished.
  */
 export async function runInTabs(
   browser: Browser,
-  page: string,
-  options: Pick<ExampleOptions, 'tabs' | 'timeout'>,
+  { server, name, tabs, data }: ExampleRun,
+  timeout: number,
   io: Io,
 ): Promise<void> {
+  const pageFor = (query: Record<string, string>): string => {
+    const fields = new URLSearchParams(data === undefined ? query : { ...query, data });
+    return `${server}/examples/#${name}?${fields}`;
+  };
   const done = deferred();
   /** Names of the tabs that still run. A tab with a rank has the name `rank <n>`. */
   const running = new Map<string, string>();
@@ -72,15 +109,15 @@ export async function runInTabs(
     if (rank !== undefined) done.reject(new PeergradError(`${rank}: ${message.replace(/[^.!?]$/, '$&.')}`));
   };
   const warn = (tab: string, message: string): void => io.err(`${tab}: ${message}`);
-  const open = (name: string, url: string): void => {
-    running.set(name, name);
-    const tabs = [{ name, url }];
-    openTabs<ExampleEvent>([browser], { tabs, onevent, ondeath: fail, onerror: warn }).catch(done.reject);
+  const open = (tab: string, query: Record<string, string>): void => {
+    running.set(tab, tab);
+    const one = [{ name: tab, url: pageFor(query) }];
+    openTabs<ExampleEvent>([browser], { tabs: one, onevent, ondeath: fail, onerror: warn }).catch(done.reject);
   };
   const onevent = (tab: string, event: ExampleEvent): void => {
     switch (event.type) {
       case 'room':
-        for (let i = 2; i <= event.worldSize; i++) open(`tab-${i}`, `${page}?room=${event.room}`);
+        for (let i = 2; i <= event.worldSize; i++) open(`tab-${i}`, { room: event.room });
         return;
       case 'joined':
         running.set(tab, `rank ${event.rank}`);
@@ -102,8 +139,7 @@ export async function runInTabs(
   io.signal.addEventListener('abort', interrupt, { once: true });
   if (io.signal.aborted) interrupt();
   try {
-    open('tab-1', options.tabs === undefined ? page : `${page}?tabs=${options.tabs}`);
-    const { timeout } = options;
+    open('tab-1', tabs === undefined ? {} : { tabs: String(tabs) });
     const late = (): Error =>
       new TimeoutError(
         `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s. Allow more time with --timeout.`,

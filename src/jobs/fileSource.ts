@@ -10,7 +10,7 @@ export interface LoadDataOptions {
    * `shared`: the files that this rank received from another tab.
    */
   files?: readonly File[];
-  /** The page's address; relative URLs are resolved against it. */
+  /** The page's address; relative URLs are resolved against it. Empty: all URLs are absolute. */
   baseUrl: string;
   signal?: AbortSignal;
 }
@@ -177,10 +177,11 @@ function folderUrl(folder: string, baseUrl: string): URL {
 }
 
 function webUrl(address: string, baseUrl: string): URL {
-  if (!URL.canParse(address, baseUrl)) {
+  const base = baseUrl === '' ? undefined : baseUrl;
+  if (!URL.canParse(address, base)) {
     throw new DataError(`"${address}" is not a URL. Enter the address of the folder with the data files.`);
   }
-  const url = new URL(address, baseUrl);
+  const url = new URL(address, base);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new DataError(
       `${url.href} is not a web address. Enter the http or https URL of a folder, or choose the files on this device.`,

@@ -8,7 +8,9 @@ import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchDevice } from './device.ts';
+import { atPage } from './pageRoom.ts';
 import { abortError, LibraryRoom, ownSurroundings, type RoomOptions, type RoomSurroundings } from './room.ts';
+import { thisPage } from './thisPage.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
@@ -18,7 +20,14 @@ export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
  */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
-export interface InitProcessGroupOptions extends RoomOptions {
+export interface InitProcessGroupOptions extends Omit<RoomOptions, 'server'> {
+  /**
+   * Address of the signaling server, `https://host:port`. Without it, the page's address names
+   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
+   * no code, a room for `worldSize` ranks is opened, and its code is added to the address, which
+   * then opens the other tabs.
+   */
+  server?: string;
   /** Milliseconds for all ranks to join. */
   timeoutMs?: number;
 }
@@ -43,20 +52,22 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * have destroyed a group, they can form another group in the same room. The server keeps an empty
  * room for a minute.
  *
- * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, or
- *   a worker's page does not call `hostWorker`. SignalingError if the server does not answer or
- *   refuses. TimeoutError if other ranks do not join in time. AbortError if the signal is aborted.
- *   This rank has then left the room.
+ * @throws (rejects) UsageError if the code or the rank is invalid, a new room has no world size, no
+ *   server is given or known, or a worker's page does not call `hostWorker`. SignalingError if the
+ *   server does not answer or refuses. TimeoutError if other ranks do not join in time. AbortError
+ *   if the signal is aborted. This rank has then left the room.
  *
  * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  return joinGroup(options, await ownSurroundings(options.device));
+  const { server } = options;
+  const complete = server === undefined ? atPage(options, await thisPage()) : { ...options, server };
+  return joinGroup(complete, await ownSurroundings(options.device));
 }
 
 /** {@link initProcessGroup} with surroundings, which tests replace. */
 export async function joinGroup(
-  options: InitProcessGroupOptions,
+  options: InitProcessGroupOptions & RoomOptions,
   surroundings: RoomSurroundings,
 ): Promise<ProcessGroup> {
   const { worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;

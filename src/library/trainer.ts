@@ -10,12 +10,12 @@ import type { Model } from '../parallel/ddp/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
 import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
-import { parseRoomCode } from '../protocol/roomCode.ts';
 import { untilAborted } from '../parallel/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { currentDevice, prepareDevice, watchDevice } from './device.ts';
 import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
+import { atPage, roomInAddress } from './pageRoom.ts';
 import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
@@ -164,19 +164,19 @@ export class Trainer {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
-    const joined = await initProcessGroup({
-      server: server ?? page.address?.origin ?? '',
-      transport,
-      device: 'current',
-      ...world,
-      ...(signal && { signal }),
-      onroom: (code) => {
-        if (world.room !== undefined) return;
-        // The address bar then shows the address of the room, for opening the other tabs.
-        page.writeRoom(code);
-        onroom?.(code);
-      },
-    });
+    const joined = await initProcessGroup(
+      atPage(
+        {
+          ...(server !== undefined && { server }),
+          transport,
+          device: 'current',
+          ...world,
+          ...(signal && { signal }),
+          ...(world.room === undefined && onroom && { onroom }),
+        },
+        page,
+      ),
+    );
     return { group: joined, leave: () => destroyProcessGroup(joined) };
   }
 }
@@ -185,15 +185,13 @@ export class Trainer {
  * Returns the room to join, as options of `initProcessGroup`. Returns `null` if neither a room nor
  * several tabs are given: then this tab trains alone.
  *
- * @param hash the fragment of the page's address. A room code must be in capitals, as Trainer
- *   writes it, because a fragment such as `#header` may be an anchor.
+ * @param hash the fragment of the page's address.
  */
 export function worldOf(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,
   hash: string,
 ): Pick<InitProcessGroupOptions, 'room' | 'worldSize'> | null {
-  const code = hash.slice(1);
-  const named = room ?? (tabs !== 1 && parseRoomCode(code) === code ? code : undefined);
+  const named = room ?? (tabs === 1 ? undefined : roomInAddress(hash));
   if (named === undefined && (tabs ?? 1) === 1) return null;
   return {
     ...(named === undefined ? {} : { room: named }),

@@ -4,32 +4,55 @@
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CATALOGUE, type Example } from '../../examples/catalogue.ts';
+import { CATALOGUE } from '../../examples/catalogue.ts';
+import type { Example } from '../../examples/example.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import { loadData, parseJob } from '../../src/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
+import { idxFile } from '../jobs/formats/idxFiles.ts';
+import { buildReadmePage, PAGE_PATH, readmeHunks } from './readmePage.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Files in the folder of examples that are not examples. */
-const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
+const OTHERS = ['catalogue.ts', 'events.ts', 'example.ts', 'page.ts', 'plot.ts'];
+
+/** Number of images in the test's files. A fifth of them is held out. */
+const IMAGES = 320;
+
+let folder: string;
+let server: SignalingServer;
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-digits-'));
+  await writeDigits();
+  server = await startSignaling({ dist: DIST, data: folder });
 });
 
+afterAll(async () => {
+  await server.close();
+  await rm(folder, { recursive: true });
+});
+
+/** The curves that the latest example in this process has drawn. */
+let drawn: Readonly<Record<string, readonly number[]>> = {};
+
 /** Runs an example and returns the printed lines of each rank. */
-async function linesOf(name: string, tabs?: number): Promise<string[][]> {
+async function linesOf(name: string, tabs?: number, data: string | null = null): Promise<string[][]> {
   const { worldSize, main } = (await import(`../../examples/${name}.ts`)) as Example;
   return runWorld(tabs ?? worldSize, async (group) => {
     const lines: string[] = [];
-    await main(group, (line) => lines.push(line));
+    await main(group, (line) => lines.push(line), { data, plot: (_, curves) => (drawn = curves) });
     return lines;
   });
 }
@@ -56,6 +79,43 @@ function expectToFall(values: readonly number[]): void {
     values.every((value, i) => i === 0 || value < values[i - 1]!),
     values.join(', '),
   ).toBe(true);
+}
+
+function expectToyModel([first, second]: readonly (readonly string[])[]): void {
+  expect(second).toEqual(first);
+  expect(first!.at(-1)).toBe('replicas are equal');
+  expectToFall(numbers(first!.slice(0, -1)));
+}
+
+/** Expects equal losses of `model.fit` and `distribute`, to some digits. */
+function expectModelFit(lines: readonly string[], digits: number): void {
+  const rows = lines.map((line) => /^(\S+), epoch (\d): loss ([\d.]+), accuracy ([\d.]+)$/.exec(line)!.slice(1));
+  expect(rows.map(([name, epoch]) => [name, epoch])).toEqual(
+    ['model.fit', 'distribute'].flatMap((name) => ['0', '1', '2'].map((epoch) => [name, epoch])),
+  );
+  for (const epoch of [0, 1, 2]) expect(Number(rows[epoch + 3]![2])).toBeCloseTo(Number(rows[epoch]![2]), digits);
+}
+
+/** Expects a falling loss on every rank. */
+function expectLossesOf(lines: readonly (readonly string[])[]): void {
+  for (const [rank, own] of lines.entries()) {
+    expect(own).toHaveLength(3);
+    for (const [epoch, line] of own.entries()) {
+      expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
+    }
+    expectToFall(numbers(own));
+  }
+}
+
+/** Writes a pair of MNIST's files with generated digits to {@link folder}. */
+async function writeDigits(): Promise<void> {
+  const { train } = await loadData(parseJob({ job: 'digits', seed: 1 }), { baseUrl: '' });
+  const indices = Array.from({ length: IMAGES }, (_, i) => i);
+  const [pixels, labels] = [new Float32Array(IMAGES * 28 * 28), new Int32Array(IMAGES)];
+  await train.read(indices, pixels, labels);
+  const bytes = Uint8Array.from(pixels, (pixel) => Math.round(pixel * 255));
+  await writeFile(path.join(folder, 'train-images-idx3-ubyte'), idxFile([IMAGES, 28, 28], bytes));
+  await writeFile(path.join(folder, 'train-labels-idx1-ubyte'), idxFile([IMAGES], Uint8Array.from(labels)));
 }
 
 test('the catalogue lists every example of the folder examples', () => {
@@ -89,10 +149,7 @@ describe('examples in one process', () => {
   });
 
   test('toyModel: the loss falls, and is equal on all ranks', async () => {
-    const [first, second] = await linesOf('toyModel');
-    expect(second).toEqual(first);
-    expect(first!.at(-1)).toBe('replicas are equal');
-    expectToFall(numbers(first!.slice(0, -1)));
+    expectToyModel(await linesOf('toyModel'));
   });
 
   test('pointToPoint: both ranks print the value 1, after blocking and after non-blocking calls', async () => {
@@ -111,23 +168,51 @@ describe('examples in one process', () => {
 
   test('partitionedMnist: the loss of every rank falls, and losses differ between ranks', async () => {
     const lines = await linesOf('partitionedMnist');
-    for (const [rank, own] of lines.entries()) {
-      expect(own).toHaveLength(3);
-      for (const [epoch, line] of own.entries()) {
-        expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
-      }
-      expectToFall(numbers(own));
-    }
+    expectLossesOf(lines);
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('averagedMetric: the mean over samples, unlike the mean over ranks, is the accuracy on all samples', async () => {
-    const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
-    expect(await linesOf('averagedMetric')).toEqual([
-      ['2 of 4 right: accuracy 0.500', ...everywhere],
-      ['3 of 3 right: accuracy 1.000', ...everywhere],
-      ['2 of 3 right: accuracy 0.667', ...everywhere],
+  test('partitionedMnist --data: trains on normalized images of the files', async () => {
+    const lines = await linesOf('partitionedMnist', 2, `${server.url}/data/`);
+    expectLossesOf(lines);
+    // Values of this order, Normalize(0.1307, 0.3081), learning rate 0.01 and momentum 0.5.
+    const last = lines.map((own) => numbers(own).at(-1)!);
+    expect(last[0]).toBeCloseTo(2.1912, 3);
+    expect(last[1]).toBeCloseTo(2.0947, 3);
+  });
+
+  test('avgMetric: the sum of all pairs, unlike the mean over ranks, has the accuracy on all samples', async () => {
+    const everywhere = ["mean of the ranks' accuracies 0.722", 'all ranks (7, 10): accuracy 0.700'];
+    expect(await linesOf('avgMetric')).toEqual([
+      ['this rank (2, 4): accuracy 0.500', ...everywhere],
+      ['this rank (3, 3): accuracy 1.000', ...everywhere],
+      ['this rank (2, 3): accuracy 0.667', ...everywhere],
     ]);
+  });
+
+  test('asyncUpdate: the lucky order is synchronous training, and stale gradients raise the loss', async () => {
+    const lines = await linesOf('asyncUpdate');
+    const { lucky, stale } = drawn as { lucky: number[]; stale: number[] };
+    // Synchronous training adds both gradients, of one parameter: w - 3 becomes a fifth.
+    const synchronous = [1, 2, 3, 4, 5, 6].map((step) => (3 * 0.2 ** step) ** 2);
+    lucky.filter((_, i) => i % 2 === 1).forEach((loss, i) => expect(loss).toBeCloseTo(synchronous[i]!, 5));
+    expectToFall(lucky);
+    const rises = stale.flatMap((loss, i) => (i > 0 && loss > stale[i - 1]! ? [i + 1] : []));
+    expect(rises).toEqual([6, 12]);
+    // Five fresh updates multiply w - 3 by 0.6 each; the gradient at w = 0 adds 1.2.
+    expect(stale[5]).toBeCloseTo((-3 * 0.6 ** 5 + 1.2) ** 2, 5);
+    expect(lines[0]).toHaveLength(24);
+    expect(lines[0]!.slice(16, 18)).toEqual([
+      'stale update 5, of worker 1: loss 0.0544',
+      'stale update 6, of worker 2: loss 0.9345',
+    ]);
+    expect(lines[2]!.slice(-2)).toEqual(['stale gradient -6.0000 at w 0.0000', 'stale gradient 1.9334 at w 3.9667']);
+  });
+
+  test('modelFit: two ranks of distribute learn what model.fit learns', async () => {
+    const [first, second] = await linesOf('modelFit');
+    expectModelFit(first!, 3);
+    expect(second).toEqual(first);
   });
 
   test('objects: each rank prints the objects that it receives in four object collectives', async () => {
@@ -147,19 +232,14 @@ describe('examples in one process', () => {
 });
 
 describe('examples in real tabs', () => {
-  let server: SignalingServer;
   let browser: Browser;
 
   beforeAll(async () => {
     await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
-    server = await startSignaling({ dist: DIST });
     browser = await launchBrowser({ probeUrl: `${server.url}/healthz` });
   }, 120_000);
 
-  afterAll(async () => {
-    await closeBrowser(browser);
-    await server.close();
-  });
+  afterAll(() => closeBrowser(browser));
 
   /** Runs an example and returns the printed lines of each rank. */
   async function linesInTabs(name: string): Promise<string[][]> {
@@ -169,11 +249,11 @@ describe('examples in real tabs', () => {
       (lines[Number(rank)] ??= []).push(text!);
     };
     const io = { out, err: () => {}, terminal: null, signal: new AbortController().signal };
-    await runInTabs(browser, `${server.url}/examples/#${name}`, { timeout: 60 }, io);
+    await runInTabs(browser, { server: server.url, name }, 60, io);
     return lines;
   }
 
-  test.each(['sampler', 'pointToPoint', 'averagedMetric', 'objects'])(
+  test.each(['sampler', 'pointToPoint', 'allReduceGroup', 'avgMetric', 'objects'])(
     '%s prints the same as in one process',
     { timeout: 60_000 },
     async (name) => {
@@ -201,10 +281,48 @@ describe('examples in real tabs', () => {
     expect(rows[3]![2]).toBeGreaterThan(rows[4]![2]!);
   });
 
-  test('partitionedMnist: the loss of every rank falls', { timeout: 60_000 }, async () => {
-    const lines = await linesInTabs('partitionedMnist');
-    expect(lines).toHaveLength(2);
-    for (const own of lines) expectToFall(numbers(own));
+  test('modelFit: two ranks of distribute learn what model.fit learns', { timeout: 60_000 }, async () => {
+    const lines = await linesInTabs('modelFit');
+    for (const own of lines) expectModelFit(own, 2);
+  });
+
+  test("README's lines make four tabs of a stock page train one model", { timeout: 120_000 }, async () => {
+    expect((await readmeHunks()).flat().filter((line) => line.startsWith('+'))).toHaveLength(3);
+    const dist = path.join(folder, 'dist');
+    await buildReadmePage(dist);
+    const own = await startSignaling({ dist, data: folder });
+    const context = await browser.newContext();
+    await context.grantPermissions(['microphone']);
+    const open = async (url: string): Promise<Page> => {
+      const page = await context.newPage();
+      await page.goto(url);
+      return page;
+    };
+    const first = await open(`${own.url}/${PAGE_PATH}`);
+    await first.waitForFunction(() => location.hash !== '');
+    const others = await Promise.all([1, 2, 3].map(() => open(first.url())));
+    const logs = await Promise.all(
+      [first, ...others].map(async (page) => {
+        await page.getByText('trained').waitFor();
+        return (await page.locator('#log').innerText()).trim().split('\n');
+      }),
+    );
+    for (const log of logs) expect(log).toEqual(logs[0]);
+    expectToFall(logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1])));
+    await context.close();
+    await own.close();
+  });
+
+  test('asyncUpdate: the page of rank 0 shows the curves', { timeout: 60_000 }, async () => {
+    const earlier = new Set(browser.contexts());
+    expect(await linesInTabs('asyncUpdate')).toEqual(await linesOf('asyncUpdate'));
+    const pages = browser.contexts().flatMap((context) => (earlier.has(context) ? [] : context.pages()));
+    const plots = await Promise.all(pages.map((page) => page.locator('#plot:visible canvas').count()));
+    expect(plots.filter((canvases) => canvases === 1)).toHaveLength(1);
+  });
+
+  test('toyModel: the loss falls, and is equal on all ranks', { timeout: 60_000 }, async () => {
+    expectToyModel(await linesInTabs('toyModel'));
   });
 });
 
@@ -212,15 +330,12 @@ test(
   'the command `peergrad example` prints the lines of every rank, with the rank before each line',
   { timeout: 120_000 },
   async () => {
-    expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
-      '[rank 0] Rank 0 has data 2',
-      '[rank 1] Rank 1 has data 2',
-      '[rank 2] Rank 2 has data 1',
-    ]);
-    const toyModel = await printedBy('toyModel');
-    const [first, second] = [0, 1].map((rank) => toyModel.filter((line) => line.startsWith(`[rank ${rank}]`)));
-    expect(second!.map((line) => line.replace('rank 1', 'rank 0'))).toEqual(first);
-    expect(first!.at(-1)).toBe('[rank 0] replicas are equal');
-    expectToFall(numbers(first!.slice(0, -1)));
+    const lines = await printedBy('partitionedMnist', '--tabs', '3', '--data', folder);
+    expectLossesOf(
+      [0, 1, 2].map((rank) => {
+        const start = `[rank ${rank}] `;
+        return lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
+      }),
+    );
   },
 );

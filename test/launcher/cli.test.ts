@@ -93,6 +93,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['join', /missing required argument/],
     ['example chess', /'chess' is invalid.*sampler, toyModel/],
     ['example sampler --tabs 0', /whole number from 1 to 256/],
+    ['example sampler --data .', /sampler does not use data\. Remove --data, or run partitionedMnist\./],
+    ['example partitionedMnist --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
   ])('%s', async (line, sentence) => {
     const { code, out, err } = await cli(line);
     expect(err).toMatch(sentence);

@@ -1,0 +1,40 @@
+/** The room in a page's address, `https://host/page#K7F3QX`. */
+import { parseRoomCode } from '../protocol/roomCode.ts';
+import { UsageError } from '../util/errors.ts';
+import type { Page } from './page.ts';
+import type { RoomOptions } from './room.ts';
+
+/**
+ * Returns the room code in the fragment of an address; `undefined`: none. The code must be in
+ * capitals, as it is written there, because a fragment such as `#header` may be an anchor.
+ */
+export function roomInAddress(hash: string): string | undefined {
+  const code = hash.slice(1);
+  return parseRoomCode(code) === code ? code : undefined;
+}
+
+/**
+ * Completes options by the page's address: its server, and its room code. If there is no code, the
+ * code of the opened room is written into the address.
+ *
+ * @throws UsageError if a server is neither given nor known from a page.
+ */
+export function atPage<T extends Partial<RoomOptions>>(
+  options: T,
+  { address, writeRoom }: Pick<Page, 'address' | 'writeRoom'>,
+): T & RoomOptions {
+  const server = options.server ?? address?.origin;
+  if (server === undefined) {
+    throw new UsageError('This program has no page whose address names the server. Pass server.');
+  }
+  const room = options.room ?? roomInAddress(address?.hash ?? '');
+  return {
+    ...options,
+    server,
+    ...(room !== undefined && { room }),
+    onroom: (code: string) => {
+      if (room === undefined) writeRoom(code);
+      options.onroom?.(code);
+    },
+  };
+}
