@@ -8,9 +8,15 @@ import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchDevice } from './device.ts';
-import { atPage } from './pageRoom.ts';
-import { abortError, LibraryRoom, ownSurroundings, type RoomOptions, type RoomSurroundings } from './room.ts';
-import { thisPage } from './thisPage.ts';
+import {
+  abortError,
+  LibraryRoom,
+  locateRoom,
+  ownSurroundings,
+  type LocatedRoom,
+  type RoomOptions,
+  type RoomSurroundings,
+} from './room.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
@@ -20,14 +26,7 @@ export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
  */
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
-export interface InitProcessGroupOptions extends Omit<RoomOptions, 'server'> {
-  /**
-   * Address of the signaling server, `https://host:port`. Without it, the page's address names
-   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
-   * no code, a room for `worldSize` ranks is opened, and its code is added to the address, which
-   * then opens the other tabs.
-   */
-  server?: string;
+export interface InitProcessGroupOptions extends RoomOptions {
   /** Milliseconds for all ranks to join. */
   timeoutMs?: number;
 }
@@ -60,14 +59,12 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  const { server } = options;
-  const complete = server === undefined ? atPage(options, await thisPage()) : { ...options, server };
-  return joinGroup(complete, await ownSurroundings(options.device));
+  return joinGroup(await locateRoom(options), await ownSurroundings(options.device));
 }
 
 /** {@link initProcessGroup} with surroundings, which tests replace. */
 export async function joinGroup(
-  options: InitProcessGroupOptions & RoomOptions,
+  options: InitProcessGroupOptions & LocatedRoom,
   surroundings: RoomSurroundings,
 ): Promise<ProcessGroup> {
   const { worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;

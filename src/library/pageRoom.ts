@@ -2,7 +2,7 @@
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Page } from './page.ts';
-import type { RoomOptions } from './room.ts';
+import type { LocatedRoom, RoomOptions } from './room.ts';
 
 /**
  * Returns the room code in the fragment of an address; `undefined`: none. The code must be in
@@ -19,10 +19,10 @@ export function roomInAddress(hash: string): string | undefined {
  *
  * @throws UsageError if a server is neither given nor known from a page.
  */
-export function atPage<T extends Partial<RoomOptions>>(
+export function atPage<T extends RoomOptions>(
   options: T,
   { address, writeRoom }: Pick<Page, 'address' | 'writeRoom'>,
-): T & RoomOptions {
+): T & LocatedRoom {
   const server = options.server ?? address?.origin;
   if (server === undefined) {
     throw new UsageError('This program has no page whose address names the server. Pass server.');

@@ -16,11 +16,17 @@ import type { Deferred } from '../util/deferred.ts';
 import { AbortError, reasonOf, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
 import type { Page } from './page.ts';
+import { atPage } from './pageRoom.ts';
 import { thisPage } from './thisPage.ts';
 
 export interface RoomOptions {
-  /** Address of the signaling server, `https://host:port`. */
-  server: string;
+  /**
+   * Address of the signaling server, `https://host:port`. Without it, the page's address names
+   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
+   * no code, a room is opened, and its code is added to the address, which then opens the other
+   * tabs.
+   */
+  server?: string;
   /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
   room?: string;
   /**
@@ -45,6 +51,9 @@ export interface RoomOptions {
   /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
   signal?: AbortSignal;
 }
+
+/** Options whose server is known. */
+export type LocatedRoom = RoomOptions & { server: string };
 
 /** What a room needs from its program. Tests pass a clock and a network of their own. */
 export interface RoomSurroundings
@@ -73,6 +82,16 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
     leaving,
     device: await prepareDevice(choice),
   };
+}
+
+/**
+ * Completes options without a server by the page's address.
+ *
+ * @throws (rejects) UsageError if there is no page.
+ */
+export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
+  const { server } = options;
+  return server === undefined ? atPage(options, await thisPage()) : { ...options, server };
 }
 
 /** What the user of a {@link LibraryRoom} decides. */
@@ -110,7 +129,7 @@ export class LibraryRoom {
    *   size.
    */
   constructor(
-    options: RoomOptions,
+    options: LocatedRoom,
     { nodes, startAt }: { nodes: Nodes | null; startAt: number | undefined },
     handlers: RoomHandlers,
     { device, leaving, ...network }: RoomSurroundings,

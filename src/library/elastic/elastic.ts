@@ -2,7 +2,7 @@
  * `elastic`: jobs whose ranks join and leave, in the style of `hvd.elastic.run` and torchelastic.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { ownSurroundings } from '../room.ts';
+import { locateRoom, ownSurroundings } from '../room.ts';
 import { ElasticJob, type ElasticOptions } from './elasticJob.ts';
 import type { ElasticState } from './elasticState.ts';
 
@@ -33,8 +33,8 @@ import type { ElasticState } from './elasticState.ts';
  * end of `main` commits the state. The job ends when `main` has ended on all ranks, which must then
  * have equal states.
  *
- * @param options `nodes` and `server` are needed to open a room, `room` to join one. `signal` makes
- *   this rank leave; the others continue.
+ * @param options `nodes` is needed to open a room; by default, `server` and `room` are those of the
+ *   page's address. `signal` makes this rank leave; the others continue.
  * @returns the result of this rank's last call of `main`.
  * @throws (rejects) the error of `main` if it is not caused by a change of the ranks; the job then
  *   ends on all ranks, the others reject with RunOverError. DeviceError if this rank's GPU is lost,
@@ -48,5 +48,5 @@ export async function elastic<State extends ElasticState, Result>(
   state: State,
   main: (state: State, group: ProcessGroup) => Promise<Result>,
 ): Promise<Result> {
-  return new ElasticJob(options, state, main, await ownSurroundings(options.device)).run();
+  return new ElasticJob(await locateRoom(options), state, main, await ownSurroundings(options.device)).run();
 }

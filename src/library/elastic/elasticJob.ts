@@ -20,7 +20,7 @@ import {
 } from '../../util/errors.ts';
 import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
 import { watchDevice } from '../device.ts';
-import { checkWorldSize, LibraryRoom, type RoomOptions, type RoomSurroundings } from '../room.ts';
+import { checkWorldSize, LibraryRoom, type LocatedRoom, type RoomOptions, type RoomSurroundings } from '../room.ts';
 import { CommittedState } from './committedState.ts';
 import { useState, type ElasticState } from './elasticState.ts';
 import { digestOf, synchronize } from './synchronize.ts';
@@ -62,7 +62,7 @@ export class ElasticJob<State extends ElasticState, Result> {
 
   /** @throws UsageError if options or state are invalid. */
   constructor(
-    options: ElasticOptions,
+    options: ElasticOptions & LocatedRoom,
     state: State,
     main: (state: State, group: ProcessGroup) => Promise<Result>,
     surroundings: RoomSurroundings,
