@@ -8,15 +8,8 @@ import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchDevice } from './device.ts';
-import {
-  abortError,
-  LibraryRoom,
-  locateRoom,
-  ownSurroundings,
-  type LocatedRoom,
-  type RoomOptions,
-  type RoomSurroundings,
-} from './room.ts';
+import { abortError, LibraryRoom, locateRoom, ownSurroundings, type RoomSurroundings } from './room.ts';
+import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
 export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;

@@ -2,7 +2,7 @@
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Page } from './page.ts';
-import type { LocatedRoom, RoomOptions } from './room.ts';
+import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
  * Returns the room code in the fragment of an address; `undefined`: none. The code must be in

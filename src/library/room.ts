@@ -9,7 +9,7 @@ import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import type { Device, Nodes } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
-import { DEFAULT_JOB, type TransportName } from '../spec/job.ts';
+import { DEFAULT_JOB } from '../spec/job.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
@@ -17,43 +17,8 @@ import { AbortError, reasonOf, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
 import type { Page } from './page.ts';
 import { atPage } from './pageRoom.ts';
+import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 import { thisPage } from './thisPage.ts';
-
-export interface RoomOptions {
-  /**
-   * Address of the signaling server, `https://host:port`. Without it, the page's address names
-   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
-   * no code, a room is opened, and its code is added to the address, which then opens the other
-   * tabs.
-   */
-  server?: string;
-  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
-  room?: string;
-  /**
-   * The number of ranks. A new room forms the group when this many ranks have joined. An existing
-   * room refuses this rank if the room has another world size.
-   */
-  worldSize?: number;
-  /** The requested rank, as with torch's `env://`. Default: any free rank. */
-  rank?: number;
-  /** The name that other members see. */
-  name?: string;
-  /** Called with the room's code when the room has admitted this rank. */
-  onroom?: (room: string) => void;
-  /**
-   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
-   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
-   * value.
-   */
-  transport?: TransportName;
-  /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
-  device?: DeviceChoice;
-  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
-  signal?: AbortSignal;
-}
-
-/** Options whose server is known. */
-export type LocatedRoom = RoomOptions & { server: string };
 
 /** What a room needs from its program. Tests pass a clock and a network of their own. */
 export interface RoomSurroundings

@@ -20,7 +20,8 @@ import {
 } from '../../util/errors.ts';
 import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
 import { watchDevice } from '../device.ts';
-import { checkWorldSize, LibraryRoom, type LocatedRoom, type RoomOptions, type RoomSurroundings } from '../room.ts';
+import { checkWorldSize, LibraryRoom, type RoomSurroundings } from '../room.ts';
+import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
 import { CommittedState } from './committedState.ts';
 import { useState, type ElasticState } from './elasticState.ts';
 import { digestOf, synchronize } from './synchronize.ts';

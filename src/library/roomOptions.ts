@@ -1,0 +1,39 @@
+/** Options of a program that enters a room. */
+import type { TransportName } from '../spec/job.ts';
+import type { DeviceChoice } from './device.ts';
+
+export interface RoomOptions {
+  /**
+   * Address of the signaling server, `https://host:port`. Without it, the page's address names
+   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
+   * no code, a room is opened, and its code is added to the address, which then opens the other
+   * tabs.
+   */
+  server?: string;
+  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
+  room?: string;
+  /**
+   * The number of ranks. A new room forms the group when this many ranks have joined. An existing
+   * room refuses this rank if the room has another world size.
+   */
+  worldSize?: number;
+  /** The requested rank, as with torch's `env://`. Default: any free rank. */
+  rank?: number;
+  /** The name that other members see. */
+  name?: string;
+  /** Called with the room's code when the room has admitted this rank. */
+  onroom?: (room: string) => void;
+  /**
+   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
+   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
+   * value.
+   */
+  transport?: TransportName;
+  /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
+  device?: DeviceChoice;
+  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
+  signal?: AbortSignal;
+}
+
+/** Options whose server is known. */
+export type LocatedRoom = RoomOptions & { server: string };
