@@ -43,12 +43,11 @@ export class DatasetBatches implements BatchSource {
     if (this.steps !== null && index >= this.steps) return null;
     const element = await nextElement(this.#model, this.#iterator!);
     if (!element) return null;
-    const { inputs, targets } = element;
     try {
-      const weights = await weightsOf(this.#model, targets, { classWeight: this.#classWeight });
+      const weights = await weightsOf(this.#model, element.targets, { classWeight: this.#classWeight });
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {
-      tf.dispose([inputs, targets]);
+      disposeElement(element);
       throw error;
     }
   }
@@ -58,11 +57,17 @@ export class DatasetBatches implements BatchSource {
   }
 }
 
+export type Element = Omit<Batch, 'weights'>;
+
+export function disposeElement({ inputs, targets }: Element): void {
+  tf.dispose([inputs, targets]);
+}
+
 /** Returns the next batch of an iterator, or `null` at its end. The caller disposes of it. */
 export async function nextElement(
   model: CompiledModel,
   iterator: { next(): Promise<IteratorResult<unknown>> },
-): Promise<Omit<Batch, 'weights'> | null> {
+): Promise<Element | null> {
   const { value, done }: { value?: unknown; done?: boolean } = await iterator.next();
   if (done === true && (value === null || value === undefined)) return null;
   try {

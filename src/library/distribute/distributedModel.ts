@@ -24,6 +24,7 @@ import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
+import { PageWaits } from './pageWaits.ts';
 import { weightsOf } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
@@ -110,7 +111,7 @@ export class DistributedModel {
       const weights = await weightsOf(model, data.targets, args);
       const given = validationData ? prepareTensors(place, validationData, batchSize) : null;
       const split = isSplit ? prepareSpan(place, data, { start: end, end: data.size }, batchSize) : null;
-      const training = prepareTraining(model, this.ddp, this.#parameters, args, given?.heldOut ?? split);
+      const training = prepareTraining(place, this.ddp, this.#parameters, args, given?.heldOut ?? split);
       const shared = { ...training.shared, ...given?.shared, batchSize, shuffle, validationSplit };
       return {
         shared: { ...data.describe(isSharded), ...shared },
@@ -150,7 +151,7 @@ export class DistributedModel {
         : validationData
           ? prepareTensors(place, validationData, validationBatchSize)
           : null;
-      const training = prepareTraining(model, this.ddp, this.#parameters, args, given?.heldOut ?? null);
+      const training = prepareTraining(place, this.ddp, this.#parameters, args, given?.heldOut ?? null);
       const size = isSharded ? null : sizeOf(dataset);
       return Promise.resolve({
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
@@ -221,36 +222,47 @@ export class DistributedModel {
 
   /**
    * Prepares a call on every rank, and runs it if all ranks agree. An error of a run ends the
-   * group.
+   * group, and so does the signal.
    */
-  async #call<Own, Result>(
+  #call<Own, Result>(
     call: string,
     { sharded = false, signal }: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
     prepare: (place: Place) => Promise<Call<Own, Result>>,
   ): Promise<Result> {
     const { group } = this;
     const rank = group.ranks[group.rank]!;
+    const result = this.#runOnAllRanks(call, sharded, (place) => {
+      checkSignal(signal, rank, call);
+      return prepare(place);
+    });
+    if (signal) failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, result);
+    return result;
+  }
+
+  async #runOnAllRanks<Own, Result>(
+    call: string,
+    isSharded: boolean,
+    prepare: (place: Place) => Promise<Call<Own, Result>>,
+  ): Promise<Result> {
+    const { group } = this;
+    const { rank, worldSize } = group;
     const own: { dispose(): void }[] = [];
     let prepared: Call<Own, Result> | null = null;
     let occupied: CompiledModel | null = null;
     try {
       const all = await agree(group, call, async () => {
-        checkSignal(signal, rank, call);
         const model = this.#checkModel();
         model.isTraining = true;
         occupied = model;
-        prepared = await prepare({ model, own, isSharded: sharded, rank: group.rank, worldSize: group.worldSize });
-        return { shared: { sharded, ...prepared.shared }, own: prepared.own };
+        prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), rank, worldSize });
+        return { shared: { sharded: isSharded, ...prepared.shared }, own: prepared.own };
       });
-      const { run } = prepared!;
-      const running = (async () => run(all))();
-      if (signal) {
-        failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, running);
-      }
-      return await running.catch((error: unknown) => {
-        group.abort(namingRank(error, rank, call));
+      try {
+        return await prepared!.run(all);
+      } catch (error) {
+        group.abort(namingRank(error, group.ranks[rank]!, call));
         throw error;
-      });
+      }
     } finally {
       for (const each of own) each.dispose();
       if (occupied) (occupied as CompiledModel).isTraining = false;

@@ -7,6 +7,7 @@ import { LogMeans } from './callbacks.ts';
 import { disposeBatch, trainingPass, type Batch, type CompiledModel } from './compiledModel.ts';
 import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { applyGradient, learningRateOf } from './optimizerStep.ts';
+import type { PageWaits } from './pageWaits.ts';
 import { exchangeTurn, type Turn } from './turn.ts';
 
 export interface EpochsOptions {
@@ -15,6 +16,7 @@ export interface EpochsOptions {
   parameters: readonly tf.Variable[];
   source: BatchSource;
   callbacks: tf.CallbackList;
+  waits: PageWaits;
   /** Held-out samples of this rank; `null`: no validation. */
   validation: HeldOut | null;
   /** First epoch, and the epoch before which training ends. */
@@ -34,18 +36,18 @@ export class Epochs {
   }
 
   async run(): Promise<void> {
-    const { model, callbacks, initialEpoch, epochs } = this.#options;
-    await callbacks.onTrainBegin();
+    const { model, callbacks, waits, initialEpoch, epochs } = this.#options;
+    await waits.until(callbacks.onTrainBegin());
     model.stopTraining = false;
     for (let epoch = initialEpoch; epoch < epochs; epoch++) {
-      await callbacks.onEpochBegin(epoch);
+      await waits.until(callbacks.onEpochBegin(epoch));
       const { logs, isComplete } = await this.#train(epoch);
       const held = isComplete ? await this.#validate() : {};
-      await callbacks.onEpochEnd(epoch, { ...held, ...logs });
+      await waits.until(callbacks.onEpochEnd(epoch, { ...held, ...logs }));
       const { stops } = await this.#exchange(0);
       if (stops) break;
     }
-    await callbacks.onTrainEnd();
+    await waits.until(callbacks.onTrainEnd());
   }
 
   /**
@@ -54,11 +56,11 @@ export class Epochs {
    * @returns means of the batches' logs; and whether the epoch was not stopped.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
-    const { source, callbacks, model } = this.#options;
+    const { source, callbacks, waits, model } = this.#options;
     const means = new LogMeans();
-    await source.begin(epoch);
+    await waits.until(source.begin(epoch));
     for (let index = 0; ; index++) {
-      const batch = await source.next(index);
+      const batch = await waits.until(source.next(index), (late) => late && disposeBatch(late));
       try {
         const { stops, samples: size } = await this.#nextTurn(index, batch?.samples ?? 0);
         if (stops || size === 0) {
@@ -66,10 +68,10 @@ export class Epochs {
           return { logs: means.means, isComplete: size === 0 };
         }
         const logs = { batch: index, size };
-        await callbacks.onBatchBegin(index, { ...logs });
+        await waits.until(callbacks.onBatchBegin(index, { ...logs }));
         const results = await this.#step(batch, size, `batch ${index} of epoch ${epoch}`);
         means.add(results.logs, size);
-        await callbacks.onBatchEnd(index, { ...logs, ...results.logs });
+        await waits.until(callbacks.onBatchEnd(index, { ...logs, ...results.logs }));
         if (!results.stops) continue;
         model.stopTraining = true;
         return { logs: means.means, isComplete: false };

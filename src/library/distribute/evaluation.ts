@@ -2,7 +2,8 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CompiledModel } from './compiledModel.ts';
-import { nextElement, type BatchDataset } from './datasetBatches.ts';
+import { disposeElement, nextElement, type BatchDataset } from './datasetBatches.ts';
+import type { PageWaits } from './pageWaits.ts';
 import type { Span, TensorData } from './tensorData.ts';
 
 /** Sums of a rank over its samples: the results of TensorFlow.js's test function. */
@@ -30,14 +31,19 @@ export function heldOutTensors(model: CompiledModel, data: TensorData, span: Spa
  *
  * @param batches largest number of batches; `null`: all.
  */
-export function heldOutDataset(model: CompiledModel, dataset: BatchDataset, batches: number | null): HeldOut {
+export function heldOutDataset(
+  model: CompiledModel,
+  dataset: BatchDataset,
+  batches: number | null,
+  waits: PageWaits,
+): HeldOut {
   return async () => {
     model.makeTestFunction();
-    const iterator = await dataset.iterator();
+    const iterator = await waits.until(dataset.iterator());
     const total = noSums(model);
     const limit = batches ?? Infinity;
     for (let batch = 0; batch < limit; batch++) {
-      const element = await nextElement(model, iterator);
+      const element = await waits.until(nextElement(model, iterator), (late) => late && disposeElement(late));
       if (!element) break;
       const { inputs, targets, samples } = element;
       try {
@@ -46,7 +52,7 @@ export function heldOutDataset(model: CompiledModel, dataset: BatchDataset, batc
         total.values = total.values.map((value, i) => value + values[i]!);
         total.samples += samples;
       } finally {
-        tf.dispose([inputs, targets]);
+        disposeElement(element);
       }
     }
     return total;

@@ -7,6 +7,7 @@ import { checkEnds, checkWhole } from './arguments.ts';
 import type { CompiledModel, Tensors } from './compiledModel.ts';
 import type { BatchDataset } from './datasetBatches.ts';
 import { heldOutDataset, heldOutTensors, type HeldOut } from './evaluation.ts';
+import type { PageWaits } from './pageWaits.ts';
 import { shardDataset } from './shardDataset.ts';
 import { partOf, TensorData, type Span } from './tensorData.ts';
 
@@ -20,6 +21,7 @@ export interface Place extends Pick<ProcessGroup, 'rank' | 'worldSize'> {
   model: CompiledModel;
   /** Whether every rank has its own samples. */
   isSharded: boolean;
+  waits: PageWaits;
   /** Receives what must be disposed of when the call ends. */
   own: { dispose(): void }[];
 }
@@ -48,7 +50,7 @@ export function prepareSpan(place: Place, data: TensorData, span: Span, batchSiz
 
 /** @param option name of the argument `batches`, for errors. */
 export function prepareDataset(
-  { model, rank, worldSize, isSharded }: Place,
+  { model, rank, worldSize, isSharded, waits }: Place,
   dataset: BatchDataset,
   batches: number | undefined,
   option: string,
@@ -57,7 +59,7 @@ export function prepareDataset(
   const wanted = batches === undefined ? null : checkWhole(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {
-    heldOut: heldOutDataset(model, isSharded ? dataset : shareOf(dataset, { rank, worldSize }), limit),
+    heldOut: heldOutDataset(model, isSharded ? dataset : shareOf(dataset, { rank, worldSize }), limit, waits),
     shared: { [option]: wanted, 'the size of the held-out dataset': isSharded ? null : sizeOf(dataset) },
   };
 }

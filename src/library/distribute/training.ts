@@ -6,9 +6,9 @@ import type { Shared } from './agreement.ts';
 import { checkWhole } from './arguments.ts';
 import type { BatchSource } from './batchSource.ts';
 import { actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
-import type { CompiledModel } from './compiledModel.ts';
 import { adoptWeights, Epochs } from './epochs.ts';
 import type { HeldOut } from './evaluation.ts';
+import type { Place } from './heldOutData.ts';
 import { describeOptimizer } from './optimizerStep.ts';
 
 export interface TrainingArgs extends Pick<
@@ -44,7 +44,7 @@ export interface Training {
  * @throws UsageError for invalid arguments.
  */
 export function prepareTraining(
-  model: CompiledModel,
+  { model, waits }: Place,
   ddp: DistributedDataParallel,
   parameters: readonly tf.Variable[],
   args: TrainingArgs,
@@ -88,6 +88,7 @@ export function prepareTraining(
         parameters,
         source,
         callbacks: list,
+        waits,
         validation: heldOut,
         initialEpoch,
         epochs,
