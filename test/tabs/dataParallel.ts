@@ -1,6 +1,7 @@
 /** A page for tests: trains with 1, 2 and 3 replicas on one device each. */
 import * as tf from '@tensorflow/tfjs';
-import { createOptimizer, DataParallel, openDevice, type ReplicaMemory } from '../../src/index.ts';
+import { DataParallel, type ReplicaMemory } from '../../src/dataParallel.ts';
+import { createOptimizer, openDevice } from '../../src/index.ts';
 
 export interface Trained {
   backend: string;

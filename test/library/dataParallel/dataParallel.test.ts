@@ -1,9 +1,9 @@
 /** DataParallel with replicas over message ports in one process. */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DataParallel } from '../../../src/dataParallel.ts';
 import {
   createOptimizer,
-  DataParallel,
   DeviceError,
   loadCheckpoint,
   saveCheckpoint,
