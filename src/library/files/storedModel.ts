@@ -14,8 +14,12 @@ export interface FlatModel {
   readonly variables: ModelVariables;
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly layout: FlatLayout;
+  /** Whether the model's weights are not those of `parameters`, because the caller has set them. */
+  readonly isModelChanged: boolean;
   /** Copies `parameters` to the model. */
   writeParameters(): void;
+  /** Drops the gradients of earlier weights. */
+  dropGradients(): void;
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer;
 }
 
@@ -90,9 +94,13 @@ export function topologyOf({ model }: StoredModel): Topology {
   return { ...topology, config: { ...topology.config, layers } };
 }
 
-/** Copies the values of all variables. They are those of the moment of the call. */
+/**
+ * Copies the values of all variables. They are those of the moment of the call. Parameters are read
+ * from the flat array if the model still has its values, because devices that compute in 16 bits
+ * return rounded ones.
+ */
 export async function readModel({ flat, parameters, variables, names }: StoredModel): Promise<NamedTensor[]> {
-  if (!flat) return readTensors({ names, variables });
+  if (!flat || flat.isModelChanged) return readTensors({ names, variables });
   const values = flat.layout.slots
     .toSorted((a, b) => a.parameter - b.parameter)
     .map(({ offset, size }) => flat.parameters.slice(offset, offset + size));
@@ -102,7 +110,11 @@ export async function readModel({ flat, parameters, variables, names }: StoredMo
   return [...tensors, ...(await buffers)];
 }
 
-/** @param values of each variable; {@link fitWeights} has checked them. */
+/**
+ * Drops gradients, because they are those of the old weights.
+ *
+ * @param values of each variable; {@link fitWeights} has checked them.
+ */
 export function writeModel(
   { flat, parameters, variables }: StoredModel,
   values: readonly Float32Array<ArrayBuffer>[],
@@ -110,5 +122,6 @@ export function writeModel(
   if (!flat) return assignWeights(variables, values);
   for (const { parameter, offset } of flat.layout.slots) flat.parameters.set(values[parameter]!, offset);
   flat.writeParameters();
+  flat.dropGradients();
   assignWeights(variables.slice(parameters.length), values.slice(parameters.length));
 }

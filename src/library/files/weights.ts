@@ -64,7 +64,6 @@ export async function loadWeights(
   const { ddp } = stored;
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
   writeModel(stored, loaded.arrays);
-  ddp?.dropGradients();
   return loaded.facts;
 }
 

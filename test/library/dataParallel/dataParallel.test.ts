@@ -6,7 +6,9 @@ import {
   DataParallel,
   DeviceError,
   loadCheckpoint,
+  loadSafetensors,
   saveCheckpoint,
+  saveSafetensors,
   TimeoutError,
   UsageError,
 } from '../../../src/index.ts';
@@ -51,6 +53,8 @@ const twoByTwo = (): tf.LayersModel => {
 };
 
 const secondLoss = (outputs: tf.Tensor[]): tf.Scalar => meanSquare(outputs[1]!);
+
+const penalized = (outputs: tf.Tensor, kernel: tf.Tensor): tf.Scalar => meanSquare(outputs).add(kernel.square().sum());
 
 const oneLayer = () => keep(tf.sequential({ layers: [tf.layers.dense({ name: 'only', units: 2, inputShape: [3] })] }));
 
@@ -120,6 +124,22 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
+  test('a loss may use the weights directly, as a penalty of their squares does', async () => {
+    const [plain, model] = [oneLayer(), oneLayer()];
+    model.setWeights(plain.getWeights());
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 6);
+    const [unchanged, kernels] = [weightsOf(model), [plain, model].map((own) => own.trainableWeights[0]!.read())];
+    const optimizer = tf.train.sgd(0.5);
+    optimizer.minimize(() => penalized(plain.apply(xs) as tf.Tensor, kernels[0]!));
+    optimizer.dispose();
+    await parallel.backward(xs, (outputs) => penalized(outputs, kernels[1]!));
+    parallel.step(createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length));
+    expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+    expect(weightsOf(model)).not.toEqual(unchanged);
+    xs.dispose();
+  });
+
   test('dropout has the same mask in both directions', async () => {
     const layers = [tf.layers.dropout({ rate: 0.5, inputShape: [8] }), tf.layers.dense({ units: 1, useBias: false })];
     const parallel = await open(keep(tf.sequential({ layers })), 3);
@@ -154,6 +174,39 @@ describe('training', () => {
     expect(relativeDifference(actual.dataSync(), expected.dataSync())).toBeLessThan(1e-6);
     expect(sorted(parallel.parameters)).toEqual(sorted(weightsOf(plain)));
     tf.dispose([xs, expected, actual]);
+  });
+
+  test('weights that are set on the model are saved', async () => {
+    const [other, model, loaded] = [oneLayer(), oneLayer(), oneLayer()];
+    const parallel = await open(model, 2);
+    model.setWeights(other.getWeights());
+    await loadSafetensors(loaded, await saveSafetensors(parallel));
+    expect(weightsOf(loaded)).toEqual(weightsOf(other));
+    await loadCheckpoint({ model: parallel }, await saveCheckpoint({ model: oneLayer() }));
+    model.setWeights(other.getWeights());
+    await loadCheckpoint({ model: loaded }, await saveCheckpoint({ model: parallel }));
+    expect(weightsOf(loaded)).toEqual(weightsOf(other));
+  });
+
+  test('weights that are set or loaded after backward are not undone by step', async () => {
+    const [other, model] = [oneLayer(), oneLayer()];
+    const parallel = await open(model, 2);
+    const optimizer = createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length);
+    const xs = samplesOf(0, 0, 6);
+    await parallel.backward(xs, meanSquare);
+    model.setWeights(other.getWeights());
+    expect(() => parallel.step(optimizer)).toThrow(/The weight "only\/.*" was set after backward/);
+    expect(weightsOf(model)).toEqual(weightsOf(other));
+    await parallel.backward(xs, meanSquare);
+    parallel.step(optimizer);
+    await parallel.backward(xs, meanSquare);
+    await loadSafetensors(parallel, await saveSafetensors(other));
+    expect(() => parallel.step(optimizer)).toThrow(/There is no gradient/);
+    expect(weightsOf(model)).toEqual(weightsOf(other));
+    await parallel.backward(xs, meanSquare);
+    await loadCheckpoint({ model: parallel }, await saveCheckpoint({ model: other }));
+    expect(() => parallel.step(optimizer)).toThrow(/There is no gradient/);
+    xs.dispose();
   });
 
   test('a checkpoint continues it with the same bits', async () => {
@@ -228,6 +281,13 @@ describe('errors', () => {
         throw new RangeError('mine');
       }),
     ).rejects.toThrow(RangeError);
+    await expect(
+      parallel.backward(xs, (outputs) => {
+        outputs.square().mean();
+        throw new RangeError('mine');
+      }),
+    ).rejects.toThrow(RangeError);
+    await expect(parallel.backward(xs, (async () => tf.scalar(1)) as never)).rejects.toThrow(/loss is a promise/);
     await expect(parallel.backward(xs, () => tf.scalar(1))).rejects.toThrow(/does not depend on the outputs/);
     await expect(parallel.backward(xs, (outputs) => outputs as tf.Scalar)).rejects.toThrow(/has shape \[6, 2\]/);
     await vi.waitFor(() => expect(tf.memory().numTensors).toBe(numTensors));

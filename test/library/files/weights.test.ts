@@ -104,6 +104,19 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     });
   });
 
+  test('of a DDP whose weights were set, the weights that were set are saved', async () => {
+    const other = keep(network(5));
+    const saved = await runWorld(2, async (group) => {
+      const model = keep(network(1));
+      const ddp = await DistributedDataParallel.create(model, group);
+      model.setWeights(other.getWeights());
+      return save(ddp);
+    });
+    const again = keep(network(9));
+    await load(again, saved[0]!);
+    expect(weightsOf(again)).toEqual(weightsOf(other));
+  });
+
   test('a file that does not fit changes nothing on any rank', async () => {
     const bytes = await save(keep(network(1, 5)));
     const errors = await runWorld(2, async (group) => {
