@@ -7,6 +7,7 @@ import type { FlatLayout } from '../../parallel/ddp/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf, type Model, type ModelVariables, type Variable } from '../../parallel/ddp/flatten.ts';
 import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /** A wrapped model whose parameters are also in one flat array: DDP or DataParallel. */
@@ -92,6 +93,20 @@ export function topologyOf({ model }: StoredModel): Topology {
     return layer.class_name === 'SyncBatchNormalization' ? { ...layer, class_name: 'BatchNormalization' } : layer;
   });
   return { ...topology, config: { ...topology.config, layers } };
+}
+
+/**
+ * Checks the size of a file before its tensors are copied.
+ *
+ * @param others what the file has besides the variables.
+ * @throws DataError if the file would be too large to be loaded.
+ */
+export function checkModelSize({ variables }: StoredModel, others: readonly ArrayBufferView[]): void {
+  const values = variables.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
+  checkModelFileSize(
+    'The file',
+    others.reduce((sum, { byteLength }) => sum + byteLength, values),
+  );
 }
 
 /**
