@@ -19,16 +19,15 @@ import {
   type Model,
   type ModelVariables,
 } from '../../parallel/ddp/flatten.ts';
-import { checkCount } from '../../parallel/checks.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
 import { WeightWatch } from '../../parallel/weightWatch.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';
+import { checkInputs, checkModel, checkOptions } from './checks.ts';
 import { chunkSizes } from './chunk.ts';
 import {
   buffersOf,
-  canCarry,
   readTensor,
   splitArray,
   type ArrayTensor,
@@ -37,11 +36,11 @@ import {
   type ReplicaEnd,
   type ReplicaResult,
 } from './messages.ts';
-import { ModelPass } from './modelPass.ts';
 import { differentiateLoss, gather, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
+import { describeModel } from './replicaModel.ts';
+import { ReplicaPass } from './replicaPass.ts';
 
-const MAX_REPLICAS = 16;
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 export interface DataParallelOptions {
@@ -78,7 +77,7 @@ export class DataParallel {
   /** The model (torch: `module`), its parameters in forward order, and its buffers. */
   readonly variables: ModelVariables;
   readonly #model: Model;
-  readonly #pass: ModelPass;
+  readonly #pass: ReplicaPass;
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
   readonly #gpu = watchDevice();
@@ -98,7 +97,7 @@ export class DataParallel {
     this.parameters = new Float32Array(this.layout.size);
     this.gradient = new Float32Array(this.layout.size);
     this.#model = model;
-    this.#pass = new ModelPass(model, this.variables);
+    this.#pass = new ReplicaPass(model, this.variables);
     this.#watch = new WeightWatch(this.variables.parameters);
     this.#replicas = replicas;
   }
@@ -121,21 +120,17 @@ export class DataParallel {
       openReplica = openWorker,
     }: DataParallelOptions = {},
   ): Promise<DataParallel> {
-    checkCount('replicas', replicas, 1);
-    if (replicas > MAX_REPLICAS) throw new UsageError(`replicas is ${replicas}; pass at most ${MAX_REPLICAS}.`);
-    const { parameters, buffers } = variablesOf(model);
-    if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
-    const other = [...parameters, ...buffers].find(({ dtype }) => dtype !== 'float32');
-    if (other) throw new UsageError(`The variable "${other.name}" is ${other.dtype}, but must be float32.`);
-    const topology = JSON.stringify(model.toJSON(null, false));
+    checkModel(model);
+    checkOptions(replicas, timeoutMs);
+    const description = describeModel(model);
     const clients = Array.from(
       { length: replicas - 1 },
       (_, i) => new ReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
     );
     const parallel = new DataParallel(model, clients);
     try {
-      await Promise.all(clients.map((client) => client.call({ type: 'start', topology })));
-      await readVariables(parameters, parallel.layout.slots, parallel.parameters);
+      await Promise.all(clients.map((client) => client.call({ type: 'start', model: description })));
+      await readVariables(parallel.variables.parameters, parallel.layout.slots, parallel.parameters);
       return parallel;
     } catch (error) {
       parallel.dispose();
@@ -157,7 +152,7 @@ export class DataParallel {
    */
   async predict(xs: Inputs): Promise<tf.Tensor | tf.Tensor[]> {
     return this.#alone(async () => {
-      const gathered = await this.#forward(this.#check(xs), false);
+      const gathered = await this.#forward(checkInputs(xs, this.#model), false);
       return gathered.length === 1 ? gathered[0]! : gathered;
     });
   }
@@ -180,7 +175,7 @@ export class DataParallel {
       this.#hasGradient = false;
       const owned: tf.Tensor[] = [];
       try {
-        owned.push(...(await this.#forward(this.#check(xs), true)));
+        owned.push(...(await this.#forward(checkInputs(xs, this.#model), true)));
         const outputs = [...owned];
         const found = differentiateLoss(outputs, this.variables.parameters, () =>
           loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs),
@@ -366,27 +361,6 @@ export class DataParallel {
     this.#replicated = ids;
   }
 
-  /** @throws UsageError unless there is a batch of tensors for each input. */
-  #check(xs: Inputs): tf.Tensor[] {
-    const inputs = [xs].flat();
-    const expected = this.#model.inputs.length;
-    if (inputs.length !== expected) {
-      throw new UsageError(
-        `The model has ${expected} input(s), but received ${inputs.length}. Pass one tensor for each.`,
-      );
-    }
-    const batch = inputs[0]!.shape[0] ?? 0;
-    for (const { shape, dtype } of inputs) {
-      if (!canCarry(dtype)) throw new UsageError(`An input is ${dtype}, but must be float32, int32 or bool.`);
-      if (batch === 0 || shape[0] !== batch) {
-        throw new UsageError(
-          `An input has shape [${shape.join(', ')}]. All inputs need the same number of samples, at least 1.`,
-        );
-      }
-    }
-    return inputs;
-  }
-
   #describe(
     inputs: readonly tf.Tensor[],
     outputs: readonly tf.Tensor[],
@@ -405,7 +379,7 @@ export class DataParallel {
 }
 
 function openWorker(): ReplicaEnd {
-  return new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
+  return new Worker(new URL('./dataParallelWorker.ts', import.meta.url), { type: 'module' });
 }
 
 /** Adds the gradient of a parameter that the loss uses directly. */

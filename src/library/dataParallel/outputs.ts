@@ -9,14 +9,14 @@ export interface LossGradients {
   value: tf.Scalar;
   /** By each output; zeros for an output that the loss does not use. */
   outputs: tf.Tensor[];
-  /** By each parameter that the loss uses directly, such as in a penalty of weights; else `null`. */
+  /** By each parameter, such as one in a penalty; `null` for one that the loss does not use. */
   parameters: (tf.Tensor | null)[];
 }
 
 /**
  * Computes the loss and its gradients. The caller disposes of them.
  *
- * @throws UsageError if the loss is not one number, or does not depend on the outputs or parameters.
+ * @throws UsageError if the loss is not one number, or depends neither on outputs nor parameters.
  */
 export function differentiateLoss(
   outputs: readonly tf.Tensor[],

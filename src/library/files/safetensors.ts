@@ -21,8 +21,7 @@ const CODEC: Codec = {
  * because replicas are equal.
  *
  * @throws (rejects) UsageError if a variable is not float32, two have the same name, or a value of
- *   `metadata` is not a text; DataError if the file has more than 512 MiB; DeviceError if the GPU is
- *   lost.
+ *   `metadata` is not a text; DataError for a file above 512 MiB; DeviceError if the GPU is lost.
  */
 export function saveSafetensors(
   model: DistributedDataParallel,

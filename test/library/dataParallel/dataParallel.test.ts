@@ -54,6 +54,14 @@ const twoByTwo = (): tf.LayersModel => {
 
 const secondLoss = (outputs: tf.Tensor[]): tf.Scalar => meanSquare(outputs[1]!);
 
+/** A model with a nested model whose weights are not trained. */
+function frozenBase(): tf.Sequential {
+  const kernelInitializer = tf.initializers.glorotUniform({ seed: 6 });
+  const base = tf.sequential({ layers: [tf.layers.dense({ units: 4, inputShape: [3], kernelInitializer })] });
+  base.trainable = false;
+  return keep(tf.sequential({ layers: [base, tf.layers.dense({ units: 2, kernelInitializer })] }));
+}
+
 const penalized = (outputs: tf.Tensor, kernel: tf.Tensor): tf.Scalar => meanSquare(outputs).add(kernel.square().sum());
 
 const oneLayer = () => keep(tf.sequential({ layers: [tf.layers.dense({ name: 'only', units: 2, inputShape: [3] })] }));
@@ -176,6 +184,20 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
+  test('layers of a frozen nested model keep their weights in all replicas', async () => {
+    const [plain, model] = [frozenBase(), frozenBase()];
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 6);
+    const optimizer = tf.train.sgd(0.5);
+    optimizer.minimize(() => meanSquare(plain.apply(xs) as tf.Tensor));
+    optimizer.dispose();
+    await parallel.backward(xs, meanSquare);
+    parallel.step(createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length));
+    expect(parallel.parameters.length).toBe(4 * 2 + 2);
+    expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+    xs.dispose();
+  });
+
   test('weights that are set on the model are saved', async () => {
     const [other, model, loaded] = [oneLayer(), oneLayer(), oneLayer()];
     const parallel = await open(model, 2);
@@ -240,11 +262,15 @@ test('replica 0 needs more memory than the others', async () => {
   const rows = parallel.memory();
   expect(rows.map(({ replica, batch }) => [replica, batch])).toEqual([0, 1, 2].map((replica) => [replica, 10]));
   const { scalars, slots } = optimizer.state();
+  for (const { bytes } of rows.slice(1)) expect(rows[0]!.bytes).toBeGreaterThan(bytes);
   expect(rows[0]!.bytes - flat).toBe(scalars.byteLength + slots.length * parallel.parameters.byteLength);
   for (const { bytes, tensors } of rows)
     expect([bytes > 4 * parallel.parameters.length, tensors > 4]).toEqual([true, true]);
   xs.dispose();
 });
+
+const createError = async (model: unknown, timeoutMs = 1000): Promise<UsageError> =>
+  errorOf(DataParallel.create(model as tf.LayersModel, { timeoutMs, openReplica: () => openHere() }));
 
 describe('errors', () => {
   test('an error of a replica names it, changes nothing, and leaves no tensors', async () => {
@@ -294,6 +320,30 @@ describe('errors', () => {
     xs.dispose();
   });
 
+  test('arguments of a wrong type are rejected', async () => {
+    const variable = tf.tidy(() => tf.variable(tf.zeros([1])));
+    for (const wrong of [{}, [variable], undefined])
+      expect((await createError(wrong)).message).toMatch(/needs a LayersModel/);
+    variable.dispose();
+    const model = keep(mlp(1));
+    for (const timeoutMs of [0, NaN])
+      expect((await createError(model, timeoutMs)).message).toMatch(/^timeoutMs is .*above 0/);
+    const parallel = await open(model, 2);
+    for (const wrong of [[[1, 2, 3]], undefined, 5]) {
+      const error = await errorOf(parallel.predict(wrong as never));
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toMatch(/^An input is not a tensor/);
+    }
+  });
+
+  test('a worker that cannot be loaded is reported with advice', async () => {
+    const { port1, port2 } = new MessageChannel();
+    const creating = errorOf(DataParallel.create(keep(mlp(1)), { replicas: 2, openReplica: () => port2 }));
+    port2.dispatchEvent(new Event('error'));
+    expect((await creating).message).toMatch(/could not be loaded\. Build the page with a bundler/);
+    port1.close();
+  });
+
   test('a replica that does not answer is named after the deadline', async () => {
     const { port1, port2 } = new MessageChannel();
     const error = await errorOf(
@@ -325,7 +375,7 @@ describe('errors', () => {
     tf.dispose(await running);
     await expect(DataParallel.create(models[0]!, { replicas: 17 })).rejects.toThrow(/at most 16/);
     parallel.dispose();
-    await expect(parallel.predict(xs)).rejects.toThrow(/Replica 1 was disposed of/);
+    await expect(parallel.predict(xs)).rejects.toThrow(/Replica 1 was disposed of\. Create a new/);
     tf.dispose([xs, none, text]);
   });
 });
