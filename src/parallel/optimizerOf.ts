@@ -57,31 +57,83 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
 /**
  * Whether {@link optimizerOf} can run the optimizer on flat arrays: it is one of TensorFlow.js's
  * seven, unchanged, and has not stepped by itself.
+ *
+ * @throws UsageError if it cannot any more, but has averages of distributed steps, which would be
+ *   lost.
  */
 export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
+  checkSteps(optimizer);
   return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
 }
 
-/** The flat optimizers of each TensorFlow.js optimizer, by the first parameter that they train. */
-const known = new WeakMap<TensorflowOptimizer, WeakMap<object, { size: number; flat: Optimizer }>>();
+/** A flat optimizer, and what is known of it. */
+interface Known {
+  flat: Optimizer;
+  parameters: readonly object[];
+  /** The value of each average before the first step. All elements of an average begin equal. */
+  initial: readonly (number | undefined)[];
+}
+
+/** The flat optimizers of a TensorFlow.js optimizer: the latest one, and each by its parameters. */
+interface KnownOptimizers {
+  latest: Known;
+  byParameter: WeakMap<object, Known>;
+}
+
+const known = new WeakMap<TensorflowOptimizer, KnownOptimizers>();
 
 /**
  * Returns a flat optimizer as it is, and for one of TensorFlow.js's the result of
  * {@link optimizerOf}. For the same optimizer and the same parameters, the result is the same, so
  * that a model keeps its averages when it is wrapped again.
+ *
+ * @throws UsageError if averages would be lost: the optimizer has also stepped by itself, or has
+ *   averages for some of the parameters together with others.
  */
 export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
   optimizer: Flat | TensorflowOptimizer,
   parameters: readonly Pick<tf.Variable, 'size'>[],
 ): Flat | Optimizer {
   if (isFlat(optimizer)) return optimizer;
-  const [first] = parameters;
+  const before = isTensorflowOptimizer(optimizer) ? known.get(optimizer) : undefined;
+  if (before) checkSteps(optimizer);
+  const found = parameters.map((parameter) => before?.byParameter.get(parameter)).find((each) => each !== undefined);
+  if (found && isSame(found.parameters, parameters)) return found.flat;
+  if (found && hasAverages(found)) {
+    throw new UsageError(
+      `The optimizer ${optimizer.getClassName()} has averages for other parameters (${found.parameters.length}) than the model ` +
+        `trains now (${parameters.length}), for example because a layer was frozen. They would be lost. Use a new optimizer: pass ` +
+        'another one to ddp.step, or compile the model with another one.',
+    );
+  }
   const size = parameters.reduce((sum, parameter) => sum + parameter.size, 0);
-  const before = first && isTensorflowOptimizer(optimizer) && known.get(optimizer)?.get(first);
-  if (before && before.size === size) return before.flat;
   const flat = optimizerOf(optimizer, size);
-  if (first) known.set(optimizer, (known.get(optimizer) ?? new WeakMap()).set(first, { size, flat }));
+  const latest = { flat, parameters, initial: flat.state().slots.map(([first]) => first) };
+  const byParameter = before?.byParameter ?? new WeakMap<object, Known>();
+  for (const parameter of parameters) byParameter.set(parameter, latest);
+  known.set(optimizer, { latest, byParameter });
   return flat;
+}
+
+/** @throws UsageError if an optimizer with averages of distributed steps has stepped by itself. */
+function checkSteps(optimizer: TensorflowOptimizer): void {
+  const { latest } = known.get(optimizer) ?? {};
+  if (!latest || (isUnchanged(optimizer) && optimizer.iterations === 0) || !hasAverages(latest)) return;
+  const cause = isUnchanged(optimizer)
+    ? `has done ${optimizer.iterations} steps by itself, as in model.fit,`
+    : 'received another applyGradients';
+  throw new UsageError(
+    `The optimizer ${optimizer.getClassName()} ${cause} after distributed steps, whose averages would be lost. Use a new ` +
+      'optimizer, for example by compiling the model again, and each optimizer either for distributed training or for model.fit.',
+  );
+}
+
+function isSame(a: readonly object[], b: readonly object[]): boolean {
+  return a.length === b.length && a.every((each, i) => each === b[i]);
+}
+
+function hasAverages({ flat, initial }: Known): boolean {
+  return flat.state().slots.some((slot, i) => slot.some((value) => value !== initial[i]));
 }
 
 /** A flat optimizer whose learning rate is that of a `tf.Optimizer`. */

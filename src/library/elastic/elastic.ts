@@ -14,13 +14,21 @@ import type { ElasticState } from './elasticState.ts';
  *     const state = new ElasticState({ model, optimizer: tf.train.adam(1e-3), sampler, epoch: 0 });
  *     await elastic({ server, room }, state, async (state, group) => {
  *       const ddp = await DistributedDataParallel.create(state.model, group);
- *       for (; state.epoch < 5; state.epoch++) {
- *         state.sampler.setEpoch(state.epoch);
- *         for await (const batch of loader) {
- *           ... // ddp.backward, ddp.step(state.optimizer)
- *           state.sampler.recordBatch(32);
- *           await state.commit();
+ *       try {
+ *         for (; state.epoch < 5; state.epoch++) {
+ *           state.sampler.setEpoch(state.epoch);
+ *           for await (const batch of loader) {
+ *             try {
+ *               ... // ddp.backward, ddp.step(state.optimizer)
+ *             } finally {
+ *               batch.dispose();
+ *             }
+ *             state.sampler.recordBatch(32);
+ *             await state.commit();
+ *           }
  *         }
+ *       } finally {
+ *         ddp.dispose();
  *       }
  *     });
  *

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { errorOf } from '../../errorOf.ts';
 import { alone, compiled, distributed, expectEqual, samplesOf } from './models.ts';
 
 let x: tf.Tensor;
@@ -91,5 +92,20 @@ describe('an optimizer that cannot run on flat arrays runs on rank 0 alone, and 
       return trainer.fit(x, y, { ...ARGS, batchSize: 6 });
     });
     expectEqual(all, expected);
+  });
+
+  test('unless it has averages of distributed steps, which would be lost: all ranks reject', async () => {
+    const messages = await distributed(2, withAdam, async (trainer) => {
+      await trainer.fit(x, y, { ...ARGS, batchSize: 6 });
+      await trainer.model.fit(x, y, { ...ARGS, batchSize: 12 });
+      const { message } = await errorOf(trainer.fit(x, y, { ...ARGS, batchSize: 6 }));
+      await trainer.group.barrier();
+      return message;
+    });
+    for (const { result } of messages) {
+      expect(result).toMatch(
+        /Adam has done 8 steps by itself, as in model.fit, after distributed steps, .*new optimizer/,
+      );
+    }
   });
 });

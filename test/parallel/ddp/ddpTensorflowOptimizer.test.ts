@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { Optimizer } from '../../../src/optim/optimizer.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
@@ -68,6 +69,58 @@ describe('step with an optimizer of TensorFlow.js', () => {
       expect(a!.parameters[0]).toBeCloseTo(moved - 0.1 * 1.9, 6);
       expect(b!.parameters).toEqual(a!.parameters);
       expect(both!.parameters[0]).toBeCloseTo(moved - 0.1, 6);
+    });
+  });
+
+  test('rejects an optimizer whose averages would be lost, and changes nothing', async () => {
+    await runWorld(1, async (group) => {
+      const optimizer = tf.train.adam(0.1);
+      const [weight, bias] = line(1);
+      const stepOf = (ddp: DistributedDataParallel): void => {
+        ddp.gradient.fill(1);
+        ddp.step(optimizer);
+      };
+      const both = await DistributedDataParallel.create([weight, bias], group);
+      stepOf(both);
+      const averages = structuredClone(both.flatOptimizer<Optimizer>(optimizer).state().slots);
+
+      for (const frozen of [weight, bias]) {
+        frozen.trainable = false;
+        const one = await DistributedDataParallel.create([weight, bias], group);
+        const before = one.parameters.slice();
+        expect(() => stepOf(one)).toThrow(
+          /Adam has averages for other parameters \(2\) than .* \(1\), .*frozen.*new optimizer/,
+        );
+        expect(one.parameters).toEqual(before);
+        frozen.trainable = true;
+      }
+      const again = await DistributedDataParallel.create([weight, bias], group);
+      expect(again.flatOptimizer<Optimizer>(optimizer).state().slots).toEqual(averages);
+
+      optimizer.minimize(() => weight.sum().asScalar());
+      await again.broadcastParameters(0);
+      const before = again.parameters.slice();
+      expect(() => stepOf(again)).toThrow(/Adam has done 1 steps by itself, as in model.fit, after distributed steps/);
+      expect(again.parameters).toEqual(before);
+    });
+  });
+
+  test.each([
+    ['has no averages', () => tf.train.sgd(0.1), true],
+    ['has not stepped, and whose averages do not begin at 0', () => tf.train.adagrad(0.1), false],
+  ])('accepts an optimizer for other parameters if it %s', async (_, create, steps) => {
+    await runWorld(1, async (group) => {
+      const optimizer = create();
+      const [weight, bias] = line(1);
+      const both = await DistributedDataParallel.create([weight, bias], group);
+      both.gradient.fill(1);
+      if (steps) both.step(optimizer);
+      else both.flatOptimizer(optimizer);
+      bias.trainable = false;
+      const one = await DistributedDataParallel.create([weight, bias], group);
+      one.gradient.fill(1);
+      one.step(optimizer);
+      expect(weight.dataSync()[0]).toBeLessThan(1);
     });
   });
 
