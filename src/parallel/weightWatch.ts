@@ -2,6 +2,22 @@
 import { UsageError } from '../util/errors.ts';
 import type { Variable } from './ddp/flatten.ts';
 
+/** A weight was set where the next step would undo it. */
+export class WeightChangeError extends UsageError {
+  /** Name of the weight. */
+  readonly weight: string;
+
+  constructor(weight: string, rank: number) {
+    super(
+      `The weight "${weight}" of rank ${rank}'s model was set after DistributedDataParallel had the model. The next step ` +
+        'would undo the change. Call `await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights ' +
+        'all ranks shall have.',
+      { rank },
+    );
+    this.weight = weight;
+  }
+}
+
 /**
  * TensorFlow.js's `assign`, which `setWeights` calls too, gives a variable another data id. DDP
  * itself either overwrites the data in place or calls {@link WeightWatch.accept}.
@@ -25,15 +41,8 @@ export class WeightWatch {
     return this.#variables.find(({ dataId }, i) => dataId !== this.#written[i]) ?? null;
   }
 
-  /** @throws UsageError if a variable was assigned since {@link accept}. */
+  /** @throws WeightChangeError if a variable was assigned since {@link accept}. */
   check(rank: number): void {
-    const { changed } = this;
-    if (!changed) return;
-    throw new UsageError(
-      `The weight "${changed.name}" of rank ${rank}'s model was set after DistributedDataParallel had the model. The next step ` +
-        'would undo the change. Call `await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights ' +
-        'all ranks shall have.',
-      { rank },
-    );
+    if (this.changed) throw new WeightChangeError(this.changed.name, rank);
   }
 }

@@ -29,6 +29,7 @@ import { weightsOf } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
 import { prepareTraining, type OwnTraining } from './training.ts';
+import { adoptWeights, checkChanges } from './weightChanges.ts';
 
 /** See {@link DistributedDataParallelOptions}. They must be the same on every rank. */
 export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
@@ -90,12 +91,13 @@ export class DistributedModel {
    * Losses and metrics are averaged over the samples of all ranks, so callbacks receive the same
    * logs on every rank. `size` in the logs of a batch counts the samples of all ranks. Training
    * ends on all ranks if a callback sets `model.stopTraining` on one of them: after the batch, if a
-   * rank has callbacks for batches; otherwise after the epoch. If weights were set on a rank,
-   * before `fit` or in a callback, all ranks continue with rank 0's weights.
+   * rank has callbacks for batches; otherwise after the epoch. If weights were set on rank 0,
+   * before `fit` or in a callback, all ranks continue with them.
    *
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
-   *   on every rank if arguments or optimizers differ. Errors in training end the group: the rank
+   *   on every rank if arguments or optimizers differ, or if weights were set on other ranks than
+   *   rank 0 only. Errors in training end the group: the rank
    *   rejects with its error, other ranks with an error that names the rank.
    */
   async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
@@ -168,6 +170,7 @@ export class DistributedModel {
   /**
    * Returns losses and metrics of held-out samples, as `model.evaluate` does, the same on every
    * rank. Every rank computes a part of the samples. With `sharded`, every rank passes its own.
+   * If weights were set on rank 0, all ranks receive them first.
    *
    * @returns a scalar, or several if the model has several outputs or metrics; `model.metricsNames`
    *   has their names. The caller disposes of them.
@@ -255,10 +258,18 @@ export class DistributedModel {
         model.isTraining = true;
         occupied = model;
         prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), rank, worldSize });
-        return { shared: { sharded: isSharded, ...prepared.shared }, own: prepared.own };
+        return {
+          shared: { sharded: isSharded, ...prepared.shared },
+          own: { own: prepared.own, isChanged: this.ddp.isModelChanged },
+        };
       });
+      checkChanges(
+        all.map(({ isChanged }) => isChanged),
+        group,
+      );
       try {
-        return await prepared!.run(all);
+        if (all[0]!.isChanged) await adoptWeights(this.ddp);
+        return await prepared!.run(all.map((each) => each.own));
       } catch (error) {
         group.abort(namingRank(error, group.ranks[rank]!, call));
         throw error;

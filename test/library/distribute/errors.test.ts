@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
@@ -58,6 +58,9 @@ const fitOn =
     trainer.fit(x, y, { batchSize: 4, shuffle: false, ...argsOf(rank) });
 
 const failsOn = (rank: number, callbacks: tf.CustomCallbackArgs) => fitOn((own) => (own === rank ? { callbacks } : {}));
+
+const setWeights = ({ model }: DistributedModel): void =>
+  tf.tidy(() => model.setWeights(model.getWeights().map((weight) => weight.mul(2))));
 
 function fail(): void {
   throw new Error('no space for a checkpoint');
@@ -208,6 +211,20 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
     }
   });
 
+  test.each(['fit', 'evaluate'] as const)('weights that were set on rank 1 only, in %s', async (call) => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      if (rank === 1) setWeights(trainer);
+      return trainer[call](x, y);
+    });
+    for (const { error, isAlive } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toBe(
+        'Weights of the model were set on rank 1, but not on rank 0, whose weights all ranks receive. Set weights on rank 0, or on every rank.',
+      );
+      expect(isAlive).toBe(true);
+    }
+  });
+
   test('the model', async () => {
     const errors = await errorsOf(
       (rank) => compiled(rank === 1 ? 'cnn' : 'mlp'),
@@ -276,6 +293,36 @@ describe('an error in training ends the group on all ranks, which name the rank'
     for (const { error } of errors) {
       expect(error).toBeInstanceOf(MismatchError);
       expect(error.message).toMatch(/different learning rates: 0.1\d* on rank 0, 0.2\d* on rank 1/);
+    }
+  });
+
+  test('of weights that a callback set on other ranks than rank 0 only', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const onEpochEnd = (): void => (rank === 0 ? undefined : setWeights(trainer));
+      return trainer.fit(x, y, { epochs: 2, callbacks: { onEpochEnd } });
+    });
+    for (const { error } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(
+        /set on ranks 1, 2, but not on rank 0.* Set weights on rank 0, or on every rank\.$/,
+      );
+    }
+  });
+
+  test('of weights that a timer set during a step', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const { ddp } = trainer;
+      const backward = ddp.backward.bind(ddp);
+      vi.spyOn(ddp, 'backward').mockImplementation((pass, options) => {
+        if (rank === 1) setWeights(trainer);
+        return backward(pass, options);
+      });
+      return trainer.fit(x, y);
+    });
+    for (const { error } of errors) {
+      expect(error.message).toMatch(
+        /The weight "dense\w*\/kernel.*" of rank 1's model was set during batch 0 of epoch 0.*Set weights in a callback, or between two calls of fit\.$/,
+      );
     }
   });
 
