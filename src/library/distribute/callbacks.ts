@@ -74,7 +74,7 @@ function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback 
   return 'setParams' in value;
 }
 
-/** Returns an object that inherits from the callback, because functions may be methods of its class. */
+/** Returns an object that inherits from the callback, whose functions may be methods of a class. */
 function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
   const { nextFrameFunc = nextTask } = callback;
   return Object.assign(Object.create(callback) as tf.CustomCallbackArgs, { nextFrameFunc });

@@ -8,17 +8,19 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
-import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+import { MismatchError, PeergradError, PeerGoneError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { agree, type Arguments } from './agreement.ts';
 import {
   checkEnds,
+  checkShuffle,
   checkWhole,
   DEFAULT_BATCH_SIZE,
   type DistributedEvaluateArgs,
   type DistributedEvaluateDatasetArgs,
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
+  noSamples,
 } from './arguments.ts';
 import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
@@ -36,6 +38,8 @@ export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm'
 
 /** A prepared call: its arguments, and its work when all ranks agree. */
 interface Call<Own, Result> extends Arguments<Own> {
+  /** Checks the arguments of all ranks together; its errors do not end the group. */
+  check?: (all: Own[]) => void;
   run: (all: Own[]) => Promise<Result>;
 }
 
@@ -101,15 +105,16 @@ export class DistributedModel {
    *   rejects with its error, other ranks with an error that names the rank.
    */
   async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
-    const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationData, validationSplit = 0 } = args;
+    const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationSplit = 0 } = args;
+    const validationData = args.validationData?.length ? args.validationData : null;
     return this.#call('fit', args, async (place) => {
       const { model, own, isSharded, rank, worldSize } = place;
       checkWhole('batchSize', batchSize, 1);
+      checkShuffle(shuffle);
       const data = new TensorData(model, x, y);
       own.push(data);
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
-      if (!isSharded && end === 0) throw new UsageError('There are no samples to train on.');
       const weights = await weightsOf(model, data.targets, args);
       const given = validationData ? prepareTensors(place, validationData, batchSize) : null;
       const split = isSplit ? prepareSpan(place, data, { start: end, end: data.size }, batchSize) : null;
@@ -118,6 +123,9 @@ export class DistributedModel {
       return {
         shared: { ...data.describe(isSharded), ...shared },
         own: { ...training.own, samples: end, seed: mixSeed(args.seed ?? 0, this.#fits) },
+        check: (all: { samples: number }[]) => {
+          if (all.every(({ samples }) => samples === 0)) throw noSamples();
+        },
         run: (all: (OwnTraining & { samples: number; seed: number })[]) => {
           this.#fits++;
           const { seed } = all[0]!;
@@ -267,12 +275,14 @@ export class DistributedModel {
         all.map(({ isChanged }) => isChanged),
         group,
       );
+      const owns = all.map((each) => each.own);
+      prepared!.check?.(owns);
       try {
         if (all[0]!.isChanged) await adoptWeights(this.ddp);
-        return await prepared!.run(all.map((each) => each.own));
+        return await prepared!.run(owns);
       } catch (error) {
         group.abort(namingRank(error, group.ranks[rank]!, call));
-        throw error;
+        throw isReport(error, call) ? new PeergradError(error.message, error.context, { cause: error }) : error;
       }
     } finally {
       for (const each of own) each.dispose();
@@ -300,6 +310,16 @@ export class DistributedModel {
 
 /** Returns the error that other ranks receive. Its message names the rank that failed. */
 function namingRank(error: unknown, rank: number, call: string): Error {
-  if (error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message)) return error;
-  return new PeergradError(`Rank ${rank} failed in ${call}: ${reasonOf(error)}.`, { rank }, { cause: error });
+  if (error instanceof MismatchError) return error;
+  const isNamed = error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message);
+  const message = isNamed ? error.message : `Rank ${rank} failed in ${call}: ${reasonOf(error)}.`;
+  return new PeergradError(message, { rank, op: call }, { cause: error });
+}
+
+/**
+ * Whether another rank's {@link namingRank} sent the error. It arrives as a PeerGoneError, but that
+ * rank is not gone.
+ */
+function isReport(error: unknown, call: string): error is PeerGoneError {
+  return error instanceof PeerGoneError && error.context.op === call && error.context.missing === undefined;
 }

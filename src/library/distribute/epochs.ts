@@ -1,6 +1,7 @@
 /** The loop of `fit` and `fitDataset` over epochs and batches. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { noSamples } from './arguments.ts';
 import { WeightChangeError } from '../../parallel/weightWatch.ts';
 import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
@@ -52,15 +53,17 @@ export class Epochs {
       if (stops) break;
     }
     await waits.until(callbacks.onTrainEnd());
+    // An error of a rank's callback rejects on all ranks.
+    await this.#exchange(0);
   }
 
   /**
    * Trains on the batches of an epoch.
    *
-   * @returns means of the batches' logs; and whether the epoch was not stopped.
+   * @returns means of the batches' logs; and whether the epoch has had all of them.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
-    const { source, callbacks, waits, model, exchangesBegins } = this.#options;
+    const { source, callbacks, waits, model, exchangesBegins, initialEpoch } = this.#options;
     const means = new LogMeans();
     await waits.until(source.begin(epoch));
     for (let index = 0; ; index++) {
@@ -68,6 +71,7 @@ export class Epochs {
       try {
         const { stops, samples: size } = await this.#nextTurn(index, batch?.samples ?? 0);
         if (stops || size === 0) {
+          if (!stops && index === 0 && epoch === initialEpoch) throw noSamples();
           if (!stops && source.steps !== null && index < source.steps) warnOfEnd(source.steps, index);
           return { logs: means.means, isComplete: size === 0 };
         }
@@ -80,7 +84,7 @@ export class Epochs {
         await waits.until(callbacks.onBatchEnd(index, { ...logs, ...results.logs }));
         if (!results.stops) continue;
         model.stopTraining = true;
-        return { logs: means.means, isComplete: false };
+        return { logs: means.means, isComplete: index + 1 === source.steps };
       } finally {
         if (batch) disposeBatch(batch);
       }
@@ -95,7 +99,7 @@ export class Epochs {
     return this.#exchange(ownSamples);
   }
 
-  /** Ends training on all ranks if one rank does, and sets all models to rank 0's if that was set. */
+  /** Ends training on all ranks if one does, and sets all models to rank 0's if that was set. */
   async #exchange(samples: number): Promise<Turn> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;

@@ -50,7 +50,7 @@ export function prepareTraining(
   args: TrainingArgs,
   heldOut: HeldOut | null,
 ): Training {
-  const epochs = checkWhole('epochs', args.epochs ?? 1, 1);
+  const epochs = checkWhole('epochs', args.epochs ?? 1, 0);
   const initialEpoch = checkWhole('initialEpoch', args.initialEpoch ?? 0, 0);
   const callbacks = createCallbacks(args);
   const { optimizer } = model;

@@ -142,6 +142,28 @@ describe('callbacks', () => {
     expect(expected.history.epoch).toHaveLength(name === 'onBatchEnd' ? 1 : 2);
   });
 
+  test.each(['onBatchBegin', 'onBatchEnd'])(
+    'that stop in %s of the last batch do not skip validation',
+    async (name) => {
+      const stopOf = (model: tf.LayersModel) => ({
+        [name]: (index: number) => {
+          if (index === 2) model.stopTraining = true;
+        },
+      });
+      const args = { ...ARGS, epochs: 3, validationSplit: 0.25 };
+      const expected = await alone(mlp, (model) =>
+        model.fit(x, y, { ...args, batchSize: 12, callbacks: stopOf(model) }),
+      );
+      expect(expected.history.history).toHaveProperty('val_loss');
+      expectEqual(
+        await distributed(2, mlp, (trainer) =>
+          trainer.fit(x, y, { ...args, batchSize: 6, callbacks: stopOf(trainer.model) }),
+        ),
+        expected,
+      );
+    },
+  );
+
   test('are not needed to stop all ranks: those stop after the next batch', async () => {
     const trained = await distributed(2, mlp, async (trainer, { rank }) => {
       const original = trainer.ddp.step.bind(trainer.ddp);
@@ -227,13 +249,13 @@ describe('callbacks', () => {
 
 describe('ranks exchange a few numbers', () => {
   test.each([
-    ['before and after each epoch without callbacks for batches', { onEpochEnd: () => {} }, 2 * 2],
+    ['at the end, and before and after each epoch without callbacks for batches', { onEpochEnd: () => {} }, 2 * 2 + 1],
     [
       'also before each of the 4 batches and at their end with callbacks for batches',
       { onBatchEnd: () => {} },
-      2 * (4 + 1 + 1),
+      2 * (4 + 1 + 1) + 1,
     ],
-    ['twice before each batch with onBatchBegin', { onBatchBegin: () => {} }, 2 * (4 + 4 + 1 + 1)],
+    ['twice before each batch with onBatchBegin', { onBatchBegin: () => {} }, 2 * (4 + 4 + 1 + 1) + 1],
   ])('%s', async (_, callbacks, expected) => {
     const all = await distributed(2, mlp, async (trainer, group) => {
       const allReduce = vi.spyOn(group, 'allReduce');

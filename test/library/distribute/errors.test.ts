@@ -86,6 +86,11 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
       /44 input sample\(s\) and 10 target/,
     ],
     ['a batch size of 0', fitOn((rank) => ({ batchSize: rank === 1 ? 0 : 4 })), /batchSize is 0/],
+    [
+      'shuffle: batch',
+      fitOn((rank) => ({ shuffle: rank === 1 ? ('batch' as unknown as boolean) : true })),
+      /shuffle is batch, which is not implemented; pass true or false/,
+    ],
     ['half an epoch', fitOn((rank) => ({ epochs: rank === 1 ? 0.5 : 1 })), /epochs is 0\.5/],
     ['a class without weight', fitOn((rank) => (rank === 1 ? { classWeight: { 0: 1 } } : {})), /no weight for class/],
     [
@@ -129,6 +134,22 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
     );
     for (const { error } of errors) expect(error.message).toMatch(/The model ".*" is not compiled. Call model.compile/);
   });
+});
+
+test('data without samples on all ranks are an error on all ranks', async () => {
+  const none = { x: x.slice([0, 0], [0, 4]), y: y.slice([0, 0], [0, 3]) };
+  for (const sharded of [false, true]) {
+    for (const { error, isAlive } of await errorsOf(mlp, (trainer) => trainer.fit(none.x, none.y, { sharded }))) {
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toBe('There are no samples to train on.');
+      expect(isAlive).toBe(true);
+    }
+    const empty = tf.data.generator(() => [].values());
+    for (const { error } of await errorsOf(mlp, (trainer) => trainer.fitDataset(empty, { sharded, epochs: 1 }))) {
+      expect(error.message).toContain('There are no samples to train on.');
+    }
+  }
+  tf.dispose(none);
 });
 
 describe('an argument that differs between ranks is a MismatchError on all ranks, and the group lives on', () => {
@@ -238,14 +259,14 @@ describe('an error in training ends the group on all ranks, which name the rank'
   test.each(['onTrainBegin', 'onEpochBegin', 'onBatchBegin', 'onBatchEnd', 'onEpochEnd', 'onTrainEnd'])(
     'of %s',
     async (name) => {
-      const errors = await errorsOf(mlp, async (trainer, group) => {
-        await failsOn(1, { [name]: fail })(trainer, group);
-        // On ranks that have ended their work, the next call fails.
-        await group.barrier();
-      });
+      const errors = await errorsOf(mlp, failsOn(1, { [name]: fail }));
       for (const [rank, { error, isAlive }] of errors.entries()) {
         expect(error.message).toContain('no space for a checkpoint');
-        if (rank !== 1) expect(error.message).toContain('ank 1');
+        if (rank !== 1) {
+          expect(error.message).toBe('Rank 1 failed in fit: no space for a checkpoint.');
+          // Not a PeerGoneError: the rank is there.
+          expect(error.name).toBe('PeergradError');
+        }
         expect(isAlive).toBe(false);
       }
     },
