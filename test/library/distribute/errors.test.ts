@@ -2,13 +2,10 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
-import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
-import { createMeshes, runRanks } from '../../../src/testing/index.ts';
-import { AbortError, MismatchError, UsageError, type PeergradError } from '../../../src/util/errors.ts';
-import { errorOf } from '../../errorOf.ts';
+import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
+import { AbortError, MismatchError, UsageError } from '../../../src/util/errors.ts';
+import { errorsOf } from './errorsOf.ts';
 import { compiled, MODELS, samplesOf } from './models.ts';
-
-const RANKS = 3;
 
 let x: tf.Tensor;
 let y: tf.Tensor;
@@ -28,28 +25,6 @@ afterEach(() => {
   const { numTensors, numBytes } = tf.memory();
   expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
 });
-
-/** Runs three ranks; resolves with the error of each. `isAlive` is false if the group ended. */
-async function errorsOf(
-  create: (rank: number) => tf.LayersModel,
-  main: (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>,
-): Promise<{ error: PeergradError; isAlive: boolean }[]> {
-  return runRanks(createMeshes(RANKS), async (group) => {
-    const model = create(group.rank);
-    let trainer: DistributedModel | null = null;
-    const error = await errorOf(
-      (async () => {
-        trainer = await distribute(model, group);
-        return main(trainer, group);
-      })(),
-    );
-    (trainer as DistributedModel | null)?.dispose();
-    (model.optimizer as tf.Optimizer | undefined)?.dispose();
-    model.dispose();
-    const isAlive = group.failure === null && (await group.allGatherObject(1)).length === RANKS;
-    return { error, isAlive };
-  });
-}
 
 const mlp = () => compiled('mlp');
 const fitOn =
@@ -361,19 +336,5 @@ describe('an error in training ends the group on all ranks, which name the rank'
       expect(error).toBeInstanceOf(AbortError);
       expect(error.message).toMatch(/rank 2.*enough/);
     }
-  });
-});
-
-test('a second call on a rank while the first one runs is an error on that rank', async () => {
-  await runRanks(createMeshes(1), async (group) => {
-    const model = mlp();
-    const trainer = await distribute(model, group);
-    const first = trainer.fit(x, y, { epochs: 2 });
-    const error = await errorOf(trainer.fit(x, y));
-    expect(error.message).toContain('already in use by fit or evaluate');
-    await first;
-    await expect(trainer.fit(x, y)).resolves.toBeInstanceOf(tf.History);
-    model.optimizer.dispose();
-    model.dispose();
   });
 });
