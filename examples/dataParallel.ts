@@ -6,7 +6,8 @@
 // tutorial's model, then the gathered size; and the memory of a training step, which replica 0
 // needs most of.
 import * as tf from '@tensorflow/tfjs';
-import { createOptimizer, DataParallel, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
+import { DataParallel } from '../src/dataParallel.ts'; // from 'peergrad/data-parallel'
+import { createOptimizer, type ProcessGroup } from '../src/index.ts'; // from 'peergrad'
 
 export const worldSize = 1;
 

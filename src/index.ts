@@ -79,12 +79,6 @@ export type {
   DistributedFitDatasetArgs,
 } from './library/distribute/arguments.ts';
 export { shardDataset } from './library/distribute/shardDataset.ts';
-export {
-  DataParallel,
-  type DataParallelOptions,
-  type OutputLoss,
-  type ReplicaMemory,
-} from './library/dataParallel/dataParallel.ts';
 export { loadSafetensors, saveSafetensors } from './library/files/safetensors.ts';
 export { loadCheckpoint, saveCheckpoint, type CheckpointState } from './library/files/checkpoint.ts';
 export type { FileSource } from './library/files/fileSource.ts';

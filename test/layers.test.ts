@@ -65,11 +65,12 @@ const ALLOWED: Record<string, string[]> = {
     'src/spec',
     'src/util',
   ],
+  'src/dataParallel.ts': ['src/library'],
   'src/keras.ts': ['src/library'],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
   // Examples import the library like programs of users.
-  examples: ['src/index.ts'],
+  examples: ['src/index.ts', 'src/dataParallel.ts'],
   // Tools control tabs like the launcher. They also compare results of any layer with those of
   // other programs.
   tools: [
@@ -114,7 +115,8 @@ const ALLOWED: Record<string, string[]> = {
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
  * the pen of generated digits, the shapes of the language model, the rates of a range test, and
  * the sizes of buckets. The launcher uses the names and events of the examples. Benchmarks count
- * samples and states like the tool chaos, and share tables and charts with the tools.
+ * samples and states like the tool chaos, and share tables, charts and the build of a page with the
+ * tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -135,7 +137,12 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
-  'bench -> tools': ['tools/chaos/report.ts', 'tools/report/plot.ts', 'tools/report/table.ts'],
+  'bench -> tools': [
+    'tools/buildPage.ts',
+    'tools/chaos/report.ts',
+    'tools/report/plot.ts',
+    'tools/report/table.ts',
+  ],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 

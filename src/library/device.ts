@@ -6,7 +6,7 @@ import { watchGpu } from '../engine/device/gpuErrors.ts';
 import { useWasm } from '../engine/device/wasmBackend.ts';
 import { Device } from '../protocol/room.ts';
 import { systemClock } from '../util/clock.ts';
-import { DeviceError } from '../util/errors.ts';
+import { DeviceError, UsageError } from '../util/errors.ts';
 
 /**
  * `auto`: the library opens the best device, unless the page has already chosen a backend. The page
@@ -23,15 +23,43 @@ let opening: Promise<OpenedDevice> | null = null;
 /**
  * Opens the fastest device that this page or worker has, and makes it the backend of TensorFlow.js:
  * WebGPU with the limits of the adapter, else WebGL on a GPU, else the CPU, with WebAssembly if the
- * page imports `@tensorflow/tfjs-backend-wasm`. Existing tensors stay on the old device, so call
- * this function before the first tensor. After a GPU was lost, call it again and build the model
- * again.
+ * page imports `@tensorflow/tfjs-backend-wasm`. Later calls return the device that is open. After a
+ * GPU was lost, call it again and build the model again: the values of its tensors are lost.
+ *
+ * @throws (rejects) UsageError if TensorFlow.js has opened WebGPU itself and has tensors there,
+ *   because their values would be lost. Call it before the first tensor.
  */
 export async function openDevice(): Promise<OpenedDevice> {
-  opening ??= openBestDevice(systemClock, useWasm).finally(() => (opening = null));
-  const opened = await opening;
+  opening ??= open().finally(() => (opening = null));
+  return opening;
+}
+
+async function open(): Promise<OpenedDevice> {
+  const webgpu = tf.engine().registry['webgpu'] as WebGPUBackend | undefined;
+  const usable = webgpu && !(await isLost(webgpu)) ? webgpu : null;
+  const openGpu = usable && openedDevices.get(usable);
+  if (openGpu) {
+    await tf.setBackend('webgpu');
+    return openGpu;
+  }
+  const current = tf.getBackend() ? tf.backend() : null;
+  const openNow = current === webgpu ? null : current && openedDevices.get(current);
+  if (openNow) return openNow;
+  const tensors = usable?.numDataIds() ?? 0;
+  if (tensors > 0) {
+    throw new UsageError(
+      `TensorFlow.js has opened the GPU itself, and ${tensors} tensors there would be lost. Call openDevice() before the ` +
+        'first tensor, or dispose of all tensors.',
+    );
+  }
+  const opened = await openBestDevice(systemClock, useWasm);
   openedDevices.set(tf.backend(), opened);
   return opened;
+}
+
+/** A race, because a GPU reports its loss only as a promise. */
+async function isLost({ device }: WebGPUBackend): Promise<boolean> {
+  return (await Promise.race([device.lost, Promise.resolve(null)])) !== null;
 }
 
 /** Opens the best device if `choice` says so. Returns the device that TensorFlow.js uses then. */

@@ -1,6 +1,6 @@
 /** Detects changes of a model's parameters that DistributedDataParallel did not make. */
 import { UsageError } from '../util/errors.ts';
-import type { Variable } from './ddp/flatten.ts';
+import { versionOf, type Variable } from './ddp/flatten.ts';
 
 /** A weight was set where the next step would undo it. */
 export class WeightChangeError extends UsageError {
@@ -9,19 +9,16 @@ export class WeightChangeError extends UsageError {
 
   constructor(weight: string, rank: number) {
     super(
-      `The weight "${weight}" of rank ${rank}'s model was set after DistributedDataParallel had the model. The next step ` +
-        'would undo the change. Call `await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights ' +
-        'all ranks shall have.',
+      `The weight "${weight}" of rank ${rank}'s model was set after this DistributedDataParallel last wrote it, by the ` +
+        'program or by another wrapper of the model. The next step would undo the change. Call ' +
+        '`await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights all ranks shall have.',
       { rank },
     );
     this.weight = weight;
   }
 }
 
-/**
- * TensorFlow.js's `assign`, which `setWeights` calls too, gives a variable another data id. DDP
- * itself either overwrites the data in place or calls {@link WeightWatch.accept}.
- */
+/** Compares versions of the variables, which also change when another DDP writes in place. */
 export class WeightWatch {
   readonly #variables: readonly Variable[];
   #written: readonly object[] = [];
@@ -33,15 +30,15 @@ export class WeightWatch {
 
   /** Accepts the values that the variables have now. */
   accept(): void {
-    this.#written = this.#variables.map(({ dataId }) => dataId);
+    this.#written = this.#variables.map(versionOf);
   }
 
-  /** The first variable that was assigned since {@link accept}, or `null`. */
+  /** The first variable that was written since {@link accept}, or `null`. */
   get changed(): Variable | null {
-    return this.#variables.find(({ dataId }, i) => dataId !== this.#written[i]) ?? null;
+    return this.#variables.find((variable, i) => versionOf(variable) !== this.#written[i]) ?? null;
   }
 
-  /** @throws WeightChangeError if a variable was assigned since {@link accept}. */
+  /** @throws WeightChangeError if a variable was written since {@link accept}. */
   check(rank: number): void {
     if (this.changed) throw new WeightChangeError(this.changed.name, rank);
   }

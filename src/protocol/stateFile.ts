@@ -125,5 +125,5 @@ async function readHeader<S extends v.GenericSchema>(
 }
 
 function damage(name: string, what: string): DataError {
-  return new DataError(`Checkpoint ${name} is damaged (${what}): remove it and continue from another checkpoint.`);
+  return new DataError(`${name} is damaged (${what}). Remove this checkpoint and continue from another one.`);
 }

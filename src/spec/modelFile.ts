@@ -1,4 +1,5 @@
 /** Formats, names and limits of model files. */
+import { DataError } from '../util/errors.ts';
 import { kindOfModel, type JobSpec } from './job.ts';
 
 /** Formats of the weights alone, which other programs can read. docs/export.md describes them. */
@@ -23,10 +24,22 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 };
 
 /**
- * The largest model file that can be opened, in bytes. A larger file might not fit into a tab's
- * memory.
+ * The largest model file that can be read or written, in bytes. A larger file might not fit into a
+ * tab's memory.
  */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
+
+/**
+ * @param name the file's name in the error.
+ * @throws DataError if a file of `size` bytes or more is too large.
+ */
+export function checkModelFileSize(name: string, size: number): void {
+  if (size <= MAX_MODEL_FILE_BYTES) return;
+  throw new DataError(
+    `${name} has at least ${size} bytes. A tab can read and write files of at most ${MAX_MODEL_FILE_BYTES} bytes (512 MiB). ` +
+      'Use a smaller model.',
+  );
+}
 
 /** Models made of TensorFlow.js layers, which other programs can rebuild. */
 const LAYERED: readonly string[] = ['mlp', 'cnn', 'own'];

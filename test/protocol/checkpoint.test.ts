@@ -45,7 +45,7 @@ describe('a checkpoint', () => {
   test('is rejected if it is truncated at any byte', async () => {
     for (let end = 0; end < BYTES.length; end++) {
       expect(await refusalOf(BYTES.slice(0, end))).toMatch(
-        /^Checkpoint mine is damaged \((it is cut off|it has \d+ bytes instead of)/,
+        /^mine is damaged \((it is cut off|it has \d+ bytes instead of)/,
       );
     }
   });
@@ -54,7 +54,7 @@ describe('a checkpoint', () => {
     for (let at = 0; at < BYTES.length; at++) {
       const changed = BYTES.slice();
       changed[at]! ^= 4;
-      expect(await refusalOf(changed)).toContain('Checkpoint mine is damaged');
+      expect(await refusalOf(changed)).toMatch(/^mine is damaged/);
     }
   });
 });

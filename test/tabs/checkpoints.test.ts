@@ -107,7 +107,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
       stub: expect.stringContaining('it is cut off') as string,
       garbled: expect.stringContaining('its header cannot be read') as string,
     });
-    expect(await load('short')).toMatch(/^DataError: Checkpoint short is damaged/);
+    expect(await load('short')).toMatch(/^DataError: short is damaged/);
     expect(await load('changed')).toMatch(/^DataError: .*its bytes are not those that were saved/);
     expect(await load('whole')).toHaveProperty('meta.id', 'whole');
   });

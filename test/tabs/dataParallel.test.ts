@@ -34,3 +34,8 @@ test('1, 2 and 3 replicas take 30, 15 and 10 samples each, and have one loss cur
 test('a worker that cannot be loaded is named', { timeout: 30_000 }, async () => {
   expect(await page.evaluate(() => window.failReplica())).toMatch(/^PeergradError: Replica 1 stopped/);
 });
+
+test('the open device is kept, and replaced when the GPU is lost', { timeout: 30_000 }, async () => {
+  const reopened = await page.evaluate(() => window.reopenDevice());
+  expect(reopened).toEqual({ isSame: true, before: [2, 2], after: [3, 3] });
+});

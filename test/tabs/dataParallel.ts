@@ -1,6 +1,7 @@
 /** A page for tests: trains with 1, 2 and 3 replicas on one device each. */
 import * as tf from '@tensorflow/tfjs';
-import { createOptimizer, DataParallel, openDevice, type ReplicaMemory } from '../../src/index.ts';
+import { DataParallel, type ReplicaMemory } from '../../src/dataParallel.ts';
+import { createOptimizer, openDevice } from '../../src/index.ts';
 
 export interface Trained {
   backend: string;
@@ -15,6 +16,7 @@ declare global {
   interface Window {
     trainReplicas: (replicas: number, units: number, batch: number, steps: number) => Promise<Trained>;
     failReplica: () => Promise<string>;
+    reopenDevice: () => Promise<{ isSame: boolean; before: number[]; after: number[] }>;
   }
 }
 
@@ -55,6 +57,20 @@ window.trainReplicas = async (replicas, units, batch, steps) => {
   model.dispose();
   const [stepMs = 0] = times.toSorted((a, b) => a - b).slice(Math.floor(steps / 2));
   return { backend: tf.getBackend(), losses, rows, stepMs, leaked };
+};
+
+/** Opens the device twice with a tensor on it, loses the GPU, and opens the device again. */
+window.reopenDevice = async () => {
+  const first = await openDevice();
+  const tensor = tf.tidy(() => tf.ones([2]).add(1));
+  const isSame = (await openDevice()) === first;
+  const before = Array.from(await tensor.data());
+  const { device: gpu } = tf.backend() as unknown as { device: GPUDevice };
+  gpu.destroy();
+  await gpu.lost;
+  await openDevice();
+  const again = tf.tidy(() => tf.ones([2]).add(2));
+  return { isSame, before, after: Array.from(await again.data()) };
 };
 
 const openReplica = () => new Worker('/no-such-worker.js', { type: 'module' });

@@ -123,7 +123,7 @@ test('a truncated file and a file without weights are rejected with the reason',
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
   });
-  await cut.page.getByText('Checkpoint half.peergrad is damaged (it is cut off').waitFor();
+  await cut.page.getByText('half.peergrad is damaged (it is cut off').waitFor();
   const text = await begin({ name: 'notes.txt', bytes: Buffer.from('nothing of the kind') });
   await button(text, 'Open the room').click();
   await text.page.getByText('notes.txt is not a supported file of weights').waitFor();

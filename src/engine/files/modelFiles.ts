@@ -15,7 +15,7 @@ import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
 import { looksLikeState } from '../../protocol/stateFile.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
+import { checkModelFileSize, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { Answerer } from '../inference/inspection.ts';
@@ -142,9 +142,7 @@ export async function readOriginOf(
  *   checkpoint nor weights.
  */
 export async function readOrigin(file: File): Promise<Origin> {
-  if (file.size > MAX_MODEL_FILE_BYTES) {
-    throw new DataError(`${file.name} has ${file.size} bytes. A tab can read at most ${MAX_MODEL_FILE_BYTES} bytes.`);
-  }
+  checkModelFileSize(file.name, file.size);
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
     if (looksLikeState(head)) {

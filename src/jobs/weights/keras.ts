@@ -10,10 +10,10 @@
  * Source: keras/src/saving/saving_lib.py of Keras 3 (`H5IOStore`, `_save_container_state`).
  */
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
-import { DataError } from '../../util/errors.ts';
+import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { kerasPaths } from './kerasPaths.ts';
-import type { About, NamedTensor, Topology } from './namedTensor.ts';
+import { withDigest, type About, type NamedTensor, type Topology } from './namedTensor.ts';
 
 /**
  * Path in the library's in-memory file system. A single path is enough: the code does not await
@@ -21,6 +21,11 @@ import type { About, NamedTensor, Topology } from './namedTensor.ts';
  */
 const PATH = '/weights.h5';
 
+/**
+ * Writes Keras weights, and a digest of the tensors with the names that they have in the file.
+ *
+ * @throws (rejects) UsageError if h5wasm is not installed.
+ */
 export async function writeKeras(
   tensors: readonly NamedTensor[],
   topology: Topology,
@@ -31,15 +36,16 @@ export async function writeKeras(
     topology,
     tensors.map(({ name }) => name),
   );
+  const inFile = tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
   const file = new File(PATH, 'w');
   try {
-    for (const [key, text] of Object.entries(about)) file.create_attribute(key, text);
-    for (const { name, shape, values } of tensors) {
-      const steps = paths.get(name)!.split('/');
+    for (const [key, text] of Object.entries(withDigest(about, inFile))) file.create_attribute(key, text);
+    for (const [i, { name: path, shape, values }] of inFile.entries()) {
+      const steps = path.split('/');
       const id = steps.pop()!;
       const group = steps.reduce(stepInto, file as Group);
       // Keras also stores the name of the layer, for people who inspect the file.
-      if (id === '0') group.create_attribute('name', name.split('/')[0]!);
+      if (id === '0') group.create_attribute('name', tensors[i]!.name.split('/')[0]!);
       group.create_dataset({ name: id, data: values, shape: [...shape], dtype: '<f' });
     }
     file.close();
@@ -54,7 +60,7 @@ export async function writeKeras(
  *
  * @param file the file's name in errors.
  * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, or a weight
- *   is not float32.
+ *   is not float32; UsageError if h5wasm is not installed.
  */
 export async function readKeras(
   file: string,
@@ -100,7 +106,13 @@ function stepInto(group: Group, name: string): Group {
 }
 
 async function openLibrary() {
-  const { File, Dataset: DatasetClass, ready } = await import('h5wasm');
+  // The package is optional.
+  const imported = import('h5wasm').catch((error: unknown) => {
+    throw new UsageError(
+      `Keras weights need the package h5wasm, which could not be loaded (${reasonOf(error)}). Install h5wasm.`,
+    );
+  });
+  const { File, Dataset: DatasetClass, ready } = await imported;
   const library = await ready;
   // Without this handler, the library prints errors to the console instead of throwing them.
   library.activate_throwing_error_handler();

@@ -69,10 +69,15 @@ function readJson<T extends v.GenericSchema>(
 }
 
 /** Returns a digest of names, shapes and values. It does not depend on the order of the tensors. */
-export function digestOf(tensors: readonly NamedTensor[]): string {
+function digestOf(tensors: readonly NamedTensor[]): string {
   const sorted = [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
   const names = JSON.stringify(sorted.map(({ name, shape }) => [name, shape]));
   return hashState([new TextEncoder().encode(names), ...sorted.map(({ values }) => values)]);
+}
+
+/** Adds the digest of `tensors`, by which a load detects changed weights. */
+export function withDigest(about: About, tensors: readonly NamedTensor[]): About {
+  return { ...about, [DIGEST]: digestOf(tensors) };
 }
 
 /**

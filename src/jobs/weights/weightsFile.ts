@@ -5,15 +5,14 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { dataDifference } from '../dataDifference.ts';
 import { readKeras, writeKeras } from './keras.ts';
-import { kerasPaths } from './kerasPaths.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
 import {
   checkDigest,
   DIGEST,
-  digestOf,
   readFacts,
   readVocabulary,
+  withDigest,
   type About,
   type NamedTensor,
   type Topology,
@@ -51,14 +50,13 @@ export async function encodeWeights(
   topology: Topology | null,
   about: About,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const digested = { ...about, [DIGEST]: digestOf(tensors) };
-  if (format === 'safetensors') return writeSafetensors(tensors, digested);
+  if (format === 'safetensors') return writeSafetensors(tensors, withDigest(about, tensors));
   if (topology === null) {
     throw new UsageError('This model is not made of TensorFlow.js layers. Save it as safetensors.');
   }
   return format === 'tfjs'
-    ? writeTfjs(tensors, topology, digested)
-    : writeKeras(tensors, topology, { ...about, [DIGEST]: digestOf(inKeras(tensors, topology)) });
+    ? writeTfjs(tensors, topology, withDigest(about, tensors))
+    : writeKeras(tensors, topology, about);
 }
 
 /**
@@ -100,15 +98,6 @@ const READERS = {
   tfjs: readTfjs,
   keras: readKeras,
 } as const satisfies Record<WeightsFormat, unknown>;
-
-/** Returns the tensors with the names that they have in Keras's file. */
-function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTensor[] {
-  const paths = kerasPaths(
-    topology,
-    tensors.map(({ name }) => name),
-  );
-  return tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
-}
 
 function formatOf(bytes: Uint8Array): WeightsFormat | null {
   // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes

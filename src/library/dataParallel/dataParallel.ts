@@ -19,15 +19,15 @@ import {
   type Model,
   type ModelVariables,
 } from '../../parallel/ddp/flatten.ts';
-import { checkCount } from '../../parallel/checks.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { WeightWatch } from '../../parallel/weightWatch.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';
+import { checkInputs, checkModel, checkOptions } from './checks.ts';
 import { chunkSizes } from './chunk.ts';
 import {
   buffersOf,
-  canCarry,
   readTensor,
   splitArray,
   type ArrayTensor,
@@ -36,11 +36,11 @@ import {
   type ReplicaEnd,
   type ReplicaResult,
 } from './messages.ts';
-import { ModelPass } from './modelPass.ts';
-import { differentiateLoss, gather } from './outputs.ts';
+import { differentiateLoss, gather, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
+import { describeModel } from './replicaModel.ts';
+import { ReplicaPass } from './replicaPass.ts';
 
-const MAX_REPLICAS = 16;
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 export interface DataParallelOptions {
@@ -77,13 +77,15 @@ export class DataParallel {
   /** The model (torch: `module`), its parameters in forward order, and its buffers. */
   readonly variables: ModelVariables;
   readonly #model: Model;
-  readonly #pass: ModelPass;
+  readonly #pass: ReplicaPass;
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
   readonly #gpu = watchDevice();
+  readonly #watch: WeightWatch;
   #rows: Omit<ReplicaMemory, 'replica'>[] = [];
-  /** Data ids of the variables whose values all replicas have. */
+  /** Data ids of the buffers whose values all replicas have. */
   #replicated: readonly object[] = [];
+  /** Whether the replicas lack the values of {@link parameters}. */
   #isChanged = true;
   #hasGradient = false;
   #isBusy = false;
@@ -95,7 +97,8 @@ export class DataParallel {
     this.parameters = new Float32Array(this.layout.size);
     this.gradient = new Float32Array(this.layout.size);
     this.#model = model;
-    this.#pass = new ModelPass(model, this.variables);
+    this.#pass = new ReplicaPass(model, this.variables);
+    this.#watch = new WeightWatch(this.variables.parameters);
     this.#replicas = replicas;
   }
 
@@ -117,21 +120,17 @@ export class DataParallel {
       openReplica = openWorker,
     }: DataParallelOptions = {},
   ): Promise<DataParallel> {
-    checkCount('replicas', replicas, 1);
-    if (replicas > MAX_REPLICAS) throw new UsageError(`replicas is ${replicas}; pass at most ${MAX_REPLICAS}.`);
-    const { parameters, buffers } = variablesOf(model);
-    if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
-    const other = [...parameters, ...buffers].find(({ dtype }) => dtype !== 'float32');
-    if (other) throw new UsageError(`The variable "${other.name}" is ${other.dtype}, but must be float32.`);
-    const topology = JSON.stringify(model.toJSON(null, false));
+    checkModel(model);
+    checkOptions(replicas, timeoutMs);
+    const description = describeModel(model);
     const clients = Array.from(
       { length: replicas - 1 },
       (_, i) => new ReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
     );
     const parallel = new DataParallel(model, clients);
     try {
-      await Promise.all(clients.map((client) => client.call({ type: 'start', topology })));
-      await readVariables(parameters, parallel.layout.slots, parallel.parameters);
+      await Promise.all(clients.map((client) => client.call({ type: 'start', model: description })));
+      await readVariables(parallel.variables.parameters, parallel.layout.slots, parallel.parameters);
       return parallel;
     } catch (error) {
       parallel.dispose();
@@ -153,7 +152,7 @@ export class DataParallel {
    */
   async predict(xs: Inputs): Promise<tf.Tensor | tf.Tensor[]> {
     return this.#alone(async () => {
-      const gathered = await this.#forward(this.#check(xs), false);
+      const gathered = await this.#forward(checkInputs(xs, this.#model), false);
       return gathered.length === 1 ? gathered[0]! : gathered;
     });
   }
@@ -163,7 +162,8 @@ export class DataParallel {
    * and `loss` on the gathered outputs. The gradient is that of the whole batch, up to rounding.
    * Every call starts a new gradient: there is no `zeroGrad`.
    *
-   * @param loss a scalar, such as the mean over the batch.
+   * @param loss a scalar, such as the mean over the batch. It may use the model's parameters, too,
+   *   for example their squares.
    * @returns the loss.
    * @throws (rejects) as {@link predict}, and errors of `loss`.
    */
@@ -175,15 +175,15 @@ export class DataParallel {
       this.#hasGradient = false;
       const owned: tf.Tensor[] = [];
       try {
-        owned.push(...(await this.#forward(this.#check(xs), true)));
+        owned.push(...(await this.#forward(checkInputs(xs, this.#model), true)));
         const outputs = [...owned];
-        const { value, gradients } = differentiateLoss(outputs, () =>
+        const found = differentiateLoss(outputs, this.variables.parameters, () =>
           loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs),
         );
-        owned.push(value, ...gradients);
-        await this.#backpropagate(gradients);
+        owned.push(found.value, ...found.outputs, ...found.parameters.filter((gradient) => gradient !== null));
+        await this.#backpropagate(found);
         this.#hasGradient = true;
-        return (await value.data())[0]!;
+        return (await found.value.data())[0]!;
       } finally {
         tf.dispose(owned);
         this.#pass.drop();
@@ -199,10 +199,18 @@ export class DataParallel {
    *
    * @param optimizer the result of `createOptimizer`, or an optimizer of TensorFlow.js; pass the
    *   same object in every step.
-   * @throws UsageError without a gradient, or for an optimizer that {@link optimizerOf} rejects.
+   * @throws UsageError without a gradient, also after weights were loaded; if weights of the model
+   *   were set after {@link backward}; or for an optimizer that {@link optimizerOf} rejects.
    */
   step(optimizer: Optimizer | TensorflowOptimizer): void {
     if (!this.#hasGradient) throw new UsageError('There is no gradient. Call backward before step, and await it.');
+    const { changed } = this.#watch;
+    if (changed) {
+      throw new UsageError(
+        `The weight "${changed.name}" was set after backward, so the gradient is that of the old weights, and step would ` +
+          'undo the change. Call backward again before step.',
+      );
+    }
     const flat = this.flatOptimizer(optimizer);
     flat.apply(this.parameters, this.gradient);
     const { scalars, slots } = flat.state();
@@ -221,8 +229,21 @@ export class DataParallel {
   /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
   writeParameters(): void {
     writeVariables(this.variables.parameters, this.layout.slots, this.parameters);
+    this.#watch.accept();
     this.#isChanged = true;
-    this.#replicated = this.#dataIds();
+  }
+
+  /** Drops the gradient of the latest {@link backward}, which {@link step} would apply. */
+  dropGradients(): void {
+    this.#hasGradient = false;
+  }
+
+  /**
+   * Whether weights were set on the model, for example with `setWeights`, after {@link parameters}
+   * were read or written. The next pass reads them.
+   */
+  get isModelChanged(): boolean {
+    return this.#watch.changed !== null;
   }
 
   /**
@@ -291,7 +312,7 @@ export class DataParallel {
   }
 
   /** Sends the gradients of the outputs to the replicas, and sums those of the parameters. */
-  async #backpropagate(gradients: readonly tf.Tensor[]): Promise<void> {
+  async #backpropagate({ outputs: gradients, parameters: direct }: LossGradients): Promise<void> {
     const sizes = this.#rows.map(({ batch }) => batch).filter((batch) => batch > 0);
     const arrays = sizes.length > 1 ? await Promise.all(gradients.map(readTensor)) : [];
     const parts = arrays.map((array) => splitArray(array, sizes));
@@ -303,7 +324,7 @@ export class DataParallel {
     const first = gradients.map((gradient) => gradient.slice(0, sizes[0]));
     let mine: tf.Tensor[] = [];
     try {
-      mine = this.#pass.backward(first);
+      mine = this.#pass.backward(first).map((gradient, i) => addDirect(gradient, direct[i]!));
       const ordered = this.layout.slots.map(({ parameter }) => mine[parameter]!);
       await this.#reader.read(0, ordered, this.gradient);
       this.#gpu.check();
@@ -321,13 +342,13 @@ export class DataParallel {
   /** Sends weights and buffers to the replicas if they have changed since the last time. */
   async #replicate(): Promise<void> {
     const { parameters, buffers } = this.variables;
-    const ids = this.#dataIds();
-    const isChanged = (i: number): boolean => ids[i] !== this.#replicated[i];
-    if (parameters.some((_, i) => isChanged(i))) {
-      await readVariables(parameters, this.layout.slots, this.parameters);
+    if (this.isModelChanged) {
+      this.#watch.accept();
       this.#isChanged = true;
+      await readVariables(parameters, this.layout.slots, this.parameters);
     }
-    if (!this.#isChanged && !ids.some((_, i) => isChanged(i))) return;
+    const ids = buffers.map(({ dataId }) => dataId);
+    if (!this.#isChanged && !ids.some((id, i) => id !== this.#replicated[i])) return;
     const { slots, size } = createLayout(buffers.map((buffer) => buffer.size));
     const call: ReplicaCall = {
       type: 'replicate',
@@ -338,32 +359,6 @@ export class DataParallel {
     await Promise.all(this.#replicas.map((replica) => replica.call(call)));
     this.#isChanged = false;
     this.#replicated = ids;
-  }
-
-  #dataIds(): object[] {
-    const { parameters, buffers } = this.variables;
-    return [...parameters, ...buffers].map(({ dataId }) => dataId);
-  }
-
-  /** @throws UsageError unless there is a batch of tensors for each input. */
-  #check(xs: Inputs): tf.Tensor[] {
-    const inputs = [xs].flat();
-    const expected = this.#model.inputs.length;
-    if (inputs.length !== expected) {
-      throw new UsageError(
-        `The model has ${expected} input(s), but received ${inputs.length}. Pass one tensor for each.`,
-      );
-    }
-    const batch = inputs[0]!.shape[0] ?? 0;
-    for (const { shape, dtype } of inputs) {
-      if (!canCarry(dtype)) throw new UsageError(`An input is ${dtype}, but must be float32, int32 or bool.`);
-      if (batch === 0 || shape[0] !== batch) {
-        throw new UsageError(
-          `An input has shape [${shape.join(', ')}]. All inputs need the same number of samples, at least 1.`,
-        );
-      }
-    }
-    return inputs;
   }
 
   #describe(
@@ -384,7 +379,15 @@ export class DataParallel {
 }
 
 function openWorker(): ReplicaEnd {
-  return new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
+  return new Worker(new URL('./dataParallelWorker.ts', import.meta.url), { type: 'module' });
+}
+
+/** Adds the gradient of a parameter that the loss uses directly. */
+function addDirect(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
+  if (!direct) return gradient;
+  const sum = gradient.add(direct);
+  gradient.dispose();
+  return sum;
 }
 
 function addTo(sum: Float32Array, { values }: ArrayTensor): void {

@@ -1,6 +1,7 @@
 /** Messages between a DataParallel and its replicas, and the tensors in them. */
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
+import type { ModelDescription } from './replicaModel.ts';
 
 /** A tensor as an array. The array's type tells float32, int32 and bool apart. */
 export interface ArrayTensor {
@@ -10,8 +11,8 @@ export interface ArrayTensor {
 
 /** A call to a replica. Every call is answered, except `close`. */
 export type ReplicaCall =
-  /** Opens the device and builds the model from its topology. */
-  | { type: 'start'; topology: string }
+  /** Opens the device and builds the model. */
+  | { type: 'start'; model: ModelDescription }
   /** Sets the weights: flat arrays of parameters and buffers. */
   | { type: 'replicate'; parameters: Float32Array<ArrayBuffer>; buffers: Float32Array<ArrayBuffer> }
   /** Runs the model; `training` keeps the pass for `backward`. */

@@ -1,29 +1,56 @@
 /** The gathered outputs of all replicas, and the loss that replica 0 computes from them. */
 import * as tf from '@tensorflow/tfjs';
+import { freeingOnError } from '../../parallel/ddp/tape.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createTensor, type ReplicaResult } from './messages.ts';
 
+/** Gradients of the loss. */
+export interface LossGradients {
+  value: tf.Scalar;
+  /** By each output; zeros for an output that the loss does not use. */
+  outputs: tf.Tensor[];
+  /** By each parameter, such as one in a penalty; `null` for one that the loss does not use. */
+  parameters: (tf.Tensor | null)[];
+}
+
 /**
- * Computes the loss and its gradient by each output. The caller disposes of them.
+ * Computes the loss and its gradients. The caller disposes of them.
  *
- * @throws UsageError if the loss is not one number, or does not depend on the outputs.
+ * @throws UsageError if the loss is not one number, or depends neither on outputs nor parameters.
  */
 export function differentiateLoss(
-  outputs: tf.Tensor[],
+  outputs: readonly tf.Tensor[],
+  parameters: readonly tf.Variable[],
   loss: () => tf.Scalar,
-): { value: tf.Scalar; gradients: tf.Tensor[] } {
-  const { value, grads } = tf.engine().gradients(loss, outputs, undefined, true);
-  // An output that the loss does not use has no gradient, contrary to the type.
-  const found = grads as (tf.Tensor | null | undefined)[];
-  if (value.size !== 1 || !found.some(Boolean)) {
-    tf.dispose([value, ...found.filter((gradient) => gradient instanceof tf.Tensor)]);
+): LossGradients {
+  const { value, grads } = freeingOnError(() =>
+    tf.engine().gradients(() => checkedLoss(loss()), [...outputs, ...parameters], undefined, true),
+  );
+  // A tensor that the loss does not use has no gradient, contrary to the type.
+  const found = (grads as (tf.Tensor | null | undefined)[]).map((gradient) => gradient ?? null);
+  if (!found.some(Boolean)) {
+    value.dispose();
     throw new UsageError(
-      value.size === 1
-        ? 'The loss does not depend on the outputs. Compute it from the tensors that the function receives.'
-        : `The loss has shape [${value.shape.join(', ')}]. Return a scalar, such as its mean.`,
+      'The loss does not depend on the outputs. Compute it from the tensors that the function receives.',
     );
   }
-  return { value, gradients: outputs.map((output, i) => found[i] ?? tf.zerosLike(output)) };
+  return {
+    value,
+    outputs: outputs.map((output, i) => found[i] ?? tf.zerosLike(output)),
+    parameters: found.slice(outputs.length),
+  };
+}
+
+function checkedLoss(loss: unknown): tf.Scalar {
+  if (loss instanceof Promise) loss.catch(() => {});
+  if (!(loss instanceof tf.Tensor)) {
+    const what = loss instanceof Promise ? 'a promise' : `of type ${typeof loss}`;
+    throw new UsageError(`The loss is ${what}, but must be a tensor. Return a scalar without \`await\`.`);
+  }
+  if (loss.size !== 1) {
+    throw new UsageError(`The loss has shape [${loss.shape.join(', ')}]. Return a scalar, such as its mean.`);
+  }
+  return loss as tf.Scalar;
 }
 
 /** Concatenates the output `i` of all replicas. */

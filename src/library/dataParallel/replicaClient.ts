@@ -23,7 +23,11 @@ export class ReplicaClient {
     this.#timeoutMs = timeoutMs;
     end.addEventListener('message', ({ data }: MessageEvent<FromReplica>) => this.#receive(data));
     (end as Partial<Worker>).addEventListener?.('error', ({ message }: ErrorEvent) =>
-      this.#fail(`stopped (${message || 'its worker could not be loaded'}). Create the DataParallel again.`),
+      this.#fail(
+        message
+          ? `stopped (${message}). Create the DataParallel again.`
+          : 'stopped, because its worker could not be loaded. Build the page with a bundler: import maps do not apply in workers.',
+      ),
     );
     end.start?.();
   }
@@ -55,7 +59,7 @@ export class ReplicaClient {
     const message: ToReplica = { id: 0, type: 'close' };
     this.#end.postMessage(message);
     this.#end.terminate?.();
-    this.#fail('was disposed of.');
+    this.#fail('was disposed of. Create a new DataParallel.');
   }
 
   #receive(reply: FromReplica): void {

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { createLayout } from '../../parallel/ddp/buckets.ts';
 import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/ddp/flatten.ts';
-import { asError, reasonOf, UsageError } from '../../util/errors.ts';
+import { asError, UsageError } from '../../util/errors.ts';
 import {
   buffersOf,
   createTensor,
@@ -12,9 +12,8 @@ import {
   type ReplicaCall,
 } from './messages.ts';
 import type { ReplicaEnd, ReplicaResult, ToReplica } from './messages.ts';
-import { ModelPass } from './modelPass.ts';
-
-type Topology = Parameters<typeof tf.models.modelFromJSON>[0];
+import { ReplicaPass } from './replicaPass.ts';
+import { rebuildModel } from './replicaModel.ts';
 
 /** The device of a replica. */
 export interface ReplicaDevice {
@@ -31,7 +30,7 @@ export function serveReplica(end: ReplicaEnd, openDevice: () => Promise<ReplicaD
   let replica: Promise<Replica> | null = null;
   const answer = async (call: Exclude<ReplicaCall, { type: 'close' }>): Promise<ReplicaResult> => {
     if (call.type === 'start') {
-      replica = openDevice().then((device) => Replica.build(call.topology, device));
+      replica = openDevice().then(async (device) => new Replica(await rebuildModel(call.model), device));
       return nothing(await replica);
     }
     if (!replica) throw new UsageError('The replica was not started.');
@@ -61,25 +60,15 @@ export function serveReplica(end: ReplicaEnd, openDevice: () => Promise<ReplicaD
 }
 
 class Replica {
-  readonly pass: ModelPass;
+  readonly pass: ReplicaPass;
   readonly #model: Model;
   readonly #device: ReplicaDevice;
   readonly #reader = new TensorReader();
 
-  private constructor(model: Model, device: ReplicaDevice) {
+  constructor(model: Model, device: ReplicaDevice) {
     this.#model = model;
     this.#device = device;
-    this.pass = new ModelPass(model, variablesOf(model));
-  }
-
-  static async build(topology: string, device: ReplicaDevice): Promise<Replica> {
-    try {
-      return new Replica(await tf.models.modelFromJSON(JSON.parse(topology) as Topology), device);
-    } catch (error) {
-      throw new UsageError(
-        `The model cannot be rebuilt from its topology (${reasonOf(error)}). A worker has TensorFlow.js's own layers only.`,
-      );
-    }
+    this.pass = new ReplicaPass(model, variablesOf(model));
   }
 
   async answer(call: Exclude<ReplicaCall, { type: 'start' | 'close' }>): Promise<ReplicaResult> {

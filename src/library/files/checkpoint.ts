@@ -7,10 +7,12 @@ import type { DistributedDataParallel } from '../../parallel/ddp/distributedData
 import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
 import { count } from '../../protocol/scalars.ts';
 import { decodeState, encodeState, type StateArray } from '../../protocol/stateFile.ts';
+import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
 import { loadTogether, type Contents } from './loadTogether.ts';
 import {
+  checkModelSize,
   readModel,
   storedModelOf,
   writeModel,
@@ -67,7 +69,8 @@ interface Facts {
  * because replicas are equal.
  *
  * @throws (rejects) UsageError for an optimizer that {@link optimizerOf} rejects, progress that is
- *   not plain data, or a variable that is not float32; DeviceError if the GPU is lost.
+ *   not plain data, or a variable that is not float32; DataError if the file has more than 512 MiB;
+ *   DeviceError if the GPU is lost.
  */
 export async function saveCheckpoint(
   state: CheckpointState<DistributedDataParallel>,
@@ -85,6 +88,7 @@ export async function saveCheckpoint(
   const { ddp } = stored;
   if (ddp && ddp.group.rank !== rank) return null;
   const flat = optimizer && flatOptimizerOf(stored, optimizer).state();
+  checkModelSize(stored, flat ? [flat.scalars, ...flat.slots] : []);
   // Copies, because the loop may continue while buffers are read from the GPU.
   const arrays: StateArray[] = flat ? [flat.scalars.slice(), ...flat.slots.map((slot) => slot.slice())] : [];
   const meta: Omit<v.InferOutput<typeof Meta>, 'tensors'> = {
@@ -95,7 +99,9 @@ export async function saveCheckpoint(
   };
   const tensors = await readModel(stored);
   const named = tensors.map(({ name, shape }) => ({ name, shape }));
-  return encodeState({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
+  const bytes = encodeState({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
+  checkModelFileSize('The file', bytes.length);
+  return bytes;
 }
 
 /**

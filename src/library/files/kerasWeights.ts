@@ -1,7 +1,5 @@
 /** Weights as a file of Keras 3, `.weights.h5`. */
 import { readKeras, writeKeras } from '../../jobs/weights/keras.ts';
-import { kerasPaths } from '../../jobs/weights/kerasPaths.ts';
-import { DIGEST, digestOf } from '../../jobs/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import { topologyOf, type LocalModel, type SavedModel } from './storedModel.ts';
@@ -9,13 +7,7 @@ import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeight
 
 const CODEC: Codec = {
   format: 'keras',
-  async write(tensors, about, model) {
-    const topology = topologyOf(model);
-    // In the file, tensors have other names, and the digest includes names.
-    const paths = kerasPaths(topology, model.names);
-    const inFile = tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
-    return writeKeras(tensors, topology, { ...about, [DIGEST]: digestOf(inFile) });
-  },
+  write: async (tensors, about, model) => writeKeras(tensors, topologyOf(model), about),
   read: readKeras,
 };
 

@@ -5,6 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkRank } from '../../parallel/checks.ts';
 import { DataError, reasonOf } from '../../util/errors.ts';
+import { READ_TIMEOUT_MS } from './fileSource.ts';
 
 /** The contents of a file. */
 export interface Contents<Facts> {
@@ -38,6 +39,8 @@ export async function loadTogether<Facts>(
   const src = group.ranks[rank]!;
   const options = signal ? { signal } : {};
   const own = group.rank === rank ? await settled(read) : null;
+  // Other ranks wait while the file is read, which may take longer than a collective.
+  await group.broadcast(new Uint8Array(1), src, { ...options, timeoutMs: READ_TIMEOUT_MS + group.timeoutMs });
   const outcome = await group.broadcastObject<Outcome<Facts>>(own ? outcomeOf(own) : undefined, src, options);
   if (own && 'error' in own) throw own.error;
   if ('problem' in outcome) throw refusal(rank, outcome.problem);

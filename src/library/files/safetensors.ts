@@ -1,20 +1,14 @@
 /** Weights as a safetensors file, as Hugging Face's libraries and PyTorch's users exchange them. */
 import { readSafetensors, writeSafetensors } from '../../jobs/weights/safetensors.ts';
+import { withDigest } from '../../jobs/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import type { LocalModel, SavedModel } from './storedModel.ts';
-import {
-  digested,
-  loadWeights,
-  saveWeights,
-  type Codec,
-  type LoadOptions,
-  type SaveWeightsOptions,
-} from './weights.ts';
+import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeightsOptions } from './weights.ts';
 
 const CODEC: Codec = {
   format: 'safetensors',
-  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, digested(tensors, about))),
+  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, withDigest(about, tensors))),
   read: async (name, bytes) => Promise.resolve(readSafetensors(name, bytes)),
 };
 
@@ -26,8 +20,8 @@ const CODEC: Codec = {
  * With a DDP, rank 0 resolves with the file and the other ranks with `null`, without communication,
  * because replicas are equal.
  *
- * @throws (rejects) UsageError if a variable is not float32 or two have the same name; DeviceError
- *   if the GPU is lost.
+ * @throws (rejects) UsageError if a variable is not float32, two have the same name, or a value of
+ *   `metadata` is not a text; DataError for a file above 512 MiB; DeviceError if the GPU is lost.
  */
 export function saveSafetensors(
   model: DistributedDataParallel,

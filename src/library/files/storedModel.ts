@@ -7,6 +7,7 @@ import type { FlatLayout } from '../../parallel/ddp/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf, type Model, type ModelVariables, type Variable } from '../../parallel/ddp/flatten.ts';
 import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /** A wrapped model whose parameters are also in one flat array: DDP or DataParallel. */
@@ -14,8 +15,12 @@ export interface FlatModel {
   readonly variables: ModelVariables;
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly layout: FlatLayout;
+  /** Whether the model's weights are not those of `parameters`, because the caller has set them. */
+  readonly isModelChanged: boolean;
   /** Copies `parameters` to the model. */
   writeParameters(): void;
+  /** Drops the gradients of earlier weights. */
+  dropGradients(): void;
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer;
 }
 
@@ -90,9 +95,27 @@ export function topologyOf({ model }: StoredModel): Topology {
   return { ...topology, config: { ...topology.config, layers } };
 }
 
-/** Copies the values of all variables. They are those of the moment of the call. */
+/**
+ * Checks the size of a file before its tensors are copied.
+ *
+ * @param others what the file has besides the variables.
+ * @throws DataError if the file would be too large to be loaded.
+ */
+export function checkModelSize({ variables }: StoredModel, others: readonly ArrayBufferView[]): void {
+  const values = variables.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
+  checkModelFileSize(
+    'The file',
+    others.reduce((sum, { byteLength }) => sum + byteLength, values),
+  );
+}
+
+/**
+ * Copies the values of all variables. They are those of the moment of the call. Parameters are read
+ * from the flat array if the model still has its values, because devices that compute in 16 bits
+ * return rounded ones.
+ */
 export async function readModel({ flat, parameters, variables, names }: StoredModel): Promise<NamedTensor[]> {
-  if (!flat) return readTensors({ names, variables });
+  if (!flat || flat.isModelChanged) return readTensors({ names, variables });
   const values = flat.layout.slots
     .toSorted((a, b) => a.parameter - b.parameter)
     .map(({ offset, size }) => flat.parameters.slice(offset, offset + size));
@@ -102,7 +125,11 @@ export async function readModel({ flat, parameters, variables, names }: StoredMo
   return [...tensors, ...(await buffers)];
 }
 
-/** @param values of each variable; {@link fitWeights} has checked them. */
+/**
+ * Drops gradients, because they are those of the old weights.
+ *
+ * @param values of each variable; {@link fitWeights} has checked them.
+ */
 export function writeModel(
   { flat, parameters, variables }: StoredModel,
   values: readonly Float32Array<ArrayBuffer>[],
@@ -110,5 +137,6 @@ export function writeModel(
   if (!flat) return assignWeights(variables, values);
   for (const { parameter, offset } of flat.layout.slots) flat.parameters.set(values[parameter]!, offset);
   flat.writeParameters();
+  flat.dropGradients();
   assignWeights(variables.slice(parameters.length), values.slice(parameters.length));
 }

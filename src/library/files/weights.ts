@@ -1,11 +1,19 @@
 /** Saves and loads the weights of a model; the formats are in their own files. */
 import { fitWeights } from '../../jobs/weights/fitWeights.ts';
-import { checkDigest, DIGEST, digestOf, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
-import type { WeightsFormat } from '../../spec/modelFile.ts';
+import { checkDigest, DIGEST, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
 import { loadTogether, type Contents } from './loadTogether.ts';
-import { readModel, storedModelOf, topologyOf, writeModel, type SavedModel, type StoredModel } from './storedModel.ts';
+import {
+  checkModelSize,
+  readModel,
+  storedModelOf,
+  topologyOf,
+  writeModel,
+  type SavedModel,
+  type StoredModel,
+} from './storedModel.ts';
 
 export interface SaveOptions {
   /** The rank of a DDP's group that returns the file. Default 0. */
@@ -42,8 +50,19 @@ export async function saveWeights(
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   const stored = storedModelOf(saved);
   if (stored.ddp && stored.ddp.group.rank !== rank) return null;
+  checkMetadata(metadata);
+  checkModelSize(stored, []);
+  const bytes = await codec.write(await readModel(stored), metadata, stored);
+  checkModelFileSize('The file', bytes.length);
+  return bytes;
+}
+
+function checkMetadata(metadata: Readonly<Record<string, unknown>>): void {
   if (DIGEST in metadata) throw new UsageError(`The metadata "${DIGEST}" is written by peergrad. Leave it out.`);
-  return codec.write(await readModel(stored), metadata, stored);
+  for (const [key, value] of Object.entries(metadata)) {
+    if (typeof value === 'string') continue;
+    throw new UsageError(`The metadata "${key}" is of type ${typeof value}, but must be a text. Pass String(value).`);
+  }
 }
 
 /** Resolves with the texts that are stored in the file. */
@@ -64,7 +83,6 @@ export async function loadWeights(
   const { ddp } = stored;
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
   writeModel(stored, loaded.arrays);
-  ddp?.dropGradients();
   return loaded.facts;
 }
 
@@ -85,9 +103,4 @@ export function fit(
 export function present(source: FileSource | null): FileSource {
   if (source === null) throw new UsageError('There is no file to load on this rank. Pass it on the rank that reads.');
   return source;
-}
-
-/** Adds the digest by which a load detects changed weights. */
-export function digested(tensors: readonly NamedTensor[], about: About): About {
-  return { ...about, [DIGEST]: digestOf(tensors) };
 }

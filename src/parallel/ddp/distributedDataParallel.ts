@@ -93,7 +93,7 @@ export class DistributedDataParallel {
       errorFeedback,
       shapes: parameters.map(({ shape }) => shape),
       tracksUsage: findUnusedParameters || staticGraph,
-      flags: broadcastBuffers ? buffers.length : 0,
+      flags: broadcastBuffers ? this.#buffers.flagCount : 0,
       metrics,
     });
     this.#graph = staticGraph ? new StaticGraph() : null;
@@ -407,7 +407,8 @@ export class DistributedDataParallel {
 
   /**
    * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
-   * `load()`.
+   * `load()`. Its averages have the order of {@link layout} from then on: `step` moves them when the
+   * layout has changed.
    *
    * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
    */
@@ -489,13 +490,13 @@ export class DistributedDataParallel {
     // Inside `join`, a rank without inputs does not know the total.
     const total = this.#join ? undefined : totalSamples;
     if (!this.#isOrdered) await this.#orderBuckets(local?.computed.readyOrder);
-    const { flags, ...reduced } = await this.#reducer.reduce(local, broadcastBuffers ? this.#buffers.changes() : [], {
+    const hasSamples = (local?.samples ?? 0) + this.pendingSamples > 0;
+    const own = broadcastBuffers ? this.#buffers.flags(hasSamples) : [];
+    const { flags, ...reduced } = await this.#reducer.reduce(local, own, {
       ...(average === 'ranks' && { ranks }),
       ...(total !== undefined && { totalSamples: total }),
     });
-    // Rank 0 sends the buffers, as in PyTorch. Inside `join` rank 0 may have no inputs, so the
-    // highest rank with inputs sends them.
-    if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(status?.active.at(-1) ?? 0, flags);
+    await this.#buffers.share(flags);
     this.#reducer.commit();
     return reduced;
   }

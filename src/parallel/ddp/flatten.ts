@@ -303,6 +303,17 @@ export async function readVariables(
   }
 }
 
+/** An object for each write in place, by data id. */
+const overwritten = new WeakMap<object, object>();
+
+/**
+ * Returns an object that stands for a variable's values: `assign`, which `setWeights` calls too, and
+ * {@link writeVariables} replace it by another one.
+ */
+export function versionOf({ dataId }: Variable): object {
+  return overwritten.get(dataId) ?? dataId;
+}
+
 /** Writes the flat parameters into the model's variables, each at its slot. */
 export function writeVariables(
   variables: readonly Variable[],
@@ -325,6 +336,7 @@ export function writeVariables(
       // Removes the copy of the old values that is cached on the CPU. Otherwise a read would return
       // this copy.
       (data as { values: unknown }).values = null;
+      overwritten.set(variable.dataId, {});
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the
       // next step, so the tensor receives a copy.

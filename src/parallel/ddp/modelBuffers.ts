@@ -4,8 +4,16 @@
  * has different samples, so the buffers of one rank are broadcast to all.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { createLayout } from './buckets.ts';
 import { TensorReader, writeVariables, type Variable } from './flatten.ts';
+
+/**
+ * Ranks per number of {@link ModelBuffers.flags}. A rank adds its own power of two, and float32 has
+ * exact sums of 24 of them.
+ */
+const RANKS_PER_FLAG = 24;
+const SOURCE_FLAGS = Math.ceil(MAX_WORLD_SIZE / RANKS_PER_FLAG);
 
 export class ModelBuffers {
   readonly #variables: readonly Variable[];
@@ -41,6 +49,34 @@ export class ModelBuffers {
     return this.#variables.map(({ dataId }, i) => (dataId === this.#shared[i] ? 0 : 1));
   }
 
+  /** Length of {@link flags}. */
+  get flagCount(): number {
+    return this.count === 0 ? 0 : SOURCE_FLAGS + this.count;
+  }
+
+  /**
+   * Returns numbers that ranks sum for {@link share}: which ranks have samples, and the
+   * {@link changes}.
+   */
+  flags(hasSamples: boolean): number[] {
+    if (this.count === 0) return [];
+    const sources = Array.from({ length: SOURCE_FLAGS }, () => 0);
+    const { rank } = this.#group;
+    if (hasSamples) sources[Math.floor(rank / RANKS_PER_FLAG)] = 2 ** (rank % RANKS_PER_FLAG);
+    return [...sources, ...this.changes()];
+  }
+
+  /**
+   * Broadcasts the buffers that any rank has changed, from the lowest rank with samples: rank 0, as
+   * in PyTorch, unless its pass has seen no samples.
+   *
+   * @param flags the sums of all ranks' {@link flags}.
+   */
+  async share(flags: ArrayLike<number>): Promise<void> {
+    const changes = Array.from(flags).slice(SOURCE_FLAGS);
+    if (changes.some((count) => count > 0)) await this.broadcast(sourceOf(flags), changes);
+  }
+
   /**
    * Broadcasts buffers of rank `src` of the group, in one message.
    *
@@ -66,4 +102,13 @@ export class ModelBuffers {
   dispose(): void {
     this.#reader.dispose();
   }
+}
+
+/** The lowest rank with samples; 0 if no rank has any. */
+function sourceOf(flags: ArrayLike<number>): number {
+  const at = Array.from({ length: SOURCE_FLAGS }, (_, i) => flags[i]!).findIndex((ranks) => ranks > 0);
+  if (at === -1) return 0;
+  const ranks = flags[at]!;
+  // The lowest bit, isolated.
+  return at * RANKS_PER_FLAG + Math.log2(ranks & -ranks);
 }

@@ -15,8 +15,8 @@ export interface DistributedDataParallelOptions {
    */
   average?: 'samples' | 'ranks';
   /**
-   * Whether rank 0's buffers (such as batch normalization's averages) are broadcast with every
-   * reduction. Default true.
+   * Whether buffers (such as batch normalization's averages) are broadcast with every reduction,
+   * from the lowest rank with samples. Default true.
    */
   broadcastBuffers?: boolean;
   /**

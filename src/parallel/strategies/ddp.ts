@@ -22,6 +22,7 @@ import { recover, type StateTransfer } from '../recovery/recover.ts';
 import { gatherSlices } from '../recovery/gatherSlices.ts';
 import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recovery/stateElection.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
+import { optimizerLayouts } from '../optimizerLayout.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
@@ -206,6 +207,7 @@ export class Ddp implements Strategy {
     }
     this.#optimizer.load(optimizer);
     this.#ddp.reorder(order);
+    optimizerLayouts.set(this.#optimizer, this.#ddp.layout);
     this.#ddp.parameters.set(parameters);
     this.#ddp.writeParameters();
     this.#buffers.write(buffers);

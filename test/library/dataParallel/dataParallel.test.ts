@@ -1,12 +1,14 @@
 /** DataParallel with replicas over message ports in one process. */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DataParallel } from '../../../src/dataParallel.ts';
 import {
   createOptimizer,
-  DataParallel,
   DeviceError,
   loadCheckpoint,
+  loadSafetensors,
   saveCheckpoint,
+  saveSafetensors,
   TimeoutError,
   UsageError,
 } from '../../../src/index.ts';
@@ -51,6 +53,16 @@ const twoByTwo = (): tf.LayersModel => {
 };
 
 const secondLoss = (outputs: tf.Tensor[]): tf.Scalar => meanSquare(outputs[1]!);
+
+/** A model with a nested model whose weights are not trained. */
+function frozenBase(): tf.Sequential {
+  const kernelInitializer = tf.initializers.glorotUniform({ seed: 6 });
+  const base = tf.sequential({ layers: [tf.layers.dense({ units: 4, inputShape: [3], kernelInitializer })] });
+  base.trainable = false;
+  return keep(tf.sequential({ layers: [base, tf.layers.dense({ units: 2, kernelInitializer })] }));
+}
+
+const penalized = (outputs: tf.Tensor, kernel: tf.Tensor): tf.Scalar => meanSquare(outputs).add(kernel.square().sum());
 
 const oneLayer = () => keep(tf.sequential({ layers: [tf.layers.dense({ name: 'only', units: 2, inputShape: [3] })] }));
 
@@ -120,6 +132,22 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
+  test('a loss may use the weights directly, as a penalty of their squares does', async () => {
+    const [plain, model] = [oneLayer(), oneLayer()];
+    model.setWeights(plain.getWeights());
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 6);
+    const [unchanged, kernels] = [weightsOf(model), [plain, model].map((own) => own.trainableWeights[0]!.read())];
+    const optimizer = tf.train.sgd(0.5);
+    optimizer.minimize(() => penalized(plain.apply(xs) as tf.Tensor, kernels[0]!));
+    optimizer.dispose();
+    await parallel.backward(xs, (outputs) => penalized(outputs, kernels[1]!));
+    parallel.step(createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length));
+    expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+    expect(weightsOf(model)).not.toEqual(unchanged);
+    xs.dispose();
+  });
+
   test('dropout has the same mask in both directions', async () => {
     const layers = [tf.layers.dropout({ rate: 0.5, inputShape: [8] }), tf.layers.dense({ units: 1, useBias: false })];
     const parallel = await open(keep(tf.sequential({ layers })), 3);
@@ -156,6 +184,53 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
+  test('layers of a frozen nested model keep their weights in all replicas', async () => {
+    const [plain, model] = [frozenBase(), frozenBase()];
+    const parallel = await open(model, 2);
+    const xs = samplesOf(0, 0, 6);
+    const optimizer = tf.train.sgd(0.5);
+    optimizer.minimize(() => meanSquare(plain.apply(xs) as tf.Tensor));
+    optimizer.dispose();
+    await parallel.backward(xs, meanSquare);
+    parallel.step(createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length));
+    expect(parallel.parameters.length).toBe(4 * 2 + 2);
+    expect(relativeDifference(weightsOf(model), weightsOf(plain))).toBeLessThan(1e-6);
+    xs.dispose();
+  });
+
+  test('weights that are set on the model are saved', async () => {
+    const [other, model, loaded] = [oneLayer(), oneLayer(), oneLayer()];
+    const parallel = await open(model, 2);
+    model.setWeights(other.getWeights());
+    await loadSafetensors(loaded, await saveSafetensors(parallel));
+    expect(weightsOf(loaded)).toEqual(weightsOf(other));
+    await loadCheckpoint({ model: parallel }, await saveCheckpoint({ model: oneLayer() }));
+    model.setWeights(other.getWeights());
+    await loadCheckpoint({ model: loaded }, await saveCheckpoint({ model: parallel }));
+    expect(weightsOf(loaded)).toEqual(weightsOf(other));
+  });
+
+  test('weights that are set or loaded after backward are not undone by step', async () => {
+    const [other, model] = [oneLayer(), oneLayer()];
+    const parallel = await open(model, 2);
+    const optimizer = createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length);
+    const xs = samplesOf(0, 0, 6);
+    await parallel.backward(xs, meanSquare);
+    model.setWeights(other.getWeights());
+    expect(() => parallel.step(optimizer)).toThrow(/The weight "only\/.*" was set after backward/);
+    expect(weightsOf(model)).toEqual(weightsOf(other));
+    await parallel.backward(xs, meanSquare);
+    parallel.step(optimizer);
+    await parallel.backward(xs, meanSquare);
+    await loadSafetensors(parallel, await saveSafetensors(other));
+    expect(() => parallel.step(optimizer)).toThrow(/There is no gradient/);
+    expect(weightsOf(model)).toEqual(weightsOf(other));
+    await parallel.backward(xs, meanSquare);
+    await loadCheckpoint({ model: parallel }, await saveCheckpoint({ model: other }));
+    expect(() => parallel.step(optimizer)).toThrow(/There is no gradient/);
+    xs.dispose();
+  });
+
   test('a checkpoint continues it with the same bits', async () => {
     const xs = samplesOf(0, 0, 6);
     const first = await open(oneLayer(), 2);
@@ -187,11 +262,15 @@ test('replica 0 needs more memory than the others', async () => {
   const rows = parallel.memory();
   expect(rows.map(({ replica, batch }) => [replica, batch])).toEqual([0, 1, 2].map((replica) => [replica, 10]));
   const { scalars, slots } = optimizer.state();
+  for (const { bytes } of rows.slice(1)) expect(rows[0]!.bytes).toBeGreaterThan(bytes);
   expect(rows[0]!.bytes - flat).toBe(scalars.byteLength + slots.length * parallel.parameters.byteLength);
   for (const { bytes, tensors } of rows)
     expect([bytes > 4 * parallel.parameters.length, tensors > 4]).toEqual([true, true]);
   xs.dispose();
 });
+
+const createError = async (model: unknown, timeoutMs = 1000): Promise<UsageError> =>
+  errorOf(DataParallel.create(model as tf.LayersModel, { timeoutMs, openReplica: () => openHere() }));
 
 describe('errors', () => {
   test('an error of a replica names it, changes nothing, and leaves no tensors', async () => {
@@ -228,10 +307,41 @@ describe('errors', () => {
         throw new RangeError('mine');
       }),
     ).rejects.toThrow(RangeError);
+    await expect(
+      parallel.backward(xs, (outputs) => {
+        outputs.square().mean();
+        throw new RangeError('mine');
+      }),
+    ).rejects.toThrow(RangeError);
+    await expect(parallel.backward(xs, (async () => tf.scalar(1)) as never)).rejects.toThrow(/loss is a promise/);
     await expect(parallel.backward(xs, () => tf.scalar(1))).rejects.toThrow(/does not depend on the outputs/);
     await expect(parallel.backward(xs, (outputs) => outputs as tf.Scalar)).rejects.toThrow(/has shape \[6, 2\]/);
     await vi.waitFor(() => expect(tf.memory().numTensors).toBe(numTensors));
     xs.dispose();
+  });
+
+  test('arguments of a wrong type are rejected', async () => {
+    const variable = tf.tidy(() => tf.variable(tf.zeros([1])));
+    for (const wrong of [{}, [variable], undefined])
+      expect((await createError(wrong)).message).toMatch(/needs a LayersModel/);
+    variable.dispose();
+    const model = keep(mlp(1));
+    for (const timeoutMs of [0, NaN])
+      expect((await createError(model, timeoutMs)).message).toMatch(/^timeoutMs is .*above 0/);
+    const parallel = await open(model, 2);
+    for (const wrong of [[[1, 2, 3]], undefined, 5]) {
+      const error = await errorOf(parallel.predict(wrong as never));
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toMatch(/^An input is not a tensor/);
+    }
+  });
+
+  test('a worker that cannot be loaded is reported with advice', async () => {
+    const { port1, port2 } = new MessageChannel();
+    const creating = errorOf(DataParallel.create(keep(mlp(1)), { replicas: 2, openReplica: () => port2 }));
+    port2.dispatchEvent(new Event('error'));
+    expect((await creating).message).toMatch(/could not be loaded\. Build the page with a bundler/);
+    port1.close();
   });
 
   test('a replica that does not answer is named after the deadline', async () => {
@@ -265,7 +375,7 @@ describe('errors', () => {
     tf.dispose(await running);
     await expect(DataParallel.create(models[0]!, { replicas: 17 })).rejects.toThrow(/at most 16/);
     parallel.dispose();
-    await expect(parallel.predict(xs)).rejects.toThrow(/Replica 1 was disposed of/);
+    await expect(parallel.predict(xs)).rejects.toThrow(/Replica 1 was disposed of\. Create a new/);
     tf.dispose([xs, none, text]);
   });
 });

@@ -2,18 +2,21 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   convertSyncBatchNorm,
+  createOptimizer,
   DistributedDataParallel,
   loadSafetensors,
+  saveCheckpoint,
   saveSafetensors,
   type FileSource,
+  type Optimizer,
 } from '../../../src/index.ts';
 import { loadKerasWeights, saveKerasWeights } from '../../../src/keras.ts';
 import { writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { DataError, UsageError } from '../../../src/util/errors.ts';
+import { AbortError, DataError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
 import { weightsOf } from '../../parallel/models.ts';
 
@@ -104,6 +107,19 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     });
   });
 
+  test('of a DDP whose weights were set, the weights that were set are saved', async () => {
+    const other = keep(network(5));
+    const saved = await runWorld(2, async (group) => {
+      const model = keep(network(1));
+      const ddp = await DistributedDataParallel.create(model, group);
+      model.setWeights(other.getWeights());
+      return save(ddp);
+    });
+    const again = keep(network(9));
+    await load(again, saved[0]!);
+    expect(weightsOf(again)).toEqual(weightsOf(other));
+  });
+
   test('a file that does not fit changes nothing on any rank', async () => {
     const bytes = await save(keep(network(1, 5)));
     const errors = await runWorld(2, async (group) => {
@@ -121,7 +137,7 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     expect(errors[0]!.message).toMatch(/^Rank 1 could not load the file: The file has .*No rank has changed its model/);
   });
 
-  test('a damaged file, a missing file and an aborted fetch are rejected', async () => {
+  test('a damaged file, a file that cannot be read and a missing file are rejected', async () => {
     const model = keep(network(1));
     const bytes = await save(model);
     const values = weightsOf(model);
@@ -131,11 +147,86 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     for (const wrong of [changed, bytes.slice(0, -1), new Uint8Array()]) {
       expect(await errorOf(load(model, wrong))).toBeInstanceOf(DataError);
     }
-    const signal = AbortSignal.abort();
-    expect((await errorOf(load(model, 'data:,x', { signal }))).message).toMatch(/^data:,x could not be read/);
+    expect((await errorOf(load(model, 'nothing:x'))).message).toMatch(/^nothing:x could not be read/);
     expect(await errorOf(load(model, null))).toBeInstanceOf(UsageError);
     expect(weightsOf(model)).toEqual(values);
   });
+});
+
+/** A file whose bytes do not arrive. */
+const stuck = (): Blob => Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise<never>(() => {}) });
+
+describe('AbortSignal', () => {
+  test.each([
+    ['bytes', () => new Uint8Array(8)],
+    ['a blob', stuck],
+    ['an address', () => 'data:,x'],
+  ])('an aborted signal rejects a load from %s', async (_, source) => {
+    const error = await errorOf(loadSafetensors([], source(), { signal: AbortSignal.abort(new Error('mine')) }));
+    expect(error).toBeInstanceOf(AbortError);
+    expect(error.message).toMatch(/was not loaded, because its signal was aborted: mine\.$/);
+  });
+
+  test('a signal ends a load that waits for the file', async () => {
+    const stop = new AbortController();
+    const loading = errorOf(loadSafetensors([], stuck(), { signal: stop.signal }));
+    stop.abort();
+    expect(await loading).toBeInstanceOf(AbortError);
+  });
+});
+
+test('a file may take longer to read than a collective may take', async () => {
+  const bytes = await saveSafetensors(keep(network(1)));
+  const late = async (): Promise<ArrayBuffer> => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return bytes.buffer;
+  };
+  await runWorld(2, async (group) => {
+    const model = keep(network(2));
+    const ddp = await DistributedDataParallel.create(model, group);
+    group.timeoutMs = 100;
+    const source = group.rank === 0 ? Object.assign(new Blob([bytes]), { arrayBuffer: late }) : null;
+    await loadSafetensors(ddp, source);
+    expect(weightsOf(model)).toEqual(weightsOf(models[0]!));
+  });
+});
+
+describe('the limit of 512 MiB', () => {
+  const large = /at least \d+ bytes\. A tab can read and write files of at most 536870912 bytes/;
+
+  test('applies to bytes and to responses without a length', async () => {
+    await expect(loadSafetensors([], new Uint8Array(2 ** 29 + 1))).rejects.toThrow(large);
+    const chunk = new Uint8Array(2 ** 26);
+    let sent = 0;
+    const body = new ReadableStream({
+      pull: (controller) => {
+        sent += 1;
+        if (sent > 11) controller.close();
+        else controller.enqueue(chunk);
+      },
+    });
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response(body)));
+    await expect(loadSafetensors([], 'https://example.com/model').finally(vi.unstubAllGlobals)).rejects.toThrow(large);
+    expect(sent).toBeLessThan(11);
+  });
+
+  test('applies to weights and checkpoints that are saved', async () => {
+    const weights = tf.tidy(() => tf.variable(tf.zeros([2 ** 27 + 1]), true, 'large'));
+    await expect(saveSafetensors([weights])).rejects.toThrow(large);
+    weights.dispose();
+    const averages = { scalars: new Float64Array(1), slots: [new Float32Array(2 ** 27)] };
+    const optimizer = { ...createOptimizer('sgd', { learningRate: 1 }, 1), apply: () => {}, state: () => averages };
+    await expect(saveCheckpoint({ model: [], optimizer: optimizer as unknown as Optimizer })).rejects.toThrow(large);
+  });
+});
+
+test('metadata that is not a text is rejected when it is saved', async () => {
+  const metadata = { note: 'x', epoch: 3 } as unknown as Record<string, string>;
+  for (const save of [saveSafetensors, saveKerasWeights]) {
+    const error = await errorOf(save(keep(network(1)), { metadata }));
+    expect(error).toBeInstanceOf(UsageError);
+    expect(error.message).toMatch(/^The metadata "epoch" is of type number, but must be a text/);
+  }
 });
 
 describe('loadSafetensors', () => {
@@ -176,6 +267,16 @@ describe('Keras weights', () => {
     const plain = keep(network(2));
     await loadKerasWeights(plain, await saveKerasWeights(keep(convertSyncBatchNorm(model))));
     expect(weightsOf(plain)).toEqual(weightsOf(model));
+  });
+
+  test('without h5wasm, the error says to install it', async () => {
+    const model = keep(network(1));
+    vi.doMock('h5wasm', () => {
+      throw new Error('missing');
+    });
+    const error = await errorOf(saveKerasWeights(model)).finally(() => vi.doUnmock('h5wasm'));
+    expect(error).toBeInstanceOf(UsageError);
+    expect(error.message).toMatch(/need the package h5wasm, which could not be loaded.*Install h5wasm\.$/s);
   });
 
   test('layers that contain others and lists of variables are rejected', async () => {

@@ -15,6 +15,12 @@ function movingMean(model: tf.LayersModel): number[] {
   return Array.from(model.layers[1]!.getWeights()[2]!.dataSync());
 }
 
+/** The moving mean after a pass over `inputs` alone: the momentum is one half. */
+function movingMeanAfter(model: tf.LayersModel, inputs: tf.Tensor): number[] {
+  const batch = tf.tidy(() => Array.from((model.layers[0]!.apply(inputs) as tf.Tensor).mean(0).dataSync<'float32'>()));
+  return movingMean(model).map((mean, i) => (mean + batch[i]!) / 2);
+}
+
 describe('buffers', () => {
   test.each([1, 2, 3, 4])('of %i ranks start with the values of rank 0 and are equal after every step', async (n) => {
     const seen: number[][][] = Array.from({ length: 4 }, () => []);
@@ -25,17 +31,12 @@ describe('buffers', () => {
       const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
       for (let step = 0; step < 3; step++) {
         const inputs = samplesOf(group.rank, step, 6);
-        const batchMean = tf.tidy(() =>
-          Array.from((model.layers[0]!.apply(inputs) as tf.Tensor).mean(0).dataSync<'float32'>()),
-        );
-        const before = movingMean(model);
+        const expected = movingMeanAfter(model, inputs);
         await ddp.backward({ inputs, loss: meanSquare }, { samples: 6 });
         ddp.step(optimizer);
         seen[step]!.push(weightsOf(model));
         if (group.rank === 0) {
-          // With a momentum of one half, these are the values after a pass over rank 0's samples
-          // alone.
-          movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo((before[i]! + batchMean[i]!) / 2, 5));
+          movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo(expected[i]!, 5));
         }
       }
     });
@@ -104,13 +105,66 @@ describe('buffers', () => {
     });
   });
 
-  test('are those of rank 0 even in a step in which rank 0 has no samples', async () => {
+  test.each([
+    ['fp32', [0, 4, 4]],
+    ['fp32', [4, 0, 4]],
+    ['fp32', [0, 0, 4]],
+    ['fp16', [0, 4, 4]],
+    ['int8', [0, 0, 4]],
+  ] as const)('are those of the lowest rank with samples: codec %s, samples %j', async (codec, counts) => {
+    const source = counts.findIndex((count) => count > 0);
+    await runWorld(3, async (group) => {
+      const model = normalized(5);
+      const ddp = await DistributedDataParallel.create(model, group, { codec });
+      const optimizer = createOptimizer('sgd', { learningRate: 0.01 }, ddp.layout.size);
+      for (let step = 0; step < 2; step++) {
+        const expected = movingMeanAfter(model, samplesOf(source, step, 4));
+        await ddp.backward(
+          { inputs: samplesOf(group.rank, step, 4), loss: meanSquare },
+          { samples: counts[group.rank]! },
+        );
+        ddp.step(optimizer);
+        movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo(expected[i]!, 5));
+        const all = await group.allGather(Float32Array.from(weightsOf(model)));
+        for (const weights of all) expect(weights).toEqual(all[0]);
+      }
+    });
+  });
+
+  test('are those of rank 25 if all ranks before it have no samples', async () => {
+    const counts = await runWorld(27, async (group) => {
+      const weight = tf.variable(tf.scalar(1));
+      const counter = tf.variable(tf.scalar(0), false);
+      const ddp = await DistributedDataParallel.create([counter, weight], group);
+      const loss = (): tf.Scalar => {
+        counter.assign(tf.scalar(group.rank));
+        return weight.mul(2);
+      };
+      await ddp.backward(loss, { samples: group.rank < 25 ? 0 : 1 });
+      return counter.dataSync()[0];
+    });
+    expect(new Set(counts)).toEqual(new Set([25]));
+  });
+
+  test('stay as they are in a step in which no rank has samples', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);
-      const samples = group.rank === 0 ? 0 : 4;
-      await ddp.backward({ inputs: samplesOf(group.rank, 0, 4), loss: meanSquare }, { samples });
+      await ddp.backward({ inputs: samplesOf(group.rank, 0, 4), loss: meanSquare }, { samples: 0 });
       expect(movingMean(model)).toEqual([5, 5, 5, 5]);
+    });
+  });
+
+  test('are those of a rank whose samples were in a noSync pass, if no lower rank has any', async () => {
+    await runWorld(3, async (group) => {
+      const model = normalized(5);
+      const ddp = await DistributedDataParallel.create(model, group);
+      const expected = movingMeanAfter(model, samplesOf(1, 0, 4));
+      const pass = (samples: number) =>
+        ddp.backward({ inputs: samplesOf(group.rank, 0, 4), loss: meanSquare }, { samples });
+      await ddp.noSync(() => pass(group.rank === 1 ? 4 : 0));
+      await pass(group.rank === 2 ? 4 : 0);
+      movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo(expected[i]!, 5));
     });
   });
 

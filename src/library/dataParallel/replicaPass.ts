@@ -9,7 +9,7 @@ import type { PassMemory } from './messages.ts';
  * Keeps the tape between the two halves of a pass. Nothing is computed twice, so dropout has one
  * mask.
  */
-export class ModelPass {
+export class ReplicaPass {
   readonly #variables: ModelVariables;
   readonly #model: Model;
   readonly #weightBytes: number;

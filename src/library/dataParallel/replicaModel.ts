@@ -1,0 +1,61 @@
+/** The model as replicas rebuild it. */
+import * as tf from '@tensorflow/tfjs';
+import type { Model } from '../../parallel/ddp/flatten.ts';
+import { reasonOf, UsageError } from '../../util/errors.ts';
+
+export interface ModelDescription {
+  topology: string;
+  /** The flags of all layers, because the topology lacks those of nested models. */
+  trainable: boolean[];
+  /** Names and shapes of parameters and buffers, in the order in which they are sent. */
+  weights: string[];
+}
+
+type Topology = Parameters<typeof tf.models.modelFromJSON>[0];
+
+/** A layer with its inner layers: those of a nested model, or that of a wrapper. */
+type Layer = tf.layers.Layer & { layers?: Layer[]; layer?: Layer };
+
+export function describeModel(model: Model): ModelDescription {
+  return {
+    topology: JSON.stringify(model.toJSON(null, false)),
+    trainable: layersIn(model).map(({ trainable }) => trainable),
+    weights: weightsOf(model),
+  };
+}
+
+/** @throws (rejects) UsageError if the model cannot be rebuilt, or becomes another one. */
+export async function rebuildModel({ topology, trainable, weights }: ModelDescription): Promise<Model> {
+  const model = await parse(topology);
+  // A model before its inner layers, because it sets the flags of their weights, too.
+  for (const [i, layer] of layersIn(model).entries()) layer.trainable = trainable[i] ?? true;
+  const own = weightsOf(model);
+  if (own.length === weights.length && own.every((weight, i) => weight === weights[i])) return model;
+  const at = weights.findIndex((weight, i) => weight !== own[i]);
+  model.dispose();
+  throw new UsageError(
+    `The model that a worker builds from the topology has other weights: ${own[at] ?? 'nothing'} instead of ${weights[at] ?? 'nothing'}. ` +
+      'Set `trainable` of layers instead of weights, and use layers of TensorFlow.js only.',
+  );
+}
+
+async function parse(topology: string): Promise<Model> {
+  try {
+    return await tf.models.modelFromJSON(JSON.parse(topology) as Topology);
+  } catch (error) {
+    throw new UsageError(
+      `The model cannot be rebuilt from its topology (${reasonOf(error)}). A worker has TensorFlow.js's own layers only.`,
+    );
+  }
+}
+
+function layersIn(layer: Layer): Layer[] {
+  const inner = [...(layer.layers ?? []), ...(layer.layer ? [layer.layer] : [])];
+  return [layer, ...inner.flatMap(layersIn)];
+}
+
+function weightsOf({ trainableWeights, nonTrainableWeights }: Model): string[] {
+  return [...trainableWeights, ...nonTrainableWeights].map(
+    ({ originalName, shape }) => `${originalName} [${shape.join(', ')}]`,
+  );
+}
