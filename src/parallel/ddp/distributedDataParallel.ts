@@ -407,8 +407,8 @@ export class DistributedDataParallel {
 
   /**
    * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
-   * `load()`. Its averages have the order of {@link layout} from then on: `step` moves them when the
-   * layout has changed.
+   * `load()`. Its averages have the order of {@link layout} from then on: `step` moves them when
+   * the layout has changed.
    *
    * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
    */

@@ -307,8 +307,8 @@ export async function readVariables(
 const overwritten = new WeakMap<object, object>();
 
 /**
- * Returns an object that stands for a variable's values: `assign`, which `setWeights` calls too, and
- * {@link writeVariables} replace it by another one.
+ * Returns an object that stands for a variable's values: `assign`, which `setWeights` calls too,
+ * and {@link writeVariables} replace it by another one.
  */
 export function versionOf({ dataId }: Variable): object {
   return overwritten.get(dataId) ?? dataId;

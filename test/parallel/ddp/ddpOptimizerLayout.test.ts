@@ -1,4 +1,4 @@
-/** The averages of an optimizer stay with their parameters when the order of the flat arrays changes. */
+/** An optimizer's averages stay with their parameters when the order of the flat arrays changes. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
