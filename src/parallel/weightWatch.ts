@@ -2,6 +2,22 @@
 import { UsageError } from '../util/errors.ts';
 import { versionOf, type Variable } from './ddp/flatten.ts';
 
+/** A weight was set where the next step would undo it. */
+export class WeightChangeError extends UsageError {
+  /** Name of the weight. */
+  readonly weight: string;
+
+  constructor(weight: string, rank: number) {
+    super(
+      `The weight "${weight}" of rank ${rank}'s model was set after this DistributedDataParallel last wrote it, by the ` +
+        'program or by another wrapper of the model. The next step would undo the change. Call ' +
+        '`await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights all ranks shall have.',
+      { rank },
+    );
+    this.weight = weight;
+  }
+}
+
 /** Compares versions of the variables, which also change when another DDP writes in place. */
 export class WeightWatch {
   readonly #variables: readonly Variable[];
@@ -22,15 +38,8 @@ export class WeightWatch {
     return this.#variables.find((variable, i) => versionOf(variable) !== this.#written[i]) ?? null;
   }
 
-  /** @throws UsageError if a variable was written since {@link accept}. */
+  /** @throws WeightChangeError if a variable was written since {@link accept}. */
   check(rank: number): void {
-    const { changed } = this;
-    if (!changed) return;
-    throw new UsageError(
-      `The weight "${changed.name}" of rank ${rank}'s model was set after this DistributedDataParallel last wrote it, by the ` +
-        'program or by another wrapper of the model. The next step would undo the change. Call ' +
-        '`await ddp.broadcastParameters(rank)` on every rank, with the rank whose weights all ranks shall have.',
-      { rank },
-    );
+    if (this.changed) throw new WeightChangeError(this.changed.name, rank);
   }
 }

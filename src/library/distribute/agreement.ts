@@ -12,8 +12,8 @@ export interface Arguments<Own> {
 }
 
 /**
- * Prepares a call on every rank, and compares the arguments. A rank whose preparation fails tells
- * the others, so that all of them reject and the group stays usable.
+ * Prepares a call on every rank, and compares the arguments. A rank whose preparation fails
+ * reports it, so that all of them reject and the group stays usable.
  *
  * @param call name of the method, for errors.
  * @param prepare checks this rank's arguments.

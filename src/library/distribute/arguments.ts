@@ -46,6 +46,16 @@ export function checkWhole(name: string, value: number, min: number): number {
   throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
 }
 
+/** @throws UsageError for the string `batch`, which TensorFlow.js's types exclude. */
+export function checkShuffle(shuffle: unknown): void {
+  if (typeof shuffle === 'boolean') return;
+  throw new UsageError(`shuffle is ${String(shuffle)}, which is not implemented; pass true or false.`);
+}
+
+export function noSamples(): UsageError {
+  return new UsageError('There are no samples to train on.');
+}
+
 /** @throws UsageError for a dataset whose end would never come. */
 export function checkEnds(dataset: BatchDataset, batches: number | null | undefined, option: string): void {
   if (!isDataset(dataset)) throw new UsageError('The dataset has no iterator(). Pass a tf.data.Dataset.');

@@ -20,18 +20,24 @@ export function createCallbacks({ callbacks, yieldEvery }: CallbackArgs): Callba
     isCallback(callback)
       ? callback
       : // TensorFlow.js yields with requestAnimationFrame, which hidden tabs never call.
-        new tf.CustomCallback({ nextFrameFunc: nextTask, ...callback }, yieldEvery),
+        new tf.CustomCallback(withNextTask(callback), yieldEvery),
   );
 }
 
 /** Whether a callback is called for batches, so that it may stop training after a batch. */
 export function actsOnBatches(callback: Callback): boolean {
-  if (callback instanceof tf.CustomCallback) {
-    return ['batchBegin', 'batchEnd', 'yield'].some((name) => typeof Reflect.get(callback, name) === 'function');
-  }
-  return ['onBatchBegin', 'onBatchEnd'].some(
-    (name) => Reflect.get(callback, name) !== Reflect.get(tf.Callback.prototype, name),
-  );
+  return actsBeforeBatches(callback) || has(callback, 'onBatchEnd', 'batchEnd') || has(callback, 'onYield', 'yield');
+}
+
+/** Whether a callback is called before each batch, so that it may set weights there. */
+export function actsBeforeBatches(callback: Callback): boolean {
+  return has(callback, 'onBatchBegin', 'batchBegin');
+}
+
+/** @param custom the name under which TensorFlow.js keeps the function of an object. */
+function has(callback: Callback, name: string, custom: string): boolean {
+  if (callback instanceof tf.CustomCallback) return typeof Reflect.get(callback, custom) === 'function';
+  return Reflect.get(callback, name) !== Reflect.get(tf.Callback.prototype, name);
 }
 
 /** Creates TensorFlow.js's list of callbacks, with the history as the last one. */
@@ -66,6 +72,12 @@ export class LogMeans {
 
 function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback {
   return 'setParams' in value;
+}
+
+/** Returns an object that inherits from the callback, whose functions may be methods of a class. */
+function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
+  const { nextFrameFunc = nextTask } = callback;
+  return Object.assign(Object.create(callback) as tf.CustomCallbackArgs, { nextFrameFunc });
 }
 
 /** Lets the page handle events. Timers of a hidden tab run once a second; messages do not wait. */

@@ -8,17 +8,19 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/ddp/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
-import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+import { MismatchError, PeergradError, PeerGoneError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { agree, type Arguments } from './agreement.ts';
 import {
   checkEnds,
+  checkShuffle,
   checkWhole,
   DEFAULT_BATCH_SIZE,
   type DistributedEvaluateArgs,
   type DistributedEvaluateDatasetArgs,
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
+  noSamples,
 } from './arguments.ts';
 import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
@@ -29,12 +31,15 @@ import { weightsOf } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
 import { prepareTraining, type OwnTraining } from './training.ts';
+import { adoptWeights, checkChanges } from './weightChanges.ts';
 
 /** See {@link DistributedDataParallelOptions}. They must be the same on every rank. */
 export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
 
 /** A prepared call: its arguments, and its work when all ranks agree. */
 interface Call<Own, Result> extends Arguments<Own> {
+  /** Checks the arguments of all ranks together; its errors do not end the group. */
+  check?: (all: Own[]) => void;
   run: (all: Own[]) => Promise<Result>;
 }
 
@@ -90,24 +95,26 @@ export class DistributedModel {
    * Losses and metrics are averaged over the samples of all ranks, so callbacks receive the same
    * logs on every rank. `size` in the logs of a batch counts the samples of all ranks. Training
    * ends on all ranks if a callback sets `model.stopTraining` on one of them: after the batch, if a
-   * rank has callbacks for batches; otherwise after the epoch. If weights were set on a rank,
-   * before `fit` or in a callback, all ranks continue with rank 0's weights.
+   * rank has callbacks for batches; otherwise after the epoch. If weights were set on rank 0,
+   * before `fit` or in a callback, all ranks continue with them.
    *
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
-   *   on every rank if arguments or optimizers differ. Errors in training end the group: the rank
+   *   on every rank if arguments or optimizers differ, or if weights were set on other ranks than
+   *   rank 0 only. Errors in training end the group: the rank
    *   rejects with its error, other ranks with an error that names the rank.
    */
   async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
-    const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationData, validationSplit = 0 } = args;
+    const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationSplit = 0 } = args;
+    const validationData = args.validationData?.length ? args.validationData : null;
     return this.#call('fit', args, async (place) => {
       const { model, own, isSharded, rank, worldSize } = place;
       checkWhole('batchSize', batchSize, 1);
+      checkShuffle(shuffle);
       const data = new TensorData(model, x, y);
       own.push(data);
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
-      if (!isSharded && end === 0) throw new UsageError('There are no samples to train on.');
       const weights = await weightsOf(model, data.targets, args);
       const given = validationData ? prepareTensors(place, validationData, batchSize) : null;
       const split = isSplit ? prepareSpan(place, data, { start: end, end: data.size }, batchSize) : null;
@@ -116,6 +123,9 @@ export class DistributedModel {
       return {
         shared: { ...data.describe(isSharded), ...shared },
         own: { ...training.own, samples: end, seed: mixSeed(args.seed ?? 0, this.#fits) },
+        check: (all: { samples: number }[]) => {
+          if (all.every(({ samples }) => samples === 0)) throw noSamples();
+        },
         run: (all: (OwnTraining & { samples: number; seed: number })[]) => {
           this.#fits++;
           const { seed } = all[0]!;
@@ -168,6 +178,7 @@ export class DistributedModel {
   /**
    * Returns losses and metrics of held-out samples, as `model.evaluate` does, the same on every
    * rank. Every rank computes a part of the samples. With `sharded`, every rank passes its own.
+   * If weights were set on rank 0, all ranks receive them first.
    *
    * @returns a scalar, or several if the model has several outputs or metrics; `model.metricsNames`
    *   has their names. The caller disposes of them.
@@ -255,13 +266,23 @@ export class DistributedModel {
         model.isTraining = true;
         occupied = model;
         prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), rank, worldSize });
-        return { shared: { sharded: isSharded, ...prepared.shared }, own: prepared.own };
+        return {
+          shared: { sharded: isSharded, ...prepared.shared },
+          own: { own: prepared.own, isChanged: this.ddp.isModelChanged },
+        };
       });
+      checkChanges(
+        all.map(({ isChanged }) => isChanged),
+        group,
+      );
+      const owns = all.map((each) => each.own);
+      prepared!.check?.(owns);
       try {
-        return await prepared!.run(all);
+        if (all[0]!.isChanged) await adoptWeights(this.ddp);
+        return await prepared!.run(owns);
       } catch (error) {
         group.abort(namingRank(error, group.ranks[rank]!, call));
-        throw error;
+        throw isReport(error, call) ? new PeergradError(error.message, error.context, { cause: error }) : error;
       }
     } finally {
       for (const each of own) each.dispose();
@@ -289,6 +310,16 @@ export class DistributedModel {
 
 /** Returns the error that other ranks receive. Its message names the rank that failed. */
 function namingRank(error: unknown, rank: number, call: string): Error {
-  if (error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message)) return error;
-  return new PeergradError(`Rank ${rank} failed in ${call}: ${reasonOf(error)}.`, { rank }, { cause: error });
+  if (error instanceof MismatchError) return error;
+  const isNamed = error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message);
+  const message = isNamed ? error.message : `Rank ${rank} failed in ${call}: ${reasonOf(error)}.`;
+  return new PeergradError(message, { rank, op: call }, { cause: error });
+}
+
+/**
+ * Whether another rank's {@link namingRank} sent the error. It arrives as a PeerGoneError, but that
+ * rank is not gone.
+ */
+function isReport(error: unknown, call: string): error is PeerGoneError {
+  return error instanceof PeerGoneError && error.context.op === call && error.context.missing === undefined;
 }

@@ -1,7 +1,9 @@
 /** The loop of `fit` and `fitDataset` over epochs and batches. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { PeergradError, reasonOf } from '../../util/errors.ts';
+import { noSamples } from './arguments.ts';
+import { WeightChangeError } from '../../parallel/weightWatch.ts';
+import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import { LogMeans } from './callbacks.ts';
 import { disposeBatch, trainingPass, type Batch, type CompiledModel } from './compiledModel.ts';
@@ -9,6 +11,7 @@ import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
 import { applyGradient, learningRateOf } from './optimizerStep.ts';
 import type { PageWaits } from './pageWaits.ts';
 import { exchangeTurn, type Turn } from './turn.ts';
+import { adoptWeights } from './weightChanges.ts';
 
 export interface EpochsOptions {
   ddp: DistributedDataParallel;
@@ -24,6 +27,8 @@ export interface EpochsOptions {
   epochs: number;
   /** Whether a callback of any rank is called for batches. */
   exchangesBatches: boolean;
+  /** Whether a callback of any rank is called before each batch. */
+  exchangesBegins: boolean;
   /** Whether every rank runs the optimizer; see {@link applyGradient}. */
   runsFlat: boolean;
 }
@@ -48,15 +53,17 @@ export class Epochs {
       if (stops) break;
     }
     await waits.until(callbacks.onTrainEnd());
+    // An error of a rank's callback rejects on all ranks.
+    await this.#exchange(0);
   }
 
   /**
    * Trains on the batches of an epoch.
    *
-   * @returns means of the batches' logs; and whether the epoch was not stopped.
+   * @returns means of the batches' logs; and whether the epoch has had all of them.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
-    const { source, callbacks, waits, model } = this.#options;
+    const { source, callbacks, waits, model, exchangesBegins, initialEpoch } = this.#options;
     const means = new LogMeans();
     await waits.until(source.begin(epoch));
     for (let index = 0; ; index++) {
@@ -64,17 +71,20 @@ export class Epochs {
       try {
         const { stops, samples: size } = await this.#nextTurn(index, batch?.samples ?? 0);
         if (stops || size === 0) {
+          if (!stops && index === 0 && epoch === initialEpoch) throw noSamples();
           if (!stops && source.steps !== null && index < source.steps) warnOfEnd(source.steps, index);
           return { logs: means.means, isComplete: size === 0 };
         }
         const logs = { batch: index, size };
         await waits.until(callbacks.onBatchBegin(index, { ...logs }));
+        // The callback may have set weights.
+        if (exchangesBegins) await this.#exchange(batch?.samples ?? 0);
         const results = await this.#step(batch, size, `batch ${index} of epoch ${epoch}`);
         means.add(results.logs, size);
         await waits.until(callbacks.onBatchEnd(index, { ...logs, ...results.logs }));
         if (!results.stops) continue;
         model.stopTraining = true;
-        return { logs: means.means, isComplete: false };
+        return { logs: means.means, isComplete: index + 1 === source.steps };
       } finally {
         if (batch) disposeBatch(batch);
       }
@@ -89,7 +99,7 @@ export class Epochs {
     return this.#exchange(ownSamples);
   }
 
-  /** Ends training on all ranks if one rank does, and sets the model to rank 0's if one was set. */
+  /** Ends training on all ranks if one does, and sets all models to rank 0's if that was set. */
   async #exchange(samples: number): Promise<Turn> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;
@@ -122,6 +132,13 @@ export class Epochs {
       const logs = { loss, ...Object.fromEntries(names.map((name, i) => [name, metrics[i]!])) };
       return { logs, stops: metrics.at(-1)! > 0 };
     } catch (error) {
+      if (error instanceof WeightChangeError) {
+        throw new UsageError(
+          `The weight "${error.weight}" of rank ${rank}'s model was set during ${where}. The next step would undo the change. ` +
+            'Set weights in a callback, or between two calls of fit.',
+          { rank, worldSize },
+        );
+      }
       if (error instanceof PeergradError) throw error;
       throw new PeergradError(
         `Rank ${rank} cannot train on ${where}: ${reasonOf(error)}. Check the shapes and dtypes of its data, and the layers ` +
@@ -138,13 +155,6 @@ export class Epochs {
     const values = await evaluateOnAllRanks(ddp.group, validation);
     return Object.fromEntries(model.getDedupedMetricsNames().map((name, i) => [`val_${name}`, values[i]!]));
   }
-}
-
-/** Sets the weights of all ranks to rank 0's. */
-export async function adoptWeights(ddp: DistributedDataParallel): Promise<void> {
-  const first = ddp.group.ranks[0]!;
-  await ddp.broadcastParameters(first);
-  await ddp.broadcastBuffers(first);
 }
 
 function warnOfEnd(steps: number, done: number): void {

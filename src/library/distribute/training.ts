@@ -5,8 +5,8 @@ import { canRunFlat } from '../../parallel/optimizerOf.ts';
 import type { Shared } from './agreement.ts';
 import { checkWhole } from './arguments.ts';
 import type { BatchSource } from './batchSource.ts';
-import { actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
-import { adoptWeights, Epochs } from './epochs.ts';
+import { actsBeforeBatches, actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
+import { Epochs } from './epochs.ts';
 import type { HeldOut } from './evaluation.ts';
 import type { Place } from './heldOutData.ts';
 import { describeOptimizer } from './optimizerStep.ts';
@@ -23,7 +23,7 @@ export interface TrainingArgs extends Pick<
 export interface OwnTraining {
   runsFlat: boolean;
   actsOnBatches: boolean;
-  isModelChanged: boolean;
+  actsBeforeBatches: boolean;
 }
 
 export interface Training {
@@ -50,7 +50,7 @@ export function prepareTraining(
   args: TrainingArgs,
   heldOut: HeldOut | null,
 ): Training {
-  const epochs = checkWhole('epochs', args.epochs ?? 1, 1);
+  const epochs = checkWhole('epochs', args.epochs ?? 1, 0);
   const initialEpoch = checkWhole('initialEpoch', args.initialEpoch ?? 0, 0);
   const callbacks = createCallbacks(args);
   const { optimizer } = model;
@@ -66,10 +66,9 @@ export function prepareTraining(
     own: {
       runsFlat: canRunFlat(optimizer),
       actsOnBatches: callbacks.some(actsOnBatches),
-      isModelChanged: ddp.isModelChanged,
+      actsBeforeBatches: callbacks.some(actsBeforeBatches),
     },
     run: async (all, source, { samples, batchSize }) => {
-      if (all.some(({ isModelChanged }) => isModelChanged)) await adoptWeights(ddp);
       const names = model.getDedupedMetricsNames();
       const { list, history } = listCallbacks(model, callbacks, {
         epochs,
@@ -93,6 +92,7 @@ export function prepareTraining(
         initialEpoch,
         epochs,
         exchangesBatches: all.some((each) => each.actsOnBatches),
+        exchangesBegins: all.some((each) => each.actsBeforeBatches),
         runsFlat: all.every((each) => each.runsFlat),
       }).run();
       return history;

@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
+import { checkChanges } from './weightChanges.ts';
 
 export interface Turn {
   /** Whether training ends. */
@@ -17,14 +18,15 @@ export interface OwnTurn extends Turn {
   learningRate: number | null;
 }
 
-const FIELDS = 4;
+const FIELDS = 5;
+type Numbers = [number, number, number, number, number, ...number[]];
 
 /**
- * Combines the turns of all ranks: any rank may end training or have set weights, and samples are
- * added up.
+ * Combines the turns of all ranks: any rank may end training, rank 0 may have set weights, and
+ * samples are added up.
  *
  * @throws (rejects) MismatchError on every rank if learning rates differ, because ranks would drift
- *   apart.
+ *   apart, or if weights were set on other ranks only.
  */
 export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<Turn> {
   const { rank, worldSize } = group;
@@ -34,11 +36,12 @@ export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<T
   // rank has its own place for its samples.
   const rate = learningRate ?? 0;
   const values = new Float64Array(FIELDS + worldSize);
-  values.set([Number(stops), Number(isChanged), rate, -rate].map((value) => (Number.isNaN(value) ? Infinity : value)));
+  const changes = [isChanged && rank === 0, isChanged && rank !== 0];
+  values.set([stops, ...changes, rate, -rate].map((value) => (Number.isNaN(Number(value)) ? Infinity : Number(value))));
   values.fill(-Infinity, FIELDS);
   values[FIELDS + rank] = samples;
   await group.allReduce(values, { op: ReduceOp.MAX });
-  const [anyStops, anyChanged, largest, smallest, ...bySize] = values as unknown as [number, number, number, number];
+  const [anyStops, first, others, largest, smallest, ...bySize] = values as unknown as Numbers;
   if (largest !== -smallest) {
     const rates = await group.allGatherObject(learningRate);
     throw new MismatchError(
@@ -47,6 +50,7 @@ export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<T
       { rank, worldSize },
     );
   }
-  const total = (bySize as number[]).reduce((sum, each) => sum + each, 0);
-  return { stops: anyStops > 0, isChanged: anyChanged > 0, samples: total };
+  if (first === 0 && others === 1) checkChanges(await group.allGatherObject(isChanged), group);
+  const total = bySize.reduce((sum, each) => sum + each, 0);
+  return { stops: anyStops > 0, isChanged: first > 0, samples: total };
 }

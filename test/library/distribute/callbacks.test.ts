@@ -71,6 +71,12 @@ const lowerRate = (model: tf.LayersModel) => ({
   },
 });
 
+const halve = (model: tf.LayersModel) => ({
+  onBatchBegin: (batch: number) => {
+    if (batch === 2) tf.tidy(() => model.setWeights(model.getWeights().map((weight) => weight.mul(0.5))));
+  },
+});
+
 const setTo = (model: tf.LayersModel, value: number): void =>
   tf.tidy(() => model.setWeights(model.getWeights().map((weight) => tf.fill(weight.shape, value))));
 
@@ -136,6 +142,28 @@ describe('callbacks', () => {
     expect(expected.history.epoch).toHaveLength(name === 'onBatchEnd' ? 1 : 2);
   });
 
+  test.each(['onBatchBegin', 'onBatchEnd'])(
+    'that stop in %s of the last batch do not skip validation',
+    async (name) => {
+      const stopOf = (model: tf.LayersModel) => ({
+        [name]: (index: number) => {
+          if (index === 2) model.stopTraining = true;
+        },
+      });
+      const args = { ...ARGS, epochs: 3, validationSplit: 0.25 };
+      const expected = await alone(mlp, (model) =>
+        model.fit(x, y, { ...args, batchSize: 12, callbacks: stopOf(model) }),
+      );
+      expect(expected.history.history).toHaveProperty('val_loss');
+      expectEqual(
+        await distributed(2, mlp, (trainer) =>
+          trainer.fit(x, y, { ...args, batchSize: 6, callbacks: stopOf(trainer.model) }),
+        ),
+        expected,
+      );
+    },
+  );
+
   test('are not needed to stop all ranks: those stop after the next batch', async () => {
     const trained = await distributed(2, mlp, async (trainer, { rank }) => {
       const original = trainer.ddp.step.bind(trainer.ddp);
@@ -165,9 +193,44 @@ describe('callbacks', () => {
     expectEqual(await fit(2, (rank) => (rank === 0 ? 0.1 : 0.7)), expected);
     expectEqual(await fit(2, (rank) => (rank === 0 ? 0.1 : null)), expected);
     expectEqual(await fit(1, () => 0.1), expected);
-    // Only rank 1 sets weights, which are replaced by those of rank 0.
-    const unchanged = await alone(mlp, (model) => model.fit(x, y, { ...ARGS, batchSize: 12 }));
-    expectEqual(await fit(2, (rank) => (rank === 1 ? 0.7 : null)), unchanged);
+  });
+
+  test('that set weights in onBatchBegin: all ranks continue with those of rank 0', async () => {
+    const expected = await alone(mlp, (model) => model.fit(x, y, { ...ARGS, batchSize: 12, callbacks: halve(model) }));
+    const fit = (onRanks: number) =>
+      distributed(2, mlp, (trainer, { rank }) =>
+        trainer.fit(x, y, { ...ARGS, batchSize: 6, callbacks: rank < onRanks ? halve(trainer.model) : {} }),
+      );
+    expectEqual(await fit(2), expected);
+    expectEqual(await fit(1), expected);
+  });
+
+  test('may be an instance of a class of the page, also to stop all ranks after a batch', async () => {
+    const calls: string[] = [];
+    let running: tf.LayersModel | null = null;
+    class Stop {
+      onEpochEnd(epoch: number): void {
+        calls.push(`epoch ${epoch}`);
+      }
+
+      onBatchEnd(batch: number): void {
+        calls.push(`batch ${batch}`);
+        if (batch === 1) running!.stopTraining = true;
+      }
+    }
+    const args = { ...ARGS, epochs: 5 };
+    const expected = await alone(mlp, (model) => {
+      running = model;
+      return model.fit(x, y, { ...args, batchSize: 12, callbacks: new Stop() });
+    });
+    const theirs = calls.splice(0);
+    const stopped = await distributed(2, mlp, (trainer, { rank }) => {
+      if (rank === 1) running = trainer.model;
+      return trainer.fit(x, y, { ...args, batchSize: 6, callbacks: rank === 1 ? new Stop() : {} });
+    });
+    expectEqual(stopped, expected);
+    expect(calls).toEqual(theirs);
+    expect(calls).toEqual(['batch 0', 'batch 1', 'epoch 0']);
   });
 
   test('may change the learning rate on every rank', async () => {
@@ -186,12 +249,13 @@ describe('callbacks', () => {
 
 describe('ranks exchange a few numbers', () => {
   test.each([
-    ['before and after each epoch without callbacks for batches', { onEpochEnd: () => {} }, 2 * 2],
+    ['at the end, and before and after each epoch without callbacks for batches', { onEpochEnd: () => {} }, 2 * 2 + 1],
     [
       'also before each of the 4 batches and at their end with callbacks for batches',
       { onBatchEnd: () => {} },
-      2 * (4 + 1 + 1),
+      2 * (4 + 1 + 1) + 1,
     ],
+    ['twice before each batch with onBatchBegin', { onBatchBegin: () => {} }, 2 * (4 + 4 + 1 + 1) + 1],
   ])('%s', async (_, callbacks, expected) => {
     const all = await distributed(2, mlp, async (trainer, group) => {
       const allReduce = vi.spyOn(group, 'allReduce');
@@ -218,5 +282,33 @@ describe('weights that are set between two calls of fit', () => {
       return trainer.fit(x, y, { ...ARGS, batchSize: 4 });
     });
     expectEqual(all, expected);
+  });
+
+  test("are rank 0's on all ranks in evaluate and evaluateDataset", async () => {
+    const expected = await alone(mlp, async (model) => {
+      setTo(model, 0.1);
+      const results = [model.evaluate(x, y)].flat();
+      const values = results.map((scalar) => scalar.dataSync()[0]!);
+      tf.dispose(results);
+      return Object.assign(new tf.History(), { values });
+    });
+    const { values } = expected.history as tf.History & { values: number[] };
+    const all = await distributed(2, mlp, async (trainer, { rank }) => {
+      const losses: number[] = [];
+      for (const call of ['evaluate', 'evaluateDataset'] as const) {
+        setTo(trainer.model, rank === 0 ? 0.1 : 0.5);
+        const data = tf.data.generator(() => [{ xs: x.clone(), ys: y.clone() }].values());
+        const results = [
+          call === 'evaluate' ? await trainer.evaluate(x, y) : await trainer.evaluateDataset(data),
+        ].flat();
+        losses.push(results[0]!.dataSync()[0]!);
+        tf.dispose(results);
+      }
+      return losses;
+    });
+    for (const { result, weights } of all) {
+      for (const loss of result) expect(loss).toBeCloseTo(values[0]!, 5);
+      expect(weights).toEqual(expected.weights);
+    }
   });
 });

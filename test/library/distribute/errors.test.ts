@@ -1,14 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
-import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
-import { createMeshes, runRanks } from '../../../src/testing/index.ts';
-import { AbortError, MismatchError, UsageError, type PeergradError } from '../../../src/util/errors.ts';
-import { errorOf } from '../../errorOf.ts';
+import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
+import { AbortError, MismatchError, UsageError } from '../../../src/util/errors.ts';
+import { errorsOf } from './errorsOf.ts';
 import { compiled, MODELS, samplesOf } from './models.ts';
-
-const RANKS = 3;
 
 let x: tf.Tensor;
 let y: tf.Tensor;
@@ -29,28 +26,6 @@ afterEach(() => {
   expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
 });
 
-/** Runs three ranks; resolves with the error of each. `isAlive` is false if the group ended. */
-async function errorsOf(
-  create: (rank: number) => tf.LayersModel,
-  main: (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>,
-): Promise<{ error: PeergradError; isAlive: boolean }[]> {
-  return runRanks(createMeshes(RANKS), async (group) => {
-    const model = create(group.rank);
-    let trainer: DistributedModel | null = null;
-    const error = await errorOf(
-      (async () => {
-        trainer = await distribute(model, group);
-        return main(trainer, group);
-      })(),
-    );
-    (trainer as DistributedModel | null)?.dispose();
-    (model.optimizer as tf.Optimizer | undefined)?.dispose();
-    model.dispose();
-    const isAlive = group.failure === null && (await group.allGatherObject(1)).length === RANKS;
-    return { error, isAlive };
-  });
-}
-
 const mlp = () => compiled('mlp');
 const fitOn =
   (argsOf: (rank: number) => DistributedFitArgs) =>
@@ -58,6 +33,9 @@ const fitOn =
     trainer.fit(x, y, { batchSize: 4, shuffle: false, ...argsOf(rank) });
 
 const failsOn = (rank: number, callbacks: tf.CustomCallbackArgs) => fitOn((own) => (own === rank ? { callbacks } : {}));
+
+const setWeights = ({ model }: DistributedModel): void =>
+  tf.tidy(() => model.setWeights(model.getWeights().map((weight) => weight.mul(2))));
 
 function fail(): void {
   throw new Error('no space for a checkpoint');
@@ -83,6 +61,11 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
       /44 input sample\(s\) and 10 target/,
     ],
     ['a batch size of 0', fitOn((rank) => ({ batchSize: rank === 1 ? 0 : 4 })), /batchSize is 0/],
+    [
+      'shuffle: batch',
+      fitOn((rank) => ({ shuffle: rank === 1 ? ('batch' as unknown as boolean) : true })),
+      /shuffle is batch, which is not implemented; pass true or false/,
+    ],
     ['half an epoch', fitOn((rank) => ({ epochs: rank === 1 ? 0.5 : 1 })), /epochs is 0\.5/],
     ['a class without weight', fitOn((rank) => (rank === 1 ? { classWeight: { 0: 1 } } : {})), /no weight for class/],
     [
@@ -126,6 +109,22 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
     );
     for (const { error } of errors) expect(error.message).toMatch(/The model ".*" is not compiled. Call model.compile/);
   });
+});
+
+test('data without samples on all ranks are an error on all ranks', async () => {
+  const none = { x: x.slice([0, 0], [0, 4]), y: y.slice([0, 0], [0, 3]) };
+  for (const sharded of [false, true]) {
+    for (const { error, isAlive } of await errorsOf(mlp, (trainer) => trainer.fit(none.x, none.y, { sharded }))) {
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toBe('There are no samples to train on.');
+      expect(isAlive).toBe(true);
+    }
+    const empty = tf.data.generator(() => [].values());
+    for (const { error } of await errorsOf(mlp, (trainer) => trainer.fitDataset(empty, { sharded, epochs: 1 }))) {
+      expect(error.message).toContain('There are no samples to train on.');
+    }
+  }
+  tf.dispose(none);
 });
 
 describe('an argument that differs between ranks is a MismatchError on all ranks, and the group lives on', () => {
@@ -208,6 +207,20 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
     }
   });
 
+  test.each(['fit', 'evaluate'] as const)('weights that were set on rank 1 only, in %s', async (call) => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      if (rank === 1) setWeights(trainer);
+      return trainer[call](x, y);
+    });
+    for (const { error, isAlive } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toBe(
+        'Weights of the model were set on rank 1, but not on rank 0, whose weights all ranks receive. Set weights on rank 0, or on every rank.',
+      );
+      expect(isAlive).toBe(true);
+    }
+  });
+
   test('the model', async () => {
     const errors = await errorsOf(
       (rank) => compiled(rank === 1 ? 'cnn' : 'mlp'),
@@ -221,14 +234,14 @@ describe('an error in training ends the group on all ranks, which name the rank'
   test.each(['onTrainBegin', 'onEpochBegin', 'onBatchBegin', 'onBatchEnd', 'onEpochEnd', 'onTrainEnd'])(
     'of %s',
     async (name) => {
-      const errors = await errorsOf(mlp, async (trainer, group) => {
-        await failsOn(1, { [name]: fail })(trainer, group);
-        // On ranks that have ended their work, the next call fails.
-        await group.barrier();
-      });
+      const errors = await errorsOf(mlp, failsOn(1, { [name]: fail }));
       for (const [rank, { error, isAlive }] of errors.entries()) {
         expect(error.message).toContain('no space for a checkpoint');
-        if (rank !== 1) expect(error.message).toContain('ank 1');
+        if (rank !== 1) {
+          expect(error.message).toBe('Rank 1 failed in fit: no space for a checkpoint.');
+          // Not a PeerGoneError: the rank is there.
+          expect(error.name).toBe('PeergradError');
+        }
         expect(isAlive).toBe(false);
       }
     },
@@ -279,6 +292,36 @@ describe('an error in training ends the group on all ranks, which name the rank'
     }
   });
 
+  test('of weights that a callback set on other ranks than rank 0 only', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const onEpochEnd = (): void => (rank === 0 ? undefined : setWeights(trainer));
+      return trainer.fit(x, y, { epochs: 2, callbacks: { onEpochEnd } });
+    });
+    for (const { error } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(
+        /set on ranks 1, 2, but not on rank 0.* Set weights on rank 0, or on every rank\.$/,
+      );
+    }
+  });
+
+  test('of weights that a timer set during a step', async () => {
+    const errors = await errorsOf(mlp, (trainer, { rank }) => {
+      const { ddp } = trainer;
+      const backward = ddp.backward.bind(ddp);
+      vi.spyOn(ddp, 'backward').mockImplementation((pass, options) => {
+        if (rank === 1) setWeights(trainer);
+        return backward(pass, options);
+      });
+      return trainer.fit(x, y);
+    });
+    for (const { error } of errors) {
+      expect(error.message).toMatch(
+        /The weight "dense\w*\/kernel.*" of rank 1's model was set during batch 0 of epoch 0.*Set weights in a callback, or between two calls of fit\.$/,
+      );
+    }
+  });
+
   test('of a signal that is aborted in training', async () => {
     const stop = new AbortController();
     const errors = await errorsOf(
@@ -293,19 +336,5 @@ describe('an error in training ends the group on all ranks, which name the rank'
       expect(error).toBeInstanceOf(AbortError);
       expect(error.message).toMatch(/rank 2.*enough/);
     }
-  });
-});
-
-test('a second call on a rank while the first one runs is an error on that rank', async () => {
-  await runRanks(createMeshes(1), async (group) => {
-    const model = mlp();
-    const trainer = await distribute(model, group);
-    const first = trainer.fit(x, y, { epochs: 2 });
-    const error = await errorOf(trainer.fit(x, y));
-    expect(error.message).toContain('already in use by fit or evaluate');
-    await first;
-    await expect(trainer.fit(x, y)).resolves.toBeInstanceOf(tf.History);
-    model.optimizer.dispose();
-    model.dispose();
   });
 });

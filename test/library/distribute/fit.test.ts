@@ -242,3 +242,24 @@ describe('fit', () => {
 function range(start: number, end: number): number[] {
   return Array.from({ length: end - start }, (_, i) => start + i);
 }
+
+test('arguments that mean nothing are accepted as by model.fit', async () => {
+  for (const args of [
+    { epochs: 0 },
+    { epochs: 2, initialEpoch: 2 },
+    { validationData: [] as never, validationSplit: 0.2 },
+  ]) {
+    const expected = await alone(
+      () => compiled('mlp'),
+      (model) => model.fit(x, y, { ...args, batchSize: 8, shuffle: false, verbose: 0 }),
+    );
+    expectEqual(
+      await distributed(
+        2,
+        () => compiled('mlp'),
+        (trainer) => trainer.fit(x, y, { ...args, batchSize: 4, shuffle: false }),
+      ),
+      expected,
+    );
+  }
+});

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
+import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
+import { createMeshes, runRanks } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { AbortError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
@@ -128,5 +129,19 @@ describe('an error of one rank', () => {
       trainer.fit(x, y, { callbacks: { onEpochEnd: rank === 0 ? never : fail } }),
     );
     expect(errors[0]!.message).toBe('Rank 1 failed in fit: no space.');
+  });
+});
+
+test('a second call on a rank while the first one runs is an error on that rank', async () => {
+  await runRanks(createMeshes(1), async (group) => {
+    const model = compiled('mlp');
+    const trainer = await distribute(model, group);
+    const first = trainer.fit(x, y, { epochs: 2 });
+    const error = await errorOf(trainer.fit(x, y));
+    expect(error.message).toContain('already in use by fit or evaluate');
+    await first;
+    await expect(trainer.fit(x, y)).resolves.toBeInstanceOf(tf.History);
+    model.optimizer.dispose();
+    model.dispose();
   });
 });

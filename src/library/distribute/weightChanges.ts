@@ -1,0 +1,31 @@
+/** Weights that the page set: every rank continues with rank 0's. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
+import { MismatchError } from '../../util/errors.ts';
+
+/**
+ * Checks that rank 0 has set weights if any rank has. Otherwise the change would be lost.
+ *
+ * @param changed whether weights were set, by rank.
+ * @throws MismatchError that names the ranks.
+ */
+export function checkChanges(
+  changed: readonly boolean[],
+  { rank, worldSize }: Pick<ProcessGroup, 'rank' | 'worldSize'>,
+): void {
+  const divergent = [...changed.keys()].filter((each) => changed[each]);
+  if (divergent.length === 0 || changed[0]) return;
+  const ranks = `rank${divergent.length > 1 ? 's' : ''} ${divergent.join(', ')}`;
+  throw new MismatchError(
+    `Weights of the model were set on ${ranks}, but not on rank 0, whose weights all ranks receive. Set weights on rank 0, ` +
+      'or on every rank.',
+    { rank, worldSize, divergent },
+  );
+}
+
+/** Sets the weights of all ranks to rank 0's. */
+export async function adoptWeights(ddp: DistributedDataParallel): Promise<void> {
+  const first = ddp.group.ranks[0]!;
+  await ddp.broadcastParameters(first);
+  await ddp.broadcastBuffers(first);
+}
