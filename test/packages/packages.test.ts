@@ -232,7 +232,7 @@ test(
       const script = /src="(.*?\.js)"/.exec(html)![1]!;
       expect((await fetch(new URL(script, launched.url))).status).toBe(200);
       const licences = await (await fetch(new URL('THIRD-PARTY-LICENSES.txt', launched.url))).text();
-      // Of the page and of its worker.
+      // Packages in the page, and packages in its worker.
       for (const name of ['preact', '@tensorflow/tfjs-core', 'h5wasm']) expect(licences).toContain(`\n${name} `);
 
       await writeProject(launched.url, launched.room);
