@@ -1,11 +1,15 @@
 import { defineConfig } from 'vite';
+import { licencePlugins } from './tools/packages/licences.ts';
+
+const licences = licencePlugins();
 
 /** Builds the page with its engine worker, and the examples' page, to `dist/`, which the signaling server serves. */
 export default defineConfig({
   // Relative, so that the app may live in a folder of somebody's server.
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  worker: { format: 'es' },
+  plugins: licences.plugins,
+  worker: { format: 'es', ...licences.worker },
   build: {
     outDir: 'dist',
     // Named, so that a build of another page in a test replaces them.

@@ -2,11 +2,7 @@
  * `bench blocking`: measures how fast the library trains while the page blocks its main thread,
  * in a worker and on the page.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { build } from 'vite';
 import { closeBrowser, launchBrowser, type Browser } from '../launcher/browser/browser.ts';
 import { loadPage, openProfile } from '../launcher/browser/tabs.ts';
 import type { Io } from '../launcher/io.ts';
@@ -17,6 +13,7 @@ import { median } from '../src/util/statistics.ts';
 import type { Trial, TrialResult } from './blockedPage/page.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
+import { buildPage } from '../tools/buildPage.ts';
 import { table } from '../tools/report/table.ts';
 
 interface BlockedPageOptions {
@@ -25,7 +22,6 @@ interface BlockedPageOptions {
   json?: true;
 }
 
-const ROOT = path.resolve(import.meta.dirname, '..');
 const HTML = 'bench/blockedPage/page.html';
 /** Milliseconds for which the page blocks at a time. */
 const BLOCK_MS = 2000;
@@ -55,16 +51,10 @@ export interface BlockedPageResult {
 
 /** @throws (rejects) if the page cannot be built or a tab fails. */
 async function benchBlockedPage({ seconds, rounds, json }: BlockedPageOptions, io: Io): Promise<void> {
-  const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-bench-'));
+  const { dist, remove } = await buildPage(HTML);
   let server: SignalingServer | null = null;
   let browser: Browser | null = null;
   try {
-    await build({
-      root: ROOT,
-      configFile: path.join(ROOT, 'vite.config.ts'),
-      logLevel: 'error',
-      build: { outDir: dist, rolldownOptions: { input: path.join(ROOT, HTML) } },
-    });
     server = await startSignaling({ dist });
     browser = await launchBrowser();
     const result = await measure(server, browser, { seconds, rounds }, io);
@@ -72,7 +62,7 @@ async function benchBlockedPage({ seconds, rounds, json }: BlockedPageOptions, i
   } finally {
     if (browser) await closeBrowser(browser);
     await server?.close();
-    await rm(dist, { recursive: true });
+    await remove();
   }
 }
 

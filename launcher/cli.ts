@@ -1,5 +1,6 @@
 /** The launcher's command line. */
 import { Argument, type Command, Option } from 'commander';
+import manifest from '../packages/peergrad-cli/package.json' with { type: 'json' };
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './commands/example.ts';
 import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from './options/browserOptions.ts';
@@ -45,7 +46,7 @@ function buildProgram(io: Io, env: Environment): Command {
     'peergrad',
     'Trains in browser tabs: starts a server, or runs and joins rooms with headless tabs.',
     io,
-  );
+  ).version(manifest.version, '--version', 'print the version');
 
   const serveCommand = program
     .command('serve')

@@ -68,7 +68,8 @@ const ALLOWED: Record<string, string[]> = {
   'src/dataParallel.ts': ['src/library'],
   'src/keras.ts': ['src/library'],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
-  launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
+  // The launcher prints its package's version.
+  launcher: ['packages', 'signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
   // Examples import the library like programs of users.
   examples: ['src/index.ts', 'src/dataParallel.ts'],
   // Tools control tabs like the launcher. They also compare results of any layer with those of
@@ -137,12 +138,8 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
-  'bench -> tools': [
-    'tools/buildPage.ts',
-    'tools/chaos/report.ts',
-    'tools/report/plot.ts',
-    'tools/report/table.ts',
-  ],
+  'bench -> tools': ['tools/buildPage.ts', 'tools/chaos/report.ts', 'tools/report/plot.ts', 'tools/report/table.ts'],
+  'launcher -> packages': ['packages/peergrad-cli/package.json'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 

@@ -41,7 +41,7 @@ export async function runProgram(program: Command, argv: readonly string[], io: 
       // Without a command, commander has printed the help.
       if (error.code !== 'commander.help') {
         const what = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-        io.err(`${name}: ${what.replace(/([^.?)])$/, '$1.')} See ${name} --help.`);
+        io.err(`${name}: ${what.replace(/([^.?)])$/, '$1.')} See --help.`);
       }
       return EXIT_USAGE;
     }

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import { runCli } from '../../launcher/cli.ts';
+import manifest from '../../packages/peergrad-cli/package.json' with { type: 'json' };
 import { resolveJob, resolveTraining } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { runTools } from '../../tools/cli.ts';
@@ -139,6 +140,10 @@ test.each([
 ])('the help of %s states what the command does', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
+});
+
+test('the option --version prints the version of the package', async () => {
+  expect(await cli('--version')).toMatchObject({ code: 0, out: manifest.version });
 });
 
 test('the option --help exits with 0', async () => {

@@ -147,8 +147,8 @@ async function writeProject(server: string, room: string): Promise<void> {
     'src/main.ts': main,
     'host.html': HOST_HTML,
     'src/host.ts': HOST_TS,
-    'vite.config.ts': await documented(/```ts\n(import { defineConfig } from 'vite';\n.*?)```/s),
-    'plain.html': plainHtml(await documented(/<script type="importmap">\n(.*?)<\/script>/s)),
+    'vite.config.ts': await inDocument(/```ts\n(import { defineConfig } from 'vite';\n.*?)```/s),
+    'plain.html': plainHtml(await inDocument(/<script type="importmap">\n(.*?)<\/script>/s)),
     'plain.js': (await transformWithOxc(main, 'main.ts')).code,
     'world.js': WORLD_JS,
     'tsconfig.json': JSON.stringify(TSCONFIG),
@@ -164,7 +164,7 @@ async function readmeLines(server: string, room: string): Promise<string> {
 }
 
 /** Returns the group of a pattern that occurs in the library's document. */
-async function documented(pattern: RegExp): Promise<string> {
+async function inDocument(pattern: RegExp): Promise<string> {
   return pattern.exec(await readFile(path.join(ROOT, 'docs/features/library.md'), 'utf8'))![1]!;
 }
 
@@ -231,6 +231,9 @@ test(
       const html = await (await fetch(launched.url)).text();
       const script = /src="(.*?\.js)"/.exec(html)![1]!;
       expect((await fetch(new URL(script, launched.url))).status).toBe(200);
+      const licences = await (await fetch(new URL('THIRD-PARTY-LICENSES.txt', launched.url))).text();
+      // Packages in the page, and packages in its worker.
+      for (const name of ['preact', '@tensorflow/tfjs-core', 'h5wasm']) expect(licences).toContain(`\n${name} `);
 
       await writeProject(launched.url, launched.room);
       // With the project's vite.config.ts, which has the settings of the document.

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
-import type { FromProgram, Wish } from './libraryWorkerProgram.ts';
+import type { FromProgram, ProgramTask } from './libraryWorkerProgram.ts';
 import { OwnPage } from './ownPage.ts';
 
 let page: OwnPage;
@@ -11,11 +11,11 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => page?.stop());
 
-async function ask(tab: Page, wish: Wish): Promise<void> {
+async function ask(tab: Page, task: ProgramTask): Promise<void> {
   await tab.evaluate((message) => {
     window.messages = [];
     window.ask(message);
-  }, wish);
+  }, task);
 }
 
 /** Resolves with the program's next message of one of these types. */
@@ -31,24 +31,20 @@ async function messageOf<Type extends FromProgram['type']>(
 }
 
 /** The programs of both tabs join a new room. */
-async function join(tabs: readonly Page[], wishes: readonly Wish['do'][]): Promise<void> {
+async function join(tabs: readonly Page[], tasks: readonly ProgramTask['do'][]): Promise<void> {
   const room = page.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
-  await Promise.all(tabs.map((tab, i) => ask(tab, { do: wishes[i]!, room })));
+  await Promise.all(tabs.map((tab, i) => ask(tab, { do: tasks[i]!, room })));
   for (const tab of tabs) expect((await messageOf(tab, 'joined', 'rejected')).type).toBe('joined');
 }
 
 test(
-  'the library trains in workers, and a group fails at once when its GPU, worker or tab is gone',
+  'the library trains in workers, and a group fails when its GPU, worker or tab is gone',
   { timeout: 90_000 },
   async () => {
     const context = await page.openContext();
     const tabs = [await page.openTab(context), await page.openTab(context)] as const;
     const [one, other] = tabs;
-    for (const tab of tabs) await tab.evaluate(() => window.start(true));
-    // The error takes 10 s.
-    const unhosted = await page.openTab(context);
-    await unhosted.evaluate(() => window.start(false));
-    await ask(unhosted, { do: 'train', room: 'K7F-3QX' });
+    for (const tab of tabs) await tab.evaluate(() => window.start());
 
     await join(tabs, ['train', 'train']);
     const results = await Promise.all(tabs.map((tab) => messageOf(tab, 'trained')));
@@ -61,21 +57,14 @@ test(
     expect(lost).toMatchObject({ error: expect.stringMatching(/^DeviceError: The GPU was lost/) as string, sum: 9 });
     expect((await messageOf(other, 'failed')).error).toContain('The GPU was lost');
 
-    const secondsToFailure = async (end: () => Promise<unknown>): Promise<number> => {
+    const expectFailure = async (end: () => Promise<unknown>): Promise<void> => {
       await join(tabs, ['use', 'use']);
-      const startedAt = performance.now();
       await end();
-      expect((await messageOf(other, 'failed')).error).toMatch(/^PeerGoneError/);
-      return (performance.now() - startedAt) / 1000;
+      expect((await messageOf(other, 'failed')).error).toMatch(/^PeerGoneError: Rank \d .*(left|lost its link)/);
     };
-    // The browsers of the other ranks need 6 s to notice by themselves.
-    expect(await secondsToFailure(() => one.evaluate(() => window.terminate()))).toBeLessThan(3);
-    await one.evaluate(() => window.start(true));
-    expect(await secondsToFailure(() => one.close())).toBeLessThan(3);
-
-    expect((await messageOf(unhosted, 'rejected')).error).toMatch(
-      /^UsageError: The page did not open connections.*Call hostWorker\(worker\) of peergrad\/worker/,
-    );
+    await expectFailure(() => one.evaluate(() => window.terminate()));
+    await one.evaluate(() => window.start());
+    await expectFailure(() => one.close());
     await context.close();
   },
 );

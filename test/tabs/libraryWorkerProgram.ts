@@ -11,7 +11,7 @@ import {
   type ProcessGroup,
 } from '../../src/index.ts';
 
-export interface Wish {
+export interface ProgramTask {
   /** `use`: all-reduces until the group fails. `lose`: the same, and the GPU is lost. */
   do: 'train' | 'use' | 'lose';
   room: string;
@@ -58,12 +58,12 @@ async function sumOfNine(): Promise<number> {
   return sum!;
 }
 
-async function run({ do: what, room }: Wish): Promise<FromProgram> {
+async function run({ do: what, room }: ProgramTask): Promise<FromProgram> {
   const group = await initProcessGroup({ server: location.origin, room, transport: 'webrtc' });
   post({ type: 'joined' });
   return what === 'train' ? train(group) : useUntilFailure(group, what === 'lose');
 }
 
-globalThis.onmessage = ({ data }: MessageEvent<Wish>) => {
+globalThis.onmessage = ({ data }: MessageEvent<ProgramTask>) => {
   run(data).then(post, (error: unknown) => post({ type: 'rejected', error: String(error) }));
 };

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { rolldown, type InputOptions, type OutputOptions } from 'rolldown';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { licencesOf } from './licences.ts';
+import { LICENCES, licencesOf } from './licences.ts';
 import { workerEntries } from './workerEntries.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -71,7 +71,7 @@ async function bundle(manifest: Manifest, input: InputOptions, output: OutputOpt
   });
   const { output: files } = await build.write({ dir: path.resolve('lib'), ...output });
   await build.close();
-  await writeFile('lib/THIRD-PARTY-LICENSES.txt', await licencesOf(files));
+  await writeFile(path.join('lib', LICENCES), await licencesOf(files));
   await cp(path.join(ROOT, 'LICENSE'), 'LICENSE');
 }
 

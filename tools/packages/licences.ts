@@ -2,6 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { OutputAsset, OutputChunk } from 'rolldown';
+import type { Plugin, UserConfig } from 'vite';
 
 interface Manifest {
   name: string;
@@ -9,6 +10,33 @@ interface Manifest {
   license: string;
   author?: string | { name: string };
   dependencies?: Record<string, string>;
+}
+
+/** Name of the file with the licences, in each folder of output. */
+export const LICENCES = 'THIRD-PARTY-LICENSES.txt';
+
+/**
+ * Plugins for a page and its workers that write {@link LICENCES}. Vite's `build.license` writes
+ * neither the packages of workers nor those that a prebuilt file contains.
+ */
+export function licencePlugins(): Required<Pick<UserConfig, 'plugins'>> & { worker: { plugins: () => Plugin[] } } {
+  const inWorkers: (OutputChunk | OutputAsset)[] = [];
+  const collect: Plugin = {
+    name: 'collect-worker-licences',
+    generateBundle(_, bundle) {
+      inWorkers.push(...Object.values(bundle));
+    },
+  };
+  const write: Plugin = {
+    name: 'write-licences',
+    apply: 'build',
+    // Vite builds workers before this, when it transforms the modules that start them.
+    async generateBundle(_, bundle) {
+      const source = await licencesOf([...inWorkers, ...Object.values(bundle)]);
+      this.emitFile({ type: 'asset', fileName: LICENCES, source });
+    },
+  };
+  return { plugins: [write], worker: { plugins: () => [collect] } };
 }
 
 /** Returns name, version and licence of each package from which the chunks contain code. */
