@@ -19,6 +19,7 @@ import {
   type Model,
   type ModelVariables,
 } from '../../parallel/ddp/flatten.ts';
+import { adoptLayout } from '../../parallel/optimizerLayout.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
 import { WeightWatch } from '../../parallel/weightWatch.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
@@ -223,7 +224,9 @@ export class DataParallel {
    * `load()`.
    */
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
-    return flatOptimizer(optimizer, this.variables.parameters);
+    const flat = flatOptimizer(optimizer, this.variables.parameters);
+    adoptLayout(flat, this.layout);
+    return flat;
   }
 
   /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
