@@ -102,12 +102,14 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     expect(checkpoints.map(({ id }) => id)).toEqual(expect.arrayContaining(['whole', 'changed']));
     expect(checkpoints).toHaveLength(2);
     expect(Object.fromEntries(damaged.map(({ id, reason }) => [id, reason]))).toEqual({
-      short: expect.stringMatching(/short is damaged \(it has \d+ bytes instead of \d+\): remove it/) as string,
+      short: expect.stringMatching(
+        /^Checkpoint short is damaged \(it has \d+ bytes instead of \d+\)\. Remove this checkpoint/,
+      ) as string,
       header: expect.stringContaining('it is cut off') as string,
       stub: expect.stringContaining('it is cut off') as string,
       garbled: expect.stringContaining('its header cannot be read') as string,
     });
-    expect(await load('short')).toMatch(/^DataError: short is damaged/);
+    expect(await load('short')).toMatch(/^DataError: Checkpoint short is damaged/);
     expect(await load('changed')).toMatch(/^DataError: .*its bytes are not those that were saved/);
     expect(await load('whole')).toHaveProperty('meta.id', 'whole');
   });

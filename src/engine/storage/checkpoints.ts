@@ -78,7 +78,7 @@ export class Checkpoints {
       // are being written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
-        list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(id, blob))));
+        list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(`Checkpoint ${id}`, blob))));
       } catch (error) {
         list.damaged.push({ id, reason: messageOf(error) });
       }
@@ -91,7 +91,7 @@ export class Checkpoints {
   async load(id: string): Promise<Checkpoint> {
     const blob = await explained('be read', this.#store.read(id));
     if (!blob) throw new DataError(`There is no checkpoint ${id} in this browser any more. Choose another checkpoint.`);
-    const checkpoint = await explained('be read', decodeCheckpoint(id, blob));
+    const checkpoint = await explained('be read', decodeCheckpoint(`Checkpoint ${id}`, blob));
     ownMeta(id, checkpoint.meta);
     return checkpoint;
   }
