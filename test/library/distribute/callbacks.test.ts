@@ -1,25 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ReduceOp } from '../../../src/protocol/frame.ts';
-import { alone, compiled, distributed, expectEqual, samplesOf } from './models.ts';
+import { alone, compiled, distributed, expectEqual, useSamples } from './models.ts';
 
 let x: tf.Tensor;
 let y: tf.Tensor;
-let before: number;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
-
-beforeEach(() => {
-  before = tf.memory().numTensors;
-  ({ x, y } = samplesOf('mlp'));
-});
-
-afterEach(() => {
-  tf.dispose([x, y]);
-  expect(tf.memory().numTensors).toBe(before);
-});
+useSamples((samples) => ({ x, y } = samples));
 
 const mlp = () => compiled('mlp');
 const ARGS = { shuffle: false, verbose: 0 as const };

@@ -1,30 +1,15 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
 import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { AbortError, MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorsOf } from './errorsOf.ts';
-import { compiled, MODELS, samplesOf } from './models.ts';
+import { compiled, MODELS, useSamples } from './models.ts';
 
 let x: tf.Tensor;
 let y: tf.Tensor;
-let before: { numTensors: number; numBytes: number };
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
-
-beforeEach(() => {
-  before = tf.memory();
-  ({ x, y } = samplesOf('mlp'));
-});
-
-afterEach(() => {
-  tf.dispose([x, y]);
-  const { numTensors, numBytes } = tf.memory();
-  expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
-});
+useSamples((samples) => ({ x, y } = samples));
 
 const mlp = () => compiled('mlp');
 const fitOn =

@@ -1,26 +1,21 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { convertSyncBatchNorm } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
-import { alone, compiled, distributed, expectEqual, largestDifference, samplesOf, twoByTwo } from './models.ts';
+import {
+  alone,
+  compiled,
+  distributed,
+  expectEqual,
+  largestDifference,
+  samplesOf,
+  twoByTwo,
+  useSamples,
+} from './models.ts';
 
 let x: tf.Tensor;
 let y: tf.Tensor;
-let before: number;
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
-
-beforeEach(() => {
-  before = tf.memory().numTensors;
-  ({ x, y } = samplesOf('mlp'));
-});
-
-afterEach(() => {
-  tf.dispose([x, y]);
-  expect(tf.memory().numTensors).toBe(before);
-});
+useSamples((samples) => ({ x, y } = samples));
 
 const mlp = () => compiled('mlp', { optimizer: () => tf.train.adam(0.02), metrics: ['accuracy', 'mse'] });
 

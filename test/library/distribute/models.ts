@@ -1,6 +1,6 @@
 /** Tiny models and data, and comparison with TensorFlow.js's own `fit`. */
 import * as tf from '@tensorflow/tfjs';
-import { expect } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -53,6 +53,28 @@ export function samplesOf(model: ModelName, count = SAMPLES): { x: tf.Tensor; y:
     return tf.oneHot(classes, 3).toFloat();
   });
   return { x, y };
+}
+
+/**
+ * Runs the tests of a file on the CPU. Passes new samples to `receive` before each test, and checks
+ * after it that no tensor is left.
+ */
+export function useSamples(receive: (samples: ReturnType<typeof samplesOf>) => void): void {
+  let samples: ReturnType<typeof samplesOf>;
+  let before: tf.MemoryInfo;
+  beforeAll(async () => {
+    await tf.setBackend('cpu');
+  });
+  beforeEach(() => {
+    before = tf.memory();
+    samples = samplesOf('mlp');
+    receive(samples);
+  });
+  afterEach(() => {
+    tf.dispose([samples.x, samples.y]);
+    const { numTensors, numBytes } = before;
+    expect(tf.memory()).toMatchObject({ numTensors, numBytes });
+  });
 }
 
 export function weightsOf(model: tf.LayersModel): number[] {

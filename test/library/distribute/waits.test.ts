@@ -1,31 +1,16 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { distribute, type DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
 import { createMeshes, runRanks } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { AbortError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
-import { compiled, distributed, samplesOf } from './models.ts';
+import { compiled, distributed, useSamples } from './models.ts';
 
 let x: tf.Tensor;
 let y: tf.Tensor;
-let before: { numTensors: number; numBytes: number };
-
-beforeAll(async () => {
-  await tf.setBackend('cpu');
-});
-
-beforeEach(() => {
-  before = tf.memory();
-  ({ x, y } = samplesOf('mlp'));
-});
-
-afterEach(() => {
-  tf.dispose([x, y]);
-  const { numTensors, numBytes } = tf.memory();
-  expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
-});
+useSamples((samples) => ({ x, y } = samples));
 
 type Data = tf.data.Dataset<tf.TensorContainer>;
 
