@@ -22,6 +22,9 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Kernels on WebGPU in Node. The setup file opens the GPU for all files of a worker. */
+const ON_GPU = ['test/kernels/**/*.test.ts', 'test/webgpu/**/*.test.ts'];
+
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
@@ -33,10 +36,21 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['test/**/*.test.ts'],
-          exclude: IN_TABS,
+          exclude: [...IN_TABS, ...ON_GPU],
           // As many as the smallest machine these run on has cores; vitest would leave one idle.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'gpu',
+          include: ON_GPU,
+          setupFiles: ['test/kernels/setup.ts'],
+          // A software adapter uses all cores.
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -46,7 +60,7 @@ export default defineConfig({
           include: IN_TABS,
           // Of real browsers, what runs side by side only gets in each other's way.
           fileParallelism: false,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -10,6 +10,8 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
+  'src/webgpu': ['src/util'],
+  'src/kernels': ['src/webgpu', 'src/util'],
   'src/spec': ['src/util'],
   'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],
@@ -17,12 +19,14 @@ const ALLOWED: Record<string, string[]> = {
   'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/spec', 'src/util'],
   'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
   'src/optim': ['src/protocol', 'src/spec', 'src/util'],
-  'src/parallel': ['src/optim', 'src/collectives', 'src/protocol', 'src/spec', 'src/util'],
-  'src/jobs': ['src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
+  'src/jobs': ['src/kernels', 'src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     'src/jobs',
     'src/optim',
     'src/parallel',
+    'src/kernels',
+    'src/webgpu',
     'src/collectives',
     'src/transport',
     'src/telemetry',
@@ -35,6 +39,8 @@ const ALLOWED: Record<string, string[]> = {
     'src/jobs',
     'src/optim',
     'src/parallel',
+    'src/kernels',
+    'src/webgpu',
     'src/collectives',
     'src/transport',
     'src/protocol',
@@ -82,6 +88,8 @@ const ALLOWED: Record<string, string[]> = {
     'src/jobs',
     'src/optim',
     'src/parallel',
+    'src/kernels',
+    'src/webgpu',
     'src/collectives',
     'src/transport',
     'src/testing',
@@ -102,6 +110,8 @@ const ALLOWED: Record<string, string[]> = {
     'src/parallel',
     'src/library',
     'src/simulation',
+    'src/kernels',
+    'src/webgpu',
     'src/collectives',
     'src/transport',
     'src/testing',
@@ -147,7 +157,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|step\/))/,
+    /^(src\/(kernels\/|webgpu\/|parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

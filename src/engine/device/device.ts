@@ -8,8 +8,11 @@ import type { Device } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';
+import { useKernels, type KernelChoice } from '../../kernels/index.ts';
 import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
+import { observeCommands } from '../../webgpu/commands.ts';
+import { moveEnableDirectives } from '../../webgpu/enableDirectives.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
 
@@ -51,15 +54,23 @@ const RAISED_LIMITS = [
   'maxStorageBuffersPerShaderStage',
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
+/** Extensions of WebGPU that kernels use where the adapter has them. */
+const WANTED_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const satisfies readonly GPUFeatureName[];
+
 /**
  * Opens the fastest available backend and makes it the current backend of TensorFlow.js.
  *
  * @param openWasm makes WebAssembly the backend. Returns whether that succeeded.
+ * @param kernels the kernels of the WebGPU backend.
  */
-export async function openDevice(clock: Clock, openWasm: () => Promise<boolean>): Promise<OpenedDevice> {
+export async function openDevice(
+  clock: Clock,
+  openWasm: () => Promise<boolean>,
+  kernels: KernelChoice = 'own',
+): Promise<OpenedDevice> {
   let reason: string;
   try {
-    return await openWebGPU(clock);
+    return await openWebGPU(clock, kernels);
   } catch (error) {
     reason = messageOf(error);
   }
@@ -82,7 +93,7 @@ export async function openDevice(clock: Clock, openWasm: () => Promise<boolean>)
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
 }
 
-async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
+async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
   if (!globalThis.isSecureContext) {
     throw new DeviceError('this page is not a secure context. Open it over https or on localhost.');
   }
@@ -99,14 +110,18 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
     );
   const Backend = await loadWebGPUBackend();
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
-  const gpu = await adapter.requestDevice({ requiredLimits });
+  const requiredFeatures = WANTED_FEATURES.filter((feature) => adapter.features.has(feature));
+  const gpu = await adapter.requestDevice({ requiredLimits, requiredFeatures });
   const errors = watchGpu(gpu);
+  observeCommands(gpu);
+  moveEnableDirectives(gpu);
   await makeMapsPrompt(gpu, clock);
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
   // factory raises fewer limits and hides errors, so it is replaced.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new Backend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');
+  useKernels(kernels);
   return {
     device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
     note: null,

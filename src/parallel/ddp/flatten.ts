@@ -4,8 +4,8 @@
  * on each tensor; on other backends it uses the public API.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../../util/errors.ts';
+import { openEncoder, webgpuBackend, type Backend } from '../../webgpu/backend.ts';
 import type { Slot } from './buckets.ts';
 import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
@@ -133,29 +133,6 @@ export function disposeAll(...all: readonly { dispose(): void }[]): void {
   for (const each of all) each.dispose();
 }
 
-/**
- * The parts of TensorFlow.js's WebGPU backend that are used here; `commandEncoder` is private in
- * its types.
- */
-interface WebGPUInternals extends Pick<
-  WebGPUBackend,
-  'device' | 'queue' | 'tensorMap' | 'refCount' | 'submitQueue' | 'ensureCommandEncoderReady' | 'endComputePassEncoder'
-> {
-  commandEncoder: GPUCommandEncoder | null;
-}
-
-/** The WebGPU backend if it is the current one. */
-function webgpuBackend(): WebGPUInternals | null {
-  return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as WebGPUInternals) : null;
-}
-
-/** Ends the compute pass that is being recorded, so that copies can be recorded after it. */
-function openEncoder(backend: WebGPUInternals): GPUCommandEncoder {
-  backend.ensureCommandEncoderReady();
-  backend.endComputePassEncoder();
-  return backend.commandEncoder!;
-}
-
 /** Tensors that are being read from the GPU. */
 export interface Reading {
   /**
@@ -201,7 +178,7 @@ export class TensorReader {
     this.#staging.clear();
   }
 
-  #copy(backend: WebGPUInternals, group: number, tensors: readonly Tensor[]): Reading {
+  #copy(backend: Backend, group: number, tensors: readonly Tensor[]): Reading {
     const bytes = tensors.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
     const staging = this.#stagingFor(backend.device, group, bytes);
     const { buffer } = staging;

@@ -1,0 +1,83 @@
+/** Runs a WGSL program on tensors. TensorFlow.js compiles it, and caches its pipeline. */
+import type { TensorInfo } from '@tensorflow/tfjs';
+import type { WebGPUProgram } from '@tensorflow/tfjs-backend-webgpu';
+import { sizeOf } from '../util/shape.ts';
+import type { Backend } from './backend.ts';
+
+/** Number of components of the elements of a buffer: `f32`, `vec2<f32>` or `vec4<f32>`. */
+export type Components = 1 | 2 | 4;
+
+export interface Program {
+  /** Identifies the code. Programs with equal keys and inputs of equal rank share a pipeline. */
+  readonly key: string;
+  /** WGSL names of the inputs, each with its number of components. */
+  readonly inputs: Readonly<Record<string, Components>>;
+  /** Components of the output buffer `result`; 1 by default. */
+  readonly outputComponents?: Components;
+  /** Members of `uniforms`, each with its type and value. */
+  readonly uniforms?: Readonly<Record<string, { readonly type: 'i32' | 'f32'; readonly value: number }>>;
+  readonly workgroupSize: readonly [number, number, number];
+  /** Number of workgroups. */
+  readonly dispatch: readonly [number, number, number];
+  /**
+   * WGSL code with a function `main()`. It may use the inputs, `result`, `uniforms`, and the
+   * variables `localId`, `localIndex`, `globalId`, `workgroupId` and `numWorkgroups` (vec3<u32>,
+   * but localIndex: u32).
+   */
+  readonly code: string;
+}
+
+/**
+ * Runs `program` on `inputs`, in the order of its declared inputs. The program sees inputs and
+ * output as flat arrays; it knows their shapes from its uniforms.
+ *
+ * @returns a new tensor of `shape`, float32. The caller owns it.
+ */
+export function runProgram(
+  backend: Backend,
+  program: Program,
+  inputs: readonly TensorInfo[],
+  shape: readonly number[],
+): TensorInfo {
+  const uniforms = Object.entries(program.uniforms ?? {});
+  const webgpuProgram: WebGPUProgram = {
+    shaderKey: program.key,
+    variableNames: Object.keys(program.inputs),
+    variableComponents: Object.values(program.inputs),
+    outputShape: [sizeOf(shape)],
+    outputComponent: program.outputComponents ?? 1,
+    uniforms: uniforms.map(([name, { type }]) => `${name} : ${type}, `).join(''),
+    workgroupSize: [...program.workgroupSize],
+    dispatch: [...program.dispatch],
+    // With a second dimension, TensorFlow.js calls `main()` without an index.
+    dispatchLayout: { x: [0], y: [1] },
+    getUserCode: () => program.code,
+  };
+  const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
+  const result = backend.runWebGPUProgram(webgpuProgram, inputs.map(flat), 'float32', values);
+  return { ...result, shape: [...shape] };
+}
+
+/** Flat shapes let tensors of any rank share a pipeline. */
+function flat({ dataId, shape, dtype }: TensorInfo): TensorInfo {
+  return { dataId, shape: [sizeOf(shape)], dtype };
+}
+
+/**
+ * Returns numbers of workgroups in x and y whose product is at least `count`; see
+ * {@link FLAT_WORKGROUP}.
+ */
+export function spread(backend: Backend, count: number): [number, number, number] {
+  const most = backend.device.limits.maxComputeWorkgroupsPerDimension;
+  if (count <= most) return [count, 1, 1];
+  const rows = Math.ceil(count / most);
+  return [Math.ceil(count / rows), rows, 1];
+}
+
+/**
+ * WGSL function that returns the index of a workgroup of {@link spread}. The index may be larger
+ * than the number of workgroups that are needed.
+ */
+export const FLAT_WORKGROUP = `
+fn flatWorkgroup() -> i32 { return i32(workgroupId.y * numWorkgroups.x + workgroupId.x); }
+`;
