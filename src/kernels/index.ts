@@ -3,13 +3,13 @@
  * results, bit for bit.
  */
 import { columnSumOp } from './columnSum.ts';
-import { rmsNormOp } from './rmsNorm.ts';
+import { rmsNormOps } from './rmsNorm.ts';
 import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
 
 export type { KernelChoice } from './registry.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [columnSumOp, rmsNormOp];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
