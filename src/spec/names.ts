@@ -86,3 +86,10 @@ export type ShareReason = (typeof SHARE_REASONS)[number];
  * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`.
  */
 export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
+
+/**
+ * Kernels of WebGPU. `own`: those of src/kernels. `stock`: those of TensorFlow.js. Each tab has its
+ * own choice.
+ */
+export const KERNEL_CHOICES = ['own', 'stock'] as const;
+export type KernelChoice = (typeof KERNEL_CHOICES)[number];
