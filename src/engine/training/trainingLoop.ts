@@ -128,8 +128,13 @@ export class TrainingLoop {
     const { strategy, optimizers } = await createRunStrategy(options.plan, options);
     try {
       const run = new TrainingLoop(options, strategy, optimizers, dataHash);
-      await options.emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
-      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null);
+      const { clock, emit } = options;
+      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
+      await emit(compiling);
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null, {
+        clock,
+        onprogress: (shaders) => void emit({ ...compiling, shaders }),
+      });
       options.checkDevice();
       if (from === 'model') {
         run.#elastic('started from a file');
