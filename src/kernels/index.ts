@@ -2,12 +2,13 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { rmsNormOp } from './rmsNorm.ts';
 import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
 
 export type { KernelChoice } from './registry.ts';
 
-const REPLACEMENTS: readonly Replacement[] = [];
+const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
 const OPS: readonly TrainingOp[] = [rmsNormOp];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */

@@ -19,6 +19,7 @@ export interface Backend extends Pick<
   | 'makeTensorInfo'
   | 'uploadToGPU'
   | 'incRef'
+  | 'disposeData'
 > {
   /** The encoder that ops are recorded to, until the next submission. */
   commandEncoder: GPUCommandEncoder | null;
