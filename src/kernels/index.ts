@@ -2,13 +2,14 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import { crossEntropyOps } from './crossEntropy.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
 
 export type { KernelChoice } from './registry.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [...rmsNormOps];
+const OPS: readonly TrainingOp[] = [...crossEntropyOps, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
