@@ -2,14 +2,14 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import type { KernelChoice } from '../spec/names.ts';
+import { columnSumOp } from './columnSum.ts';
 import { crossEntropyOps } from './crossEntropy.ts';
+import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
-import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
-
-export type { KernelChoice } from './registry.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [...crossEntropyOps, ...rmsNormOps];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...crossEntropyOps, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
