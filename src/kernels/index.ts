@@ -2,6 +2,7 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { rmsNormOp } from './rmsNorm.ts';
 import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
@@ -9,7 +10,7 @@ import { registerOwn, restoreStock, type KernelChoice, type Replacement, type Tr
 export type { KernelChoice } from './registry.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
-const OPS: readonly TrainingOp[] = [rmsNormOp];
+const OPS: readonly TrainingOp[] = [linearOp, rmsNormOp];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
