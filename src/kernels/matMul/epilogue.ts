@@ -34,7 +34,7 @@ export interface EpilogueCode {
   code: string;
 }
 
-/** Returns 4 elements of `name` from index `at` on; with one component, `at` need not be aligned. */
+/** WGSL expression for 4 elements of `name` from index `at` on. */
 export function four(name: string, at: string, components: Components): string {
   if (components === 4) return `${name}[(${at}) / 4]`;
   return `vec4<f32>(${[0, 1, 2, 3].map((i) => `${name}[${at} + ${i}]`).join(', ')})`;
