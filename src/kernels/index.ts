@@ -2,15 +2,16 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import type { KernelChoice } from '../spec/names.ts';
+import { columnSumOp } from './columnSum.ts';
+import { crossEntropyOps } from './crossEntropy.ts';
 import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
-import { rmsNormOp } from './rmsNorm.ts';
-import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
-
-export type { KernelChoice } from './registry.ts';
+import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
+import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
-const OPS: readonly TrainingOp[] = [linearOp, rmsNormOp];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...crossEntropyOps, linearOp, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
