@@ -17,11 +17,11 @@ export type ElementFunction = 'relu' | 'gelu' | 'reluDerivative' | 'geluDerivati
 /** `apply(product + bias) * factors + residual`. */
 export interface Epilogue {
   /** One element for each column. */
-  bias?: TensorInfo;
-  apply?: ElementFunction;
+  bias?: TensorInfo | undefined;
+  apply?: ElementFunction | undefined;
   factors?: readonly Factor[];
   /** As many elements as the result. */
-  residual?: TensorInfo;
+  residual?: TensorInfo | undefined;
 }
 
 /** WGSL for an epilogue, with the inputs and uniforms that it needs. */
@@ -34,7 +34,7 @@ export interface EpilogueCode {
   code: string;
 }
 
-/** Returns 4 elements of `name` from index `at` on; with one component, `at` need not be aligned. */
+/** WGSL expression for 4 elements of `name` from index `at` on. */
 export function four(name: string, at: string, components: Components): string {
   if (components === 4) return `${name}[(${at}) / 4]`;
   return `vec4<f32>(${[0, 1, 2, 3].map((i) => `${name}[${at} + ${i}]`).join(', ')})`;

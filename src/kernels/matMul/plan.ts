@@ -15,7 +15,7 @@ export interface Tile {
 /**
  * The tiles for 32-bit floats of llama.cpp's Vulkan backend (ggml-vulkan.cpp, `m_warptile` and
  * `s_warptile` without cooperative matrices): 64 x 64 x 16 with 128 threads of 8 x 4 elements, and
- * 32 x 32 x 16. They run well on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
+ * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
  * much from memory per multiplication; the smaller tile gives four times as many workgroups.
  */
 export const LARGE: Tile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
@@ -24,8 +24,8 @@ export const SMALL: Tile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
 /** Number of workgroups that keep most GPUs busy. */
 const BUSY = 64;
 /**
- * Shortest part of the inner length. With shorter parts, the dispatch that sums the parts would take
- * as long as it saves.
+ * Shortest part of the inner length. With shorter parts, the dispatch that sums the parts would
+ * take as long as it saves.
  */
 const SHORTEST_PART = 512;
 const MOST_PARTS = 16;

@@ -22,7 +22,7 @@ export interface Operand {
   /** Number of matrices; batch i uses matrix i modulo this number. */
   batches: number;
   /** Multiplies the matrix as it is stored. */
-  factor?: Factor;
+  factor?: Factor | undefined;
 }
 
 export interface Product extends Lengths {
@@ -116,7 +116,7 @@ fn load_${name}(batch: i32, row: i32, column: i32) -> vec4<f32> {
   };
 }
 
-/** WGSL that stores a block of 4 x 4 elements in the tile of `name`, with the inner dimension first. */
+/** WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. */
 function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
   const across = tile.outer / 4;
   const load = (i: number): string =>
