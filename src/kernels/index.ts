@@ -2,13 +2,14 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import { causalAttentionOps } from './attention/causalAttention.ts';
 import { rmsNormOp } from './rmsNorm.ts';
 import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
 
 export type { KernelChoice } from './registry.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [rmsNormOp];
+const OPS: readonly TrainingOp[] = [rmsNormOp, ...causalAttentionOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {

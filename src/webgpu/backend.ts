@@ -18,6 +18,7 @@ export interface Backend extends Pick<
   | 'runWebGPUProgram'
   | 'makeTensorInfo'
   | 'uploadToGPU'
+  | 'disposeData'
   | 'incRef'
 > {
   /** The encoder that ops are recorded to, until the next submission. */

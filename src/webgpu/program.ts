@@ -31,13 +31,16 @@ export interface Program {
  * Runs `program` on `inputs`, in the order of its declared inputs. The program sees inputs and
  * output as flat arrays; it knows their shapes from its uniforms.
  *
- * @returns a new tensor of `shape`, float32. The caller owns it.
+ * @param output float32 tensor of `shape` that the program writes to. It lets several programs
+ *   write parts of one tensor.
+ * @returns `output`, otherwise a new tensor of `shape`, float32. The caller owns it.
  */
 export function runProgram(
   backend: Backend,
   program: Program,
   inputs: readonly TensorInfo[],
   shape: readonly number[],
+  output?: TensorInfo,
 ): TensorInfo {
   const uniforms = Object.entries(program.uniforms ?? {});
   const webgpuProgram: WebGPUProgram = {
@@ -54,7 +57,7 @@ export function runProgram(
     getUserCode: () => program.code,
   };
   const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
-  const result = backend.runWebGPUProgram(webgpuProgram, inputs.map(flat), 'float32', values);
+  const result = backend.runWebGPUProgram(webgpuProgram, inputs.map(flat), 'float32', values, output && flat(output));
   return { ...result, shape: [...shape] };
 }
 
