@@ -11,7 +11,7 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
   'src/webgpu': ['src/util'],
-  'src/kernels': ['src/webgpu', 'src/util'],
+  'src/kernels': ['src/webgpu', 'src/spec', 'src/util'],
   'src/spec': ['src/util'],
   'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],
@@ -19,7 +19,7 @@ const ALLOWED: Record<string, string[]> = {
   'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/spec', 'src/util'],
   'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
   'src/optim': ['src/protocol', 'src/spec', 'src/util'],
-  'src/parallel': ['src/optim', 'src/collectives', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/kernels', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
   'src/jobs': ['src/kernels', 'src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     'src/jobs',

@@ -29,7 +29,7 @@ let opened: Promise<OpenedDevice> | undefined;
 
 export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
   const { model, batch, kinds, turns, steps } = args;
-  const { device } = await (opened ??= openAppDevice(systemClock));
+  const { device } = await (opened ??= openAppDevice(systemClock, 'own'));
   const rng = createRng(group.rank + 1);
   const { inputShape, variables } = benchModel(model);
   const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);

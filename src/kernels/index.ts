@@ -2,14 +2,14 @@
  * Kernels for training on WebGPU. They are deterministic: on one adapter, equal inputs have equal
  * results, bit for bit.
  */
+import type { KernelChoice } from '../spec/names.ts';
 import { causalAttentionOps } from './attention/causalAttention.ts';
-import { rmsNormOp } from './rmsNorm.ts';
-import { registerOwn, restoreStock, type KernelChoice, type Replacement, type TrainingOp } from './registry.ts';
-
-export type { KernelChoice } from './registry.ts';
+import { columnSumOp } from './columnSum.ts';
+import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
+import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [rmsNormOp, ...causalAttentionOps];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps, ...causalAttentionOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {

@@ -18,8 +18,8 @@ export interface Backend extends Pick<
   | 'runWebGPUProgram'
   | 'makeTensorInfo'
   | 'uploadToGPU'
-  | 'disposeData'
   | 'incRef'
+  | 'disposeData'
 > {
   /** The encoder that ops are recorded to, until the next submission. */
   commandEncoder: GPUCommandEncoder | null;

@@ -28,6 +28,8 @@ import { RunSamples } from './data/runSamples.ts';
 import { resultOf } from './runResult.ts';
 import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
+import { supportsHalfPrecision } from '../../kernels/halfPrecision.ts';
+import { GradScaler } from '../../parallel/gradScaler.ts';
 import { learn, warmUp } from './stepPasses.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 import { WorkBalance } from './data/workBalance.ts';
@@ -67,6 +69,7 @@ interface World {
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   readonly #strategy: RunStrategy;
+  readonly #gradScaler: GradScaler | null;
   readonly #samples: RunSamples;
   readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
@@ -88,6 +91,7 @@ export class TrainingLoop {
     const { plan, clock, emit, isHidden = () => false } = options;
     this.#options = options;
     this.#strategy = strategy;
+    this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan);
@@ -125,7 +129,7 @@ export class TrainingLoop {
     try {
       const run = new TrainingLoop(options, strategy, optimizers, dataHash);
       await options.emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
-      await warmUp({ ...options, strategy }, run.#rangeTest === null);
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null);
       options.checkDevice();
       if (from === 'model') {
         run.#elastic('started from a file');
@@ -241,6 +245,7 @@ export class TrainingLoop {
 
   dispose(): void {
     this.#strategy.dispose();
+    this.#gradScaler?.dispose();
   }
 
   get #progress(): Progress {
@@ -294,7 +299,8 @@ export class TrainingLoop {
     const startedAt = clock.now();
     let report: StepReport;
     try {
-      const learned = await learn({ task, strategy, clock }, step, assignment, (loss, lossSamples) => {
+      const gradScaler = this.#gradScaler;
+      const learned = await learn({ task, strategy, gradScaler, clock }, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
