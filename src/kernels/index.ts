@@ -5,10 +5,11 @@
 import type { KernelChoice } from '../spec/names.ts';
 import { causalAttentionOps } from './attention/causalAttention.ts';
 import { columnSumOp } from './columnSum.ts';
+import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
-const REPLACEMENTS: readonly Replacement[] = [];
+const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
 const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps, ...causalAttentionOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */

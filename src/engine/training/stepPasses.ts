@@ -1,13 +1,15 @@
 /**
  * The forward and backward passes of a step, and the passes of the warm-up before the first step.
  */
+import { inHalfPrecision } from '../../kernels/halfPrecision.ts';
 import { PARTS } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
+import { differentiateAlone, type PassOptions } from '../../parallel/ddp/pass.ts';
 import type { GradScaler } from '../../parallel/gradScaler.ts';
-import type { PassOptions } from '../../parallel/ddp/pass.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
+import { compileAhead, type CompileOptions } from '../../webgpu/compile.ts';
 import type { Task } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
@@ -78,17 +80,31 @@ export async function learn(
   return { report: { ...report, compute: accumulatedMs + report.compute }, own };
 }
 
-/** Runs every kind of pass once, to compile shaders. The state does not change. */
+/**
+ * Runs every kind of pass once, to compile shaders. Those of the training passes are compiled in
+ * parallel. The state does not change.
+ */
 export async function warmUp(
   { task, strategy, gradScaler, plan }: Learner & { plan: TrainingPlan },
   testsHeldOut: boolean,
+  compiling: CompileOptions,
 ): Promise<void> {
   const { batchSize } = plan;
+  const variables = variablesOf(task.model);
   const quarter = Math.ceil(batchSize / PARTS);
   for (const size of canBalance({ task, strategy, plan }) ? [batchSize, quarter] : [batchSize]) {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
     await keepingBuffers(task.model, () =>
-      task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first, gradScaler)), 0, size),
+      task.withBatch(
+        first,
+        async (pass) => {
+          const record = (): void => differentiateAlone(pass, variables).dispose();
+          await compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
+          await strategy.warmUp(pass, optionsOf(first, gradScaler));
+        },
+        0,
+        size,
+      ),
     );
   }
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());

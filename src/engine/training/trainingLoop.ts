@@ -31,6 +31,7 @@ import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { supportsHalfPrecision } from '../../kernels/halfPrecision.ts';
 import { GradScaler } from '../../parallel/gradScaler.ts';
 import { learn, warmUp } from './stepPasses.ts';
+import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 import { WorkBalance } from './data/workBalance.ts';
 
@@ -128,8 +129,13 @@ export class TrainingLoop {
     const { strategy, optimizers } = await createRunStrategy(options.plan, options);
     try {
       const run = new TrainingLoop(options, strategy, optimizers, dataHash);
-      await options.emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
-      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null);
+      const { clock, emit } = options;
+      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
+      await emit(compiling);
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null, {
+        clock,
+        onprogress: (shaders) => void emit({ ...compiling, shaders }),
+      });
       options.checkDevice();
       if (from === 'model') {
         run.#elastic('started from a file');
@@ -297,6 +303,7 @@ export class TrainingLoop {
     this.#rate.schedule(step, this.#totalSteps);
     await emit({ type: 'begin', step, epoch, samples });
     const startedAt = clock.now();
+    const commandsSince = countCommands();
     let report: StepReport;
     try {
       const gradScaler = this.#gradScaler;
@@ -312,7 +319,7 @@ export class TrainingLoop {
     } finally {
       figures.countBytes();
     }
-    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt }, report);
+    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() }, report);
   }
 
   #emitModel(): Promise<void> {

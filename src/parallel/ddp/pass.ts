@@ -123,6 +123,21 @@ async function differentiateScaled(
 }
 
 /**
+ * Differentiates a pass on this rank alone, in one synchronous call, without metrics. The caller
+ * disposes of the result.
+ *
+ * @param model the model of a pass that is not a function.
+ */
+export function differentiateAlone<Outputs extends Tensor | Tensor[]>(
+  pass: Pass<Outputs>,
+  { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
+): Gradients {
+  if (typeof pass === 'function') return gradientsOf(pass, parameters, 1);
+  const loss = (): Scalar => pass.loss(model!.apply(pass.inputs, { training: true }) as Outputs);
+  return gradientsOf(loss, parameters, 1);
+}
+
+/**
  * Runs `model` on `inputs` in training mode and differentiates `scale` times the loss by each of
  * `variables`. SyncBatchNormalization layers use the statistics of all ranks' samples. Every rank
  * must call it, because a model with such layers issues the same collectives on all ranks. Only
