@@ -5,12 +5,13 @@
 import type { KernelChoice } from '../spec/names.ts';
 import { causalAttentionOps } from './attention/causalAttention.ts';
 import { columnSumOp } from './columnSum.ts';
+import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
-const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps, ...causalAttentionOps];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps, ...causalAttentionOps, linearOp];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {

@@ -17,11 +17,11 @@ export type ElementFunction = 'relu' | 'gelu' | 'reluDerivative' | 'geluDerivati
 /** `apply(product + bias) * factors + residual`. */
 export interface Epilogue {
   /** One element for each column. */
-  bias?: TensorInfo;
-  apply?: ElementFunction;
+  bias?: TensorInfo | undefined;
+  apply?: ElementFunction | undefined;
   factors?: readonly Factor[];
   /** As many elements as the result. */
-  residual?: TensorInfo;
+  residual?: TensorInfo | undefined;
 }
 
 /** WGSL for an epilogue, with the inputs and uniforms that it needs. */

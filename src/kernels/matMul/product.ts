@@ -22,7 +22,7 @@ export interface Operand {
   /** Number of matrices; batch i uses matrix i modulo this number. */
   batches: number;
   /** Multiplies the matrix as it is stored. */
-  factor?: Factor;
+  factor?: Factor | undefined;
 }
 
 export interface Product extends Lengths {

@@ -1,4 +1,4 @@
-/** Sums the parts of a split matrix product in a fixed order, which atomic additions would not do. */
+/** Sums the parts of a split matrix product, in a fixed order, which atomic additions lack. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import type { Backend } from '../../webgpu/backend.ts';
