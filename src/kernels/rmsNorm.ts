@@ -12,6 +12,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../util/shape.ts';
 import type { Backend } from '../webgpu/backend.ts';
 import { runProgram, spread, type Components, type Program } from '../webgpu/program.ts';
+import { columnSum } from './columnSum.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
 import { componentsOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
 
@@ -177,7 +178,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.Nam
     tf.engine().runKernel(kernelName, inputs, attrs) as tf.Tensor;
   return {
     x: () => run('RmsNormGradient', { x, scale, dy: own }),
-    scale: () => tf.sum(run('RmsNormScaleGradient', { x, dy: own }), 0),
+    scale: () => columnSum(run('RmsNormScaleGradient', { x, dy: own })),
   };
 }
 
