@@ -57,8 +57,34 @@ export function runProgram(
     getUserCode: () => program.code,
   };
   const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
-  const result = backend.runWebGPUProgram(webgpuProgram, inputs.map(flat), 'float32', values, output && flat(output));
+  const floats = inputs.map((input) => withFloats(backend, input));
+  const result = backend.runWebGPUProgram(webgpuProgram, floats.map(flat), 'float32', values, output && flat(output));
+  for (const [i, { dataId }] of floats.entries()) if (dataId !== inputs[i]!.dataId) backend.disposeData(dataId);
   return { ...result, shape: [...shape] };
+}
+
+/**
+ * Returns `input` with a buffer of its dtype. `tf.cast` from int32 to float32 copies nothing on
+ * WebGPU: the buffer of the float32 tensor still has integers.
+ */
+function withFloats(backend: Backend, input: TensorInfo): TensorInfo {
+  if (input.dtype !== 'float32' || backend.tensorMap.get(input.dataId).dtype === 'float32') return input;
+  const size = sizeOf(input.shape);
+  const program: Program = {
+    key: 'toFloats',
+    inputs: { integers: 1 },
+    uniforms: { size: { type: 'i32', value: size } },
+    workgroupSize: [64, 1, 1],
+    dispatch: spread(backend, Math.ceil(size / 64)),
+    code: `
+${FLAT_WORKGROUP}
+fn main() {
+  let at = flatWorkgroup() * 64 + i32(localIndex);
+  if (at < uniforms.size) { result[at] = f32(integers[at]); }
+}
+`,
+  };
+  return runProgram(backend, program, [{ ...input, dtype: 'int32' }], input.shape);
 }
 
 /** Flat shapes let tensors of any rank share a pipeline. */
