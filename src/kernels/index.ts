@@ -3,6 +3,7 @@
  * results, bit for bit.
  */
 import type { KernelChoice } from '../spec/names.ts';
+import { causalAttentionOps } from './attention/causalAttention.ts';
 import { columnSumOp } from './columnSum.ts';
 import { crossEntropyOps } from './crossEntropy.ts';
 import { embeddingOps } from './embedding.ts';
@@ -12,7 +13,14 @@ import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './
 import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
-const OPS: readonly TrainingOp[] = [columnSumOp, ...crossEntropyOps, ...embeddingOps, linearOp, ...rmsNormOps];
+const OPS: readonly TrainingOp[] = [
+  ...causalAttentionOps,
+  columnSumOp,
+  ...crossEntropyOps,
+  ...embeddingOps,
+  linearOp,
+  ...rmsNormOps,
+];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {
