@@ -7,8 +7,7 @@ import { useKernels } from '../../src/kernels/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../src/parallel/ddp/flatten.ts';
-import { webgpuBackend } from '../../src/webgpu/backend.ts';
-import { commandCounts, type CommandCounts } from '../../src/webgpu/commands.ts';
+import { currentCounts, type CommandCounts } from '../../src/webgpu/commands.ts';
 import type { GpuModel, LoopName, StepFigures } from './args.ts';
 import { loadModel, type BenchModel } from './models.ts';
 
@@ -45,11 +44,11 @@ export class Loop {
     const { task } = this.model;
     const first = (this.#step * this.#batch) % (task.trainSamples - this.#batch);
     const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
-    const before = counts();
+    const before = currentCounts()!;
     const startedAt = performance.now();
     const times = await task.withBatch(indices, (pass) => this.#take(pass, startedAt), this.#step, this.#batch);
     const ms = performance.now() - startedAt;
-    const after = counts();
+    const after = currentCounts()!;
     this.#step += 1;
     const since = (name: keyof CommandCounts): number => after[name] - before[name];
     return {
@@ -61,10 +60,6 @@ export class Loop {
       readBytes: since('readBytes'),
     };
   }
-}
-
-function counts(): CommandCounts {
-  return { ...commandCounts(webgpuBackend()!.device)! };
 }
 
 /**

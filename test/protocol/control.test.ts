@@ -9,7 +9,7 @@ describe('parseControl', () => {
   test('accepts the messages of the protocol', () => {
     const create = {
       type: 'create',
-      version: 10,
+      version: 11,
       name: 'Ada',
       job: DEFAULT_JOB,
       startAt: 4,
@@ -27,7 +27,7 @@ describe('parseControl', () => {
       'a smallest world size above the largest',
       JSON.stringify({
         type: 'create',
-        version: 10,
+        version: 11,
         name: 'a',
         job: DEFAULT_JOB,
         startAt: null,

@@ -29,6 +29,7 @@ import { resultOf } from './runResult.ts';
 import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { learn, warmUp } from './stepPasses.ts';
+import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 import { WorkBalance } from './data/workBalance.ts';
 
@@ -292,6 +293,7 @@ export class TrainingLoop {
     this.#rate.schedule(step, this.#totalSteps);
     await emit({ type: 'begin', step, epoch, samples });
     const startedAt = clock.now();
+    const commandsSince = countCommands();
     let report: StepReport;
     try {
       const learned = await learn({ task, strategy, clock }, step, assignment, (loss, lossSamples) => {
@@ -306,7 +308,7 @@ export class TrainingLoop {
     } finally {
       figures.countBytes();
     }
-    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt }, report);
+    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() }, report);
   }
 
   #emitModel(): Promise<void> {

@@ -79,6 +79,7 @@ export const run: Messages['run'] = {
     speed: '份额按测得的各 rank 速度（每秒样本数）分配。',
     overhead: '份额相等：更小的批次多花的时间会超过按速度分配省下的时间。',
   },
+  inSubmits: (submits) => `分 ${submits} 次提交`,
   sent: '已发送',
   received: '已接收',
   link: '连接',
@@ -146,6 +147,7 @@ export const run: Messages['run'] = {
   timelineHelp: '每行的上半部分是计算，下半部分是通信。指向一段可看详情。拖动可移动；双指或 + − 可缩放。',
   whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
+  commands: (dispatches, submits) => `这一步里，GPU 收到 ${dispatches} 次派发，分 ${submits} 次提交。`,
   aligned: (error, you) =>
     `各 rank 的时钟按同一次交换的结束时刻对齐。各行之间最多可能错开 ${error}。` +
     (you === null
