@@ -19,7 +19,7 @@ const ALLOWED: Record<string, string[]> = {
   'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/spec', 'src/util'],
   'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
   'src/optim': ['src/protocol', 'src/spec', 'src/util'],
-  'src/parallel': ['src/optim', 'src/collectives', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/kernels', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
   'src/jobs': ['src/kernels', 'src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     'src/jobs',

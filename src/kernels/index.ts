@@ -3,11 +3,13 @@
  * results, bit for bit.
  */
 import type { KernelChoice } from '../spec/names.ts';
-import { rmsNormOp } from './rmsNorm.ts';
+import { columnSumOp } from './columnSum.ts';
+import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
+import { rmsNormOps } from './rmsNorm.ts';
 
-const REPLACEMENTS: readonly Replacement[] = [];
-const OPS: readonly TrainingOp[] = [rmsNormOp];
+const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {

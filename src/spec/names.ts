@@ -60,6 +60,12 @@ export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
+ * Precision of matrix products on GPUs. `full`: float32. `mixed`: factors are rounded to float16,
+ * and products are summed in float32. A rank whose GPU cannot do this trains in full precision.
+ */
+export const PRECISION_NAMES = ['full', 'mixed'] as const;
+
+/**
  * How a step's samples are divided among ranks. `speed`: by the measured speeds of the ranks, if
  * they differ. `equal`: equally.
  */

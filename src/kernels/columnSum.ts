@@ -1,0 +1,103 @@
+/**
+ * Sums of columns in a fixed order, such as the gradient of a bias. TensorFlow.js transposes the
+ * tensor first, and then sums each row.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { sizeOf } from '../util/shape.ts';
+import type { Backend } from '../webgpu/backend.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../webgpu/program.ts';
+import type { KernelArguments, TrainingOp } from './registry.ts';
+
+const THREADS = 256;
+/** Most columns of a workgroup: with 64 columns, a warp reads consecutive numbers. */
+const MOST_COLUMNS = 64;
+/** Rows that a thread adds. With more rows, several workgroups share a column. */
+const ROWS_PER_THREAD = 32;
+
+/**
+ * Sums each column of `x`. It runs on WebGPU with own kernels only, in kernels and gradients. It
+ * has no gradient itself.
+ *
+ * @param x float32 [..., columns]
+ * @param from, to the columns to sum are `from` to `to` - 1; by default all.
+ * @returns float32 [to - from]
+ */
+export function columnSum(x: tf.Tensor, from = 0, to = x.shape.at(-1)!): tf.Tensor1D {
+  return tf.engine().runKernel('ColumnSum', { x }, { from, to }) as tf.Tensor1D;
+}
+
+/**
+ * A workgroup has `width` columns and THREADS / width lanes. Lane i sums the rows i, i + lanes, ...
+ * of its chunk, and a tree adds the lanes.
+ */
+function codeOf(width: number): string {
+  const lanes = THREADS / width;
+  return `
+var<workgroup> partial: array<f32, ${THREADS}>;
+${FLAT_WORKGROUP}
+fn main() {
+  let tiles = (uniforms.count + ${width - 1}) / ${width};
+  // Workgroups after the last chunk compute the last chunk too, because WGSL rejects barriers after
+  // a return.
+  let chunk = min(flatWorkgroup() / tiles, uniforms.chunks - 1);
+  let column = (flatWorkgroup() % tiles) * ${width} + i32(localIndex % ${width}u);
+  let end = min((chunk + 1) * ${rowsPerChunk(width)}, uniforms.rows);
+  var sum = 0.0;
+  if (column < uniforms.count) {
+    for (var row = chunk * ${rowsPerChunk(width)} + i32(localIndex / ${width}u); row < end; row += ${lanes}) {
+      sum += x[row * uniforms.stride + uniforms.start + column];
+    }
+  }
+  partial[localIndex] = sum;
+  for (var half = ${THREADS / 2}u; half >= ${width}u; half /= 2u) {
+    workgroupBarrier();
+    if (localIndex < half) { partial[localIndex] += partial[localIndex + half]; }
+  }
+  if (localIndex < ${width}u && column < uniforms.count) {
+    result[chunk * uniforms.count + column] = partial[localIndex];
+  }
+}
+`;
+}
+
+function rowsPerChunk(width: number): number {
+  return (THREADS / width) * ROWS_PER_THREAD;
+}
+
+/** Sums the columns of each chunk of rows. The result has the shape [chunks, count]. */
+function sumChunks(backend: Backend, x: tf.TensorInfo, from: number, count: number): tf.TensorInfo {
+  const stride = x.shape.at(-1)!;
+  const rows = sizeOf(x.shape) / stride;
+  let width = 8;
+  while (width < Math.min(count, MOST_COLUMNS)) width *= 2;
+  const chunks = Math.max(1, Math.ceil(rows / rowsPerChunk(width)));
+  const program: Program = {
+    key: `columnSum${width}`,
+    inputs: { x: 1 },
+    uniforms: {
+      rows: { type: 'i32', value: rows },
+      stride: { type: 'i32', value: stride },
+      start: { type: 'i32', value: from },
+      count: { type: 'i32', value: count },
+      chunks: { type: 'i32', value: chunks },
+    },
+    workgroupSize: [THREADS, 1, 1],
+    dispatch: spread(backend, chunks * Math.ceil(count / width)),
+    code: codeOf(width),
+  };
+  return runProgram(backend, program, [x], [chunks, count]);
+}
+
+function run({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
+  const [from, to] = [attrs['from'] as number, attrs['to'] as number];
+  const count = to - from;
+  let sums = sumChunks(backend, inputs['x']!, from, count);
+  while (sums.shape[0]! > 1) {
+    const chunks = sums;
+    sums = sumChunks(backend, chunks, 0, count);
+    backend.disposeData(chunks.dataId);
+  }
+  return { ...sums, shape: [count] };
+}
+
+export const columnSumOp: TrainingOp = { kernelName: 'ColumnSum', run };
