@@ -60,7 +60,8 @@ test('_FusedMatMul has a bias and an activation', () => {
 });
 
 test('the gradients of conv2d are Conv2DBackpropFilter and Conv2DBackpropInput', () => {
-  const compute = (): tf.TensorContainer => tf.grads(convolution)([tf.ones([1, 6, 6, 3]), tf.ones([3, 3, 3, 2])]);
+  const [x, filter] = [tf.ones([1, 6, 6, 3]), tf.ones([3, 3, 3, 2])];
+  const compute = (): tf.TensorContainer => tf.grads(convolution)([x, filter]);
   const common = { strides: 2, pad: 'same', dataFormat: 'NHWC' };
   expect(callsOf('Conv2DBackpropFilter', compute)).toMatchObject([
     { inputs: ['dy', 'x'], attrs: { ...common, filterShape: [3, 3, 3, 2] } },
@@ -68,6 +69,7 @@ test('the gradients of conv2d are Conv2DBackpropFilter and Conv2DBackpropInput',
   expect(callsOf('Conv2DBackpropInput', compute)).toMatchObject([
     { inputs: ['dy', 'filter'], attrs: { ...common, inputShape: [1, 6, 6, 3] } },
   ]);
+  tf.dispose([x, filter]);
 });
 
 test('the stock kernels are back after own kernels were chosen and dropped', () => {
