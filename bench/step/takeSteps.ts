@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { openAppDevice } from '../../src/engine/device/appDevice.ts';
 import type { OpenedDevice } from '../../src/engine/device/device.ts';
-import { lossSum } from '../../src/jobs/index.ts';
+import { crossEntropySum } from '../../src/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
@@ -51,7 +51,7 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
         const inputs = tf.tensor(pixels, [batch, ...INPUT_SHAPE]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const takenStep = await loop.step(startedAt, (logits) => lossSum(logits(inputs), targets, weights));
+        const takenStep = await loop.step(startedAt, (logits) => crossEntropySum(logits(inputs), targets, weights));
         tf.dispose([inputs, targets, weights]);
         takenStep.ms.total = performance.now() - startedAt;
         if (turn >= 0) taken[i]!.push(takenStep);

@@ -4,12 +4,13 @@
  */
 import type { KernelChoice } from '../spec/names.ts';
 import { columnSumOp } from './columnSum.ts';
+import { crossEntropyOps } from './crossEntropy.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
-const OPS: readonly TrainingOp[] = [columnSumOp, ...rmsNormOps];
+const OPS: readonly TrainingOp[] = [columnSumOp, ...crossEntropyOps, ...rmsNormOps];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
 export function useKernels(choice: KernelChoice): void {

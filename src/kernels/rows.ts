@@ -91,15 +91,37 @@ export function componentsOf(channels: number): Components {
   return channels % 4 === 0 ? 4 : 1;
 }
 
-/** WGSL type `Element` of this many components, and `fold(Element) -> f32`, the sum of them. */
+/**
+ * WGSL type `Element` of this many components, and functions: the sum and the maximum of the
+ * components, one component, an element of a one-hot row, and whether a component is NaN or
+ * +Infinity. The last looks at bits, because WGSL need not keep NaN in `exp` or `max`.
+ */
 export function elementCode(components: Components): string {
   return components === 4
     ? `
 alias Element = vec4<f32>;
-fn fold(v: Element) -> f32 { return dot(v, vec4<f32>(1.0)); }
+const COMPONENTS = 4;
+fn fold(v: Element) -> f32 { return dot(v, Element(1.0)); }
+fn largest(v: Element) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
+fn component(v: Element, i: i32) -> f32 { return v[i]; }
+fn isLost(v: Element) -> bool {
+  let bits = bitcast<vec4<u32>>(v);
+  return any(((bits >= vec4(0x7f800000u)) & (bits < vec4(0x80000000u))) | (bits > vec4(0xff800000u)));
+}
+fn oneHot(i: i32, label: i32) -> Element {
+  return select(Element(), Element(1.0), 4 * vec4<i32>(i) + vec4<i32>(0, 1, 2, 3) == vec4<i32>(label));
+}
 `
     : `
 alias Element = f32;
+const COMPONENTS = 1;
 fn fold(v: Element) -> f32 { return v; }
+fn largest(v: Element) -> f32 { return v; }
+fn component(v: Element, i: i32) -> f32 { return v; }
+fn isLost(v: Element) -> bool {
+  let bits = bitcast<u32>(v);
+  return (bits >= 0x7f800000u && bits < 0x80000000u) || bits > 0xff800000u;
+}
+fn oneHot(i: i32, label: i32) -> Element { return select(0.0, 1.0, i == label); }
 `;
 }
