@@ -80,9 +80,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 {hasCommands && (
                   <td class="right number">
                     {numbers?.commands === undefined ? '–' : numbers.commands.dispatches}
-                    {numbers?.commands !== undefined && (
-                      <span class="dim"> {labels.inSubmits(numbers.commands.submits)}</span>
-                    )}
+                    {numbers?.commands !== undefined && <span class="dim"> / {numbers.commands.submits}</span>}
                   </td>
                 )}
                 <td class="right number">

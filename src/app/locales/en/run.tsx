@@ -95,7 +95,6 @@ export const run = {
     speed: 'Shares follow the measured speeds of the ranks, in samples per second.',
     overhead: 'Shares are equal, because smaller passes would cost more than unequal shares would save.',
   },
-  inSubmits: (submits: number) => `in ${submits} ${submits === 1 ? 'submit' : 'submits'}`,
   sent: 'sent',
   received: 'received',
   link: 'link',

@@ -48,7 +48,7 @@ export const terms = {
   dispatches: {
     word: 'dispatches',
     means:
-      'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each costs time of its own. The numbers are medians for a step.',
+      'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each costs time of its own. The table shows medians for a step: dispatches / submits.',
   },
   epoch: {
     word: 'epoch',

@@ -79,7 +79,6 @@ export const run: Messages['run'] = {
     speed: '份额按测得的各 rank 速度（每秒样本数）分配。',
     overhead: '份额相等：更小的批次多花的时间会超过按速度分配省下的时间。',
   },
-  inSubmits: (submits) => `分 ${submits} 次提交`,
   sent: '已发送',
   received: '已接收',
   link: '连接',
