@@ -199,7 +199,7 @@ function embedOp(kernelName: string, masks: readonly string[]): TrainingOp {
         const [tokens, table, mask] = saved as [tf.Tensor, tf.Tensor, tf.Tensor?];
         const inputs = { tokens, dy: dys as tf.Tensor, ...(mask && { mask }) };
         const run = (name: string): tf.Tensor =>
-          tf.engine().runKernel(name, inputs, { vocabulary: table.shape[0]! }) as tf.Tensor;
+          tf.engine().runKernel(name, inputs, { vocabulary: table.shape[0] }) as tf.Tensor;
         return { table: () => run('EmbedTableGradient'), positions: () => run('EmbedPositionsGradient') };
       },
     },
