@@ -13,6 +13,7 @@ import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import { observeCommands } from '../../webgpu/commands.ts';
+import { observeRecordings } from '../../webgpu/recording.ts';
 import { moveEnableDirectives } from '../../webgpu/enableDirectives.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
@@ -115,6 +116,7 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   const gpu = await adapter.requestDevice({ requiredLimits, requiredFeatures });
   const errors = watchGpu(gpu);
   observeCommands(gpu);
+  observeRecordings(gpu);
   moveEnableDirectives(gpu);
   await makeMapsPrompt(gpu, clock);
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
