@@ -1,0 +1,91 @@
+import * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
+import { conv2d, type Conv2dOptions } from '../../src/kernels/conv2d/conv2d.ts';
+import { createRng, type Rng } from '../../src/util/rng.ts';
+import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
+import { dispatchesOf } from './dispatches.ts';
+
+type Options = Omit<Conv2dOptions, 'bias'>;
+type Shapes = { x: [number, number, number, number]; filter: [number, number, number, number] };
+
+/** Strides may be larger than the filter, and than the image. */
+function randomConvolution(rng: Rng): { shapes: Shapes; options: Options } {
+  const side = (most: number): number => 1 + rng.below(most);
+  const channels = (): number => [side(5), 4 * side(3), side(5) * side(8)][rng.below(3)]!;
+  const filter: Shapes['filter'] = [side(4), side(4), channels(), channels()];
+  const pad = (['same', 'valid', rng.below(3)] as const)[rng.below(3)]!;
+  const x: Shapes['x'] = [side(3), filter[0] + rng.below(6), filter[1] + rng.below(6), filter[2]];
+  return { shapes: { x, filter }, options: { strides: [side(3), side(3)], pad } };
+}
+
+function inputsOf(rng: Rng, { x, filter }: Shapes): Input[] {
+  return [uniform(rng, ...x), uniform(rng, ...filter), uniform(rng, filter[3])];
+}
+
+function opOf(options: Options): Op {
+  return (x, filter, bias) => conv2d(x as tf.Tensor4D, filter as tf.Tensor4D, { ...options, bias: bias! });
+}
+
+/** Each part compiles several shaders, which takes seconds. */
+test.each([10, 11, 12, 13, 14])('conv2d and its gradients equal those of the CPU backend, seed %i', async (seed) => {
+  const rng = createRng(seed);
+  for (let run = 0; run < 10; run++) {
+    const { shapes, options } = randomConvolution(rng);
+    const activation = run % 2 === 0 ? 'relu' : 'linear';
+    await expectEqualsCpu(opOf({ ...options, activation }), inputsOf(rng, shapes));
+  }
+});
+
+test("TensorFlow.js's convolution and its gradients equal those of the CPU backend", async () => {
+  const rng = createRng(2);
+  for (let run = 0; run < 10; run++) {
+    const { shapes, options } = randomConvolution(rng);
+    const [x, filter, bias] = inputsOf(rng, shapes) as [Input, Input, Input];
+    const { strides, pad } = options;
+    await expectEqualsCpu((a, b) => tf.conv2d(a as tf.Tensor4D, b as tf.Tensor4D, strides, pad), [x, filter]);
+    const fused: Op = (a, b, c) =>
+      tf.fused.conv2d({ x: a as tf.Tensor4D, filter: b as tf.Tensor4D, bias: c!, strides, pad });
+    await expectEqualsCpu(fused, [x, filter, bias]);
+  }
+});
+
+test('conv2d serves many positions, which are split among workgroups', async () => {
+  const shapes: Shapes = { x: [8, 28, 28, 1], filter: [5, 5, 1, 8] };
+  await expectEqualsCpu(opOf({ strides: [2, 2], pad: 'same', activation: 'relu' }), inputsOf(createRng(3), shapes));
+});
+
+const small: Shapes = { x: [2, 9, 8, 4], filter: [3, 3, 4, 6] };
+
+test('the gradients of conv2d are its derivatives', async () => {
+  await expectFiniteDifferences(opOf({ strides: [2, 1], pad: 'same' }), inputsOf(createRng(4), small));
+});
+
+test('conv2d has equal bits in every run', async () => {
+  const shapes: Shapes = { x: [4, 20, 20, 3], filter: [3, 3, 3, 5] };
+  await expectEqualBits(opOf({ strides: [1, 1], pad: 'valid', activation: 'relu' }), inputsOf(createRng(5), shapes));
+});
+
+test('a dilated convolution is computed by the stock kernel', async () => {
+  const [x, filter] = inputsOf(createRng(6), small) as [Input, Input];
+  const compute = (): tf.Tensor =>
+    tf.tidy(() =>
+      tf.conv2d(tf.tensor4d(x.values, small.x), tf.tensor4d(filter.values, small.filter), 1, 'same', 'NHWC', 2),
+    );
+  const onGpu = compute();
+  const values = await onGpu.data();
+  await tf.setBackend('cpu');
+  const onCpu = compute();
+  const expected = await onCpu.data();
+  await tf.setBackend('webgpu');
+  for (const [i, value] of values.entries()) expect(value).toBeCloseTo(expected[i]!, 4);
+  tf.dispose([onGpu, onCpu]);
+});
+
+test('conv2d takes one dispatch, and four for its gradients', () => {
+  const step = opOf({ strides: [1, 1], pad: 'same', activation: 'relu' });
+  const inputs = (): tf.Tensor[] => [tf.ones(small.x), tf.ones(small.filter), tf.ones([small.filter[3]])];
+  expect(dispatchesOf(() => step(...inputs()))).toBe(1);
+  const dy = tf.ones([2, 9, 8, 6]);
+  expect(dispatchesOf(() => tf.grads(step)(inputs(), dy))).toBe(1 + 4);
+  dy.dispose();
+});
