@@ -48,8 +48,9 @@ export default defineConfig({
           name: 'gpu',
           include: ON_GPU,
           setupFiles: ['test/kernels/setup.ts'],
-          // A software adapter uses all cores.
+          // A software adapter uses all cores, and compiles a shader in a tenth of a second.
           maxWorkers: 1,
+          testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
       },

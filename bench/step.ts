@@ -1,18 +1,18 @@
 /**
- * `bench step`: measures the parts of a step's time. Compares one rank with a plain TensorFlow.js
- * loop, and several ranks with different bucket sizes, over capped lines if there are hosts.
+ * `bench step`: measures the parts of a step's time on several ranks with different bucket sizes,
+ * over capped lines if there are hosts.
  */
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
+import { FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { hostsOption, option, tabsOption } from './command/options.ts';
 import { drawPanels } from '../tools/report/plot.ts';
-import type { BucketTimes, StepKind, StepModel, StepResult, TakenStep } from './step/args.ts';
+import type { BucketTimes, StepKind, StepResult, TakenStep } from './step/args.ts';
 import { table } from '../tools/report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
@@ -30,9 +30,8 @@ interface StepBenchOptions {
 }
 
 /** Batch size of a rank. A step takes at most a second without a GPU. */
-const BATCHES: Record<StepModel, number> = { mlp: 32, cnn: 8, deep: 64 };
+const BATCH = 64;
 /** Enough steps for medians. Without a GPU they take one or two minutes. */
-const ALONE = { turns: 5, steps: 4 };
 const TOGETHER = { turns: 3, steps: 2 };
 /** Steps on uncapped lines, to measure how long computation takes. */
 const UNCAPPED = { turns: 2, steps: 2 };
@@ -49,38 +48,15 @@ const WHOLE_BYTES = 1024 * KIB * KIB;
  */
 const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
 
-const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
-
 async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
-  const together =
+  const result =
     hosts === undefined
       ? await measureTogether(tabs, null, io)
       : await withHosts({ tool: hosts, count: tabs }, (on, limit) =>
           measureTogether(tabs, { on, limit, ...(rate !== undefined && { rate }) }, io),
         );
-  const { adapter, alone } = await measureAlone(io);
-  const result: StepBenchResult = { adapter, alone, together };
   if (picture !== undefined) await draw(result, picture);
-  io.out(json === undefined ? `${aloneTable(result)}\n\n${capsTable(result)}` : JSON.stringify(result));
-}
-
-async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }> {
-  const world = await World.open(1);
-  try {
-    let adapter = '';
-    const alone: Alone[] = [];
-    for (const model of ['mlp', 'cnn'] as const) {
-      io.err(`${model}: a plain loop and a world of one ...`);
-      const batch = BATCHES[model];
-      const args = { ...ALONE, model, batch, kinds: ['plain', DEFAULT_KIND] satisfies StepKind[] };
-      const [taken] = await world.run('takeSteps', args);
-      adapter = taken!.adapter;
-      alone.push(aloneOf(model, batch, taken!));
-    }
-    return { adapter, alone };
-  } finally {
-    await world.close();
-  }
+  io.out(json === undefined ? capsTable(result) : JSON.stringify(result));
 }
 
 interface Lines {
@@ -89,18 +65,15 @@ interface Lines {
   rate?: number;
 }
 
-async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promise<Together> {
+async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promise<StepBenchResult> {
   const world = await World.open(tabs, { hosts: lines?.on ?? null });
   try {
-    const model = 'deep';
-    const batch = BATCHES[model];
-    const line = lines && (await capped(world, model, lines));
-    io.err(
-      `${model}, ${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s, ` : ''}${CAPS.length} sizes of buckets ...`,
-    );
-    const [taken] = await world.run('takeSteps', { ...TOGETHER, model, batch, kinds: CAPS.map(kindOf) });
+    const line = lines && (await capped(world, lines));
+    io.err(`${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s, ` : ''}${CAPS.length} sizes of buckets ...`);
+    const [taken] = await world.run('takeSteps', { ...TOGETHER, batch: BATCH, kinds: CAPS.map(kindOf) });
     const byCap = resultsByCap(CAPS, taken!, line?.ms ?? null);
-    return { tabs, model, batch, parameters: taken!.parameters, line, byCap };
+    const { adapter, parameters } = taken!;
+    return { adapter, together: { tabs, batch: BATCH, parameters, line, byCap } };
   } finally {
     await world.close();
   }
@@ -110,8 +83,8 @@ async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promi
  * Limits the rate of the lines: to `rate`, or by default to the rate at which the gradient of a
  * step takes as long as its computation.
  */
-async function capped(world: World, model: StepModel, { limit, rate }: Lines): Promise<Together['line']> {
-  const [taken] = await world.run('takeSteps', { ...UNCAPPED, model, batch: BATCHES[model], kinds: [kindOf(null)] });
+async function capped(world: World, { limit, rate }: Lines): Promise<Together['line']> {
+  const [taken] = await world.run('takeSteps', { ...UNCAPPED, batch: BATCH, kinds: [kindOf(null)] });
   const { bucketBytes, ms } = resultsByCap([null], taken!, null)[0]!;
   const kilobits = (theoryBytes(world.size, bucketBytes[0]!) * PACKET_OVERHEAD * 8) / 1000;
   const rateMbit = rate ?? Number((kilobits / ms.compute).toFixed(1));
@@ -152,20 +125,6 @@ async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: 
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
 }
 
-interface Alone {
-  model: StepModel;
-  parameters: number;
-  batch: number;
-  /**
-   * Median milliseconds of a step: in a plain TensorFlow.js loop (`plainMs`), and on one rank
-   * (`ms`).
-   */
-  plainMs: number;
-  ms: StepTimes;
-  /** Step time of one rank divided by that of the plain loop. */
-  ratio: number;
-}
-
 interface CapResult {
   /** Maximum size of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
@@ -184,7 +143,6 @@ interface CapResult {
 
 interface Together {
   tabs: number;
-  model: StepModel;
   parameters: number;
   batch: number;
   /**
@@ -197,7 +155,6 @@ interface Together {
 
 interface StepBenchResult {
   adapter: string;
-  alone: Alone[];
   together: Together;
 }
 
@@ -210,11 +167,6 @@ export function leastExposed(readyMs: readonly number[], bytes: readonly number[
   const total = bytes.reduce((sum, own) => sum + own, 0);
   const end = readyMs.reduce((free, ready, i) => Math.max(free, ready) + (lineMs * bytes[i]!) / total, 0);
   return (end - readyMs.at(-1)!) / (end - readyMs[0]!);
-}
-
-export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: StepResult): Alone {
-  const [plain, ours] = kinds.map(({ steps }) => mediansOf(steps)) as [StepTimes, StepTimes];
-  return { model, parameters, batch, plainMs: plain.total, ms: ours, ratio: ours.total / plain.total };
 }
 
 /**
@@ -254,16 +206,6 @@ function mediansOf(steps: readonly TakenStep[]): StepTimes {
 
 const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
 
-function aloneTable({ alone }: StepBenchResult): string {
-  return table(
-    ['model', 'parameters', 'plain ms', 'world of one ms', 'ratio', 'compute', 'readback', 'update'],
-    alone.map(({ model, parameters, plainMs, ms, ratio }) => [
-      ...[model, String(parameters), plainMs.toFixed(1), ms.total.toFixed(1), ratio.toFixed(3)],
-      ...[ms.compute, ms.readback, ms.update].map((part) => part.toFixed(1)),
-    ]),
-  );
-}
-
 function capsTable({ together }: StepBenchResult): string {
   return table(
     ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
@@ -281,17 +223,9 @@ export function section(result: StepBenchResult): string {
   const whole = together.byCap.at(-1)!.ms;
   return `## What a step costs
 
-\`npm run -s bench -- step\`, on ${adapter}: the worker of one tab trains with a plain TensorFlow.js loop (\`variableGrads\`,
-\`tf.train.adam\`, the loss is read in each step) and with \`DistributedDataParallel\` in a world of one. Both have the same model, batch and optimizer,
-and are measured in turn, a few steps each. Times are medians. \`compute\` ends when the first bucket has been read from the GPU, \`readback\` ends when
-the last bucket has been read.
-
-${aloneTable(result)}
-
-In \`DistributedDataParallel\`, Adam runs on the CPU. In the plain loop, it runs as several shaders for every variable.
-
-Then ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
-rank, and buckets of several sizes, which are measured in turn. \`communicate\` is the time from the start of the first all-reduce to the end of the
+\`npm run -s bench -- step\`, on ${adapter}: ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
+rank, and buckets of several sizes, which are measured in turn. Times are medians. \`compute\` ends when the first bucket has been read from the GPU,
+\`readback\` ends when the last bucket has been read. \`communicate\` is the time from the start of the first all-reduce to the end of the
 last one. \`exposed\` is the part of it after the last bucket has been read. \`least\` is the percentage that would be exposed on an ideal line, which
 sends each bucket as soon as it has been read, without gaps. The rest of \`exposed\` is overhead.
 
@@ -313,8 +247,7 @@ function nameOf(capBytes: number | null): string {
 
 export const step = defineBenchmark({
   name: 'step',
-  description:
-    'measure the parts of the step time: one rank compared with plain TensorFlow.js, and several ranks with different bucket sizes',
+  description: 'measure the parts of the step time on several ranks with different bucket sizes',
   options: [
     tabsOption(2, 'world size of the measurements with several ranks'),
     hostsOption(),

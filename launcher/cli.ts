@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from 'commander';
 import manifest from '../packages/peergrad-cli/package.json' with { type: 'json' };
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './commands/example.ts';
-import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from './options/browserOptions.ts';
+import { addBackendOption, addBrowserOptions, addKernelsOption, RUN_TIMEOUT_S } from './options/browserOptions.ts';
 import { addIceOptions, collect } from './options/iceOptions.ts';
 import type { Io } from './io.ts';
 import { toJsonLines } from './output/jsonLines.ts';
@@ -118,7 +118,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--checkpoint <file>', 'write a checkpoint after each state comparison and on Ctrl-C')
     .option('--resume <file>', 'continue from a checkpoint; the number of tabs may differ')
     .option('--from <file>', 'start with the weights of a file in a format of --out');
-  addBrowserOptions(addBackendOption(runCommand), RUN_TIMEOUT_S);
+  addBrowserOptions(addKernelsOption(addBackendOption(runCommand)), RUN_TIMEOUT_S);
   addLengthOptions(addJobOptions(addIceOptions(runCommand)))
     .addHelpText('after', RUN_ENVIRONMENT)
     .action((file: string | undefined, options: RunOptions) =>
@@ -140,7 +140,7 @@ function buildProgram(io: Io, env: Environment): Command {
     )
     .option('--stay', 'stay for later runs, until Ctrl-C or until the host removes the tabs')
     .option(JSON_LINES, 'log JSON lines on stderr, one event per line');
-  addBrowserOptions(addBackendOption(joinCommand), null).action((url: string, options: JoinOptions) =>
+  addBrowserOptions(addKernelsOption(addBackendOption(joinCommand)), null).action((url: string, options: JoinOptions) =>
     join(url, options, io, env),
   );
 

@@ -23,6 +23,7 @@ export type { FlightRecord, FlightRecording } from './protocol/flightRecording.t
 export { Work } from './collectives/work.ts';
 export { DistributedDataParallel } from './parallel/ddp/distributedDataParallel.ts';
 export type { DistributedDataParallelOptions } from './parallel/ddp/options.ts';
+export { GradScaler, type GradScalerOptions } from './parallel/gradScaler.ts';
 export type { ModelPass } from './parallel/ddp/flatten.ts';
 export type { Pass, PassOptions } from './parallel/ddp/pass.ts';
 export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/syncBatchNorm/syncBatchNorm.ts';

@@ -11,7 +11,7 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
   'src/webgpu': ['src/util'],
-  'src/kernels': ['src/webgpu', 'src/util'],
+  'src/kernels': ['src/webgpu', 'src/spec', 'src/util'],
   'src/spec': ['src/util'],
   'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],
@@ -19,7 +19,7 @@ const ALLOWED: Record<string, string[]> = {
   'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/spec', 'src/util'],
   'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
   'src/optim': ['src/protocol', 'src/spec', 'src/util'],
-  'src/parallel': ['src/optim', 'src/collectives', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/kernels', 'src/webgpu', 'src/protocol', 'src/spec', 'src/util'],
   'src/jobs': ['src/kernels', 'src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     'src/jobs',
@@ -126,8 +126,8 @@ const ALLOWED: Record<string, string[]> = {
  * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
  * the pen of generated digits, the shapes of the language model, the rates of a range test, and
  * the sizes of buckets. The launcher uses the names and events of the examples. Benchmarks count
- * samples and states like the tool chaos, and share tables, charts and the build of a page with the
- * tools.
+ * samples and states like the tool chaos, and share tables, charts, the build of a page and Firefox
+ * with the tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -148,7 +148,13 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
-  'bench -> tools': ['tools/buildPage.ts', 'tools/chaos/report.ts', 'tools/report/plot.ts', 'tools/report/table.ts'],
+  'bench -> tools': [
+    'tools/buildPage.ts',
+    'tools/chaos/report.ts',
+    'tools/firefox.ts',
+    'tools/report/plot.ts',
+    'tools/report/table.ts',
+  ],
   'launcher -> packages': ['packages/peergrad-cli/package.json'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
@@ -157,7 +163,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(kernels\/|webgpu\/|parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|step\/))/,
+    /^(src\/(kernels\/|webgpu\/|parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|gpu\/|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

@@ -30,3 +30,14 @@ test('declarations and the reference are written for the exports of the library'
   const { entryPoints } = read('typedoc.json') as { entryPoints: string[] };
   expect(entryPoints).toEqual(exported);
 });
+
+test('TensorFlow.js is pinned exactly, and the library accepts only patches of that version', () => {
+  const names = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-webgpu', '@tensorflow/tfjs-backend-wasm'];
+  const { devDependencies } = read('package.json') as { devDependencies: Record<string, string> };
+  const { peerDependencies } = read('packages/peergrad/package.json') as { peerDependencies: Record<string, string> };
+  for (const name of names) {
+    const { version } = read(`node_modules/${name}/package.json`) as Manifest;
+    expect(devDependencies[name]).toBe(version);
+    if (name in peerDependencies) expect(peerDependencies[name]).toBe(`~${version}`);
+  }
+});

@@ -17,6 +17,7 @@ import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
 import { distribution } from '../distribution.ts';
 import { fit } from '../fit.ts';
+import { gpu } from '../gpu.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
@@ -120,6 +121,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(distribution, []),
     ...(hosts === undefined ? [] : [partOf(lines, onHosts)]),
     partOf(step, [...onHosts, '--picture', 'docs/buckets.png']),
+    partOf(gpu, ['--picture', 'docs/gpu.png']),
     partOf(optimizer, []),
     partOf(fit, []),
     partOf(codecs, [...onData, ...onHosts]),

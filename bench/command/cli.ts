@@ -12,6 +12,7 @@ import { curves } from '../curves.ts';
 import { type Benchmark } from './defineBenchmark.ts';
 import { distribution } from '../distribution.ts';
 import { fit } from '../fit.ts';
+import { gpu } from '../gpu.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
@@ -35,6 +36,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   scale,
   codecs,
   step,
+  gpu,
   auto,
   order,
   balance,

@@ -2,14 +2,13 @@
 
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
-/** Names of the models; models.ts defines them. */
-export type StepModel = 'mlp' | 'cnn' | 'deep';
-
-/** A plain TensorFlow.js loop, or DistributedDataParallel with these bucket sizes. */
-export type StepKind = 'plain' | { firstBucketBytes: number; bucketCapBytes: number };
+/** Bucket sizes of DistributedDataParallel. */
+export interface StepKind {
+  firstBucketBytes: number;
+  bucketCapBytes: number;
+}
 
 export interface StepArgs {
-  model: StepModel;
   batch: number;
   /** Kinds of loops, which are measured in turn. Each has its own model. */
   kinds: readonly StepKind[];
@@ -31,7 +30,7 @@ export interface BucketTimes {
 }
 
 export interface TakenStep {
-  /** Parts of the step time. For a plain loop, all parts except `total` are 0. */
+  /** Parts of the step time. */
   ms: StepTimes;
   /** Buckets in the order of their all-reduces; empty with one rank. */
   buckets: BucketTimes[];

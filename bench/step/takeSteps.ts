@@ -1,11 +1,11 @@
 /**
- * Runs in a rank's worker: trains a model with a plain TensorFlow.js loop and with
- * DistributedDataParallel in turn, and measures the steps.
+ * Runs in a rank's worker: trains a model with DistributedDataParallel with several bucket sizes in
+ * turn, and measures the steps.
  */
 import * as tf from '@tensorflow/tfjs';
 import { openAppDevice } from '../../src/engine/device/appDevice.ts';
 import type { OpenedDevice } from '../../src/engine/device/device.ts';
-import { lossSum } from '../../src/jobs/index.ts';
+import { crossEntropySum } from '../../src/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
@@ -13,8 +13,8 @@ import type { OpTrace } from '../../src/collectives/work.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import type { BucketTimes, StepArgs, StepKind, StepModel, StepResult, TakenStep } from './args.ts';
-import { benchModel, CLASSES } from './models.ts';
+import type { BucketTimes, StepArgs, StepKind, StepResult, TakenStep } from './args.ts';
+import { CLASSES, deepModel, INPUT_SHAPE } from './deepModel.ts';
 
 const LEARNING_RATE = 0.001;
 
@@ -28,20 +28,19 @@ interface Loop {
 let opened: Promise<OpenedDevice> | undefined;
 
 export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
-  const { model, batch, kinds, turns, steps } = args;
-  const { device } = await (opened ??= openAppDevice(systemClock));
+  const { batch, kinds, turns, steps } = args;
+  const { device } = await (opened ??= openAppDevice(systemClock, 'own'));
   const rng = createRng(group.rank + 1);
-  const { inputShape, variables } = benchModel(model);
+  const { variables } = deepModel();
   const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);
   tf.dispose([...variables]);
-  const size = inputShape.reduce((product, side) => product * side, batch);
+  const size = INPUT_SHAPE.reduce<number>((product, side) => product * side, batch);
   const pixels = Float32Array.from({ length: size }, () => rng.next());
   const labels = Int32Array.from({ length: batch }, () => rng.below(CLASSES));
   const ones = new Float32Array(batch).fill(1);
 
   const loops: Loop[] = [];
-  for (const kind of kinds)
-    loops.push(kind === 'plain' ? plainLoop(model, batch) : await ddpLoop(model, batch, group, kind));
+  for (const kind of kinds) loops.push(await ddpLoop(batch, group, kind));
   const taken: TakenStep[][] = kinds.map(() => []);
   // Turn -1 is a warm-up: kernels are compiled.
   for (let turn = -1; turn < turns; turn++) {
@@ -49,10 +48,10 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
       for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : steps); step++) {
         const startedAt = performance.now();
         // Each batch is created from arrays on the CPU, as in a training run.
-        const inputs = tf.tensor(pixels, [batch, ...inputShape]);
+        const inputs = tf.tensor(pixels, [batch, ...INPUT_SHAPE]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const takenStep = await loop.step(startedAt, (logits) => lossSum(logits(inputs), targets, weights));
+        const takenStep = await loop.step(startedAt, (logits) => crossEntropySum(logits(inputs), targets, weights));
         tf.dispose([inputs, targets, weights]);
         takenStep.ms.total = performance.now() - startedAt;
         if (turn >= 0) taken[i]!.push(takenStep);
@@ -72,32 +71,8 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
  */
 const WARM_UP_STEPS = 2;
 
-/**
- * Returns a training loop like that of TensorFlow.js's guide. It reads the loss in each step, like
- * a page that shows the loss.
- */
-function plainLoop(name: StepModel, batch: number): Loop {
-  const { variables, logits } = benchModel(name);
-  const optimizer = tf.train.adam(LEARNING_RATE);
-  return {
-    async step(_, lossOf) {
-      const { value, grads } = tf.variableGrads(() => lossOf(logits).div(batch), [...variables]);
-      optimizer.applyGradients(Object.entries(grads).map(([gradient, tensor]) => ({ name: gradient, tensor })));
-      await value.data();
-      tf.dispose([value, grads]);
-      return { ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 }, buckets: [] };
-    },
-    bucketBytes: () => [],
-  };
-}
-
-async function ddpLoop(
-  name: StepModel,
-  batch: number,
-  group: ProcessGroup,
-  options: Exclude<StepKind, 'plain'>,
-): Promise<Loop> {
-  const { variables, logits } = benchModel(name);
+async function ddpLoop(batch: number, group: ProcessGroup, options: StepKind): Promise<Loop> {
+  const { variables, logits } = deepModel();
   const ddp = await DistributedDataParallel.create(variables, group, { ...options, keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   return {

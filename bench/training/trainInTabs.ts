@@ -12,5 +12,9 @@ const TIMEOUT_S = 30 * 60;
  * the errors of `train`.
  */
 export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
-  return train({ ...job, tabs, backend: 'webgpu', gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
+  return train(
+    { ...job, tabs, backend: 'webgpu', gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 },
+    io,
+    {},
+  );
 }

@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { parseRoomCode } from '../../src/protocol/roomCode.ts';
 import { PeergradError, UsageError } from '../../src/util/errors.ts';
+import type { KernelChoice } from '../../src/spec/names.ts';
 import { joinTabs, type TabData } from '../joinTabs.ts';
 import type { BackendMode, GpuMode } from '../browser/browser.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
@@ -19,6 +20,7 @@ export interface JoinOptions {
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
+  kernels: KernelChoice;
   /** Timeout in seconds; `undefined`: no limit. */
   timeout?: number;
 }
@@ -39,7 +41,10 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
     const tabName = options.tabs === 1 ? name : `${name}-${i + 1}`;
     const request = rank === null ? '' : `&rank=${rank}`;
-    return { name: tabName, url: `${page}#${room}?name=${encodeURIComponent(tabName)}&auto${request}` };
+    return {
+      name: tabName,
+      url: `${page}#${room}?name=${encodeURIComponent(tabName)}&auto${request}&kernels=${options.kernels}`,
+    };
   });
   const outcomes = await joinTabs(
     {

@@ -13,6 +13,7 @@ import { roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
+import type { KernelChoice } from '../../src/spec/names.ts';
 import { isLoopback, selfSignedCertificate, startSignaling, type IceOptions } from '../../signaling/index.ts';
 import { awaitServer } from '../awaitServer.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
@@ -42,6 +43,7 @@ interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceF
   browser?: string;
   backend: BackendMode;
   gpu: GpuMode;
+  kernels: KernelChoice;
   /** Timeout in seconds, in addition to the minutes of training. */
   timeout: number;
   screenshot?: string;
@@ -111,7 +113,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
     const name = `tab-${firstRank + i + 1}`;
     // In an elastic run, no tab requests a rank, because ranks change.
     const rank = elastic === null ? `&rank=${firstRank + i}` : '';
-    return { name, url: `${rendezvous.url}/#${rendezvous.room}?name=${name}&auto${rank}` };
+    return { name, url: `${rendezvous.url}/#${rendezvous.room}?name=${name}&auto${rank}&kernels=${options.kernels}` };
   });
   try {
     return await withRestarts(options, io, async (timeoutMs, restarts) => {

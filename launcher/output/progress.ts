@@ -33,7 +33,7 @@ export class Progress {
       const { backend, adapter } = event.device;
       this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
     } else if (event.type === 'warmup') {
-      this.note(event.message);
+      if (event.shaders === undefined) this.note(event.message);
     } else if (event.type === 'generation') {
       const { maxMinutes } = event.job;
       this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;

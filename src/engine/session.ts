@@ -7,6 +7,7 @@ import { settingsOf } from '../protocol/room.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
 import { messageOf, PeergradError } from '../util/errors.ts';
+import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { readOriginOf, type Origin } from './files/modelFiles.ts';
 import { ModelQueries } from './inference/modelQueries.ts';
@@ -43,6 +44,7 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
+  #kernels: KernelChoice = 'own';
   /**
    * The number of commands so far to enter or leave a room. A command that is still reading a file
    * is cancelled by a later command of these kinds.
@@ -68,6 +70,7 @@ export class Session {
         worldSize: this.#readiness.room?.members.length ?? 1,
       }),
       isHidden: () => this.#isHidden,
+      kernels: () => this.#kernels,
       send: (message) => this.#rendezvous?.send(message),
     });
     this.#queries = new ModelQueries({ model: () => this.#run.model, openRun: () => this.#run.openRun, emit });
@@ -127,6 +130,7 @@ export class Session {
     const { emit, openCheckpoints } = this.#options;
     this.#entries += 1;
     const entry = this.#entries;
+    this.#kernels = command.kernels ?? 'own';
     let origin: Origin | null;
     try {
       origin = await readOriginOf(command, openCheckpoints);

@@ -21,7 +21,7 @@ export { rowsFor } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { TokenSampler } from './gpt/tokenSampler.ts';
 export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
-export { lossSum, lossSumOf } from './models/loss.ts';
+export { lossSumOf } from './models/loss.ts';
 export { agreeOn, openShard, type SampleShard, type TextShard } from './federated.ts';
 export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
 export {

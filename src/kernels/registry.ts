@@ -3,10 +3,8 @@
  * kernels.
  */
 import * as tf from '@tensorflow/tfjs';
+import type { KernelChoice } from '../spec/names.ts';
 import type { Backend } from '../webgpu/backend.ts';
-
-/** `own`: the kernels of this folder. `stock`: those of TensorFlow.js. */
-export type KernelChoice = 'own' | 'stock';
 
 const WEBGPU = 'webgpu';
 
@@ -32,6 +30,11 @@ export interface TrainingOp {
 }
 
 let isOwn = false;
+
+/** The latest choice of kernels. */
+export function chosenKernels(): KernelChoice {
+  return isOwn ? 'own' : 'stock';
+}
 
 /**
  * Whether the ops of this folder run as kernels. Otherwise they are composed of TensorFlow.js's

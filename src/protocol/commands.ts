@@ -2,11 +2,13 @@
 import type { LessonOrder } from './lesson.ts';
 import type { JobSpec } from '../spec/job.ts';
 import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
+import type { KernelChoice } from '../spec/names.ts';
 
 /**
  * A command of the page. Fields of several commands: `rank` is the requested rank. `isSpectator`
  * means that the tab never trains. `resume` is the id of a checkpoint in this browser from which
- * the run continues. `origin` is a file: a checkpoint to continue from, or initial weights.
+ * the run continues. `kernels` are those of this tab's WebGPU device, `own` by default. `origin` is
+ * a file: a checkpoint to continue from, or initial weights.
  */
 export type EngineCommand =
   | {
@@ -15,6 +17,7 @@ export type EngineCommand =
       name: string;
       rank?: number;
       isSpectator?: boolean;
+      kernels?: KernelChoice;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
@@ -26,6 +29,7 @@ export type EngineCommand =
       name: string;
       rank?: number;
       isSpectator?: boolean;
+      kernels?: KernelChoice;
       room: string;
       hostKey?: string;
       origin?: File;

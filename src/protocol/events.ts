@@ -33,6 +33,12 @@ export interface RankStatus {
 /** Stages of the preparation before a first step. */
 export type WarmupStage = 'generating' | 'data' | 'compiling' | 'recovering';
 
+/** How many of the `total` shaders of the model are compiled. */
+export interface ShaderProgress {
+  compiled: number;
+  total: number;
+}
+
 /**
  * The link to a rank's right neighbour. Bytes are counted since this generation's links were
  * opened.
@@ -91,7 +97,8 @@ export type EngineEvent =
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
-  | { type: 'warmup'; stage: WarmupStage; message: string }
+  /** While shaders are compiled, `shaders` counts them: those that are ready, and all. */
+  | { type: 'warmup'; stage: WarmupStage; message: string; shaders?: ShaderProgress }
   /**
    * Progress, in bytes, of reading the files that this tab's user chose for all ranks. The
    * distribution begins when all files are read.

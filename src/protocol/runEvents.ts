@@ -8,7 +8,7 @@ import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
 import { CodecChoice, RunResultSchema, WrittenSample } from './runResult.ts';
 import { count, finite, hash, perRank, rank, text, worldSize } from './scalars.ts';
-import { RecordedTrace, StepTimes } from './stepTrace.ts';
+import { GpuCommands, RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
@@ -31,6 +31,8 @@ const RankStatistics = v.object({
   gradientBytesReceived: count,
   /** Bytes of the rank's tensors; on a GPU, of its buffers. */
   memoryBytes: count,
+  /** Medians over the steps since the previous exchange. */
+  commands: v.exactOptional(GpuCommands),
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 /**

@@ -58,6 +58,15 @@ export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: finite, end: finite });
 export type Segment = v.InferOutput<typeof Segment>;
 
+/** Commands that WebGPU received in a step. Missing on other backends. */
+export const GpuCommands = v.object({
+  /** Compute shaders that were started. */
+  dispatches: count,
+  /** Submissions to the GPU's queue. */
+  submits: count,
+});
+export type GpuCommands = v.InferOutput<typeof GpuCommands>;
+
 /** The timeline of one step of one rank. */
 export const StepLane = v.object({
   step: count,
@@ -69,6 +78,7 @@ export const StepLane = v.object({
    * communication.
    */
   segments: v.array(Segment),
+  commands: v.exactOptional(GpuCommands),
 });
 export type StepLane = v.InferOutput<typeof StepLane>;
 

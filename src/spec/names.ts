@@ -60,6 +60,12 @@ export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
 export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /**
+ * Precision of matrix products on GPUs. `full`: float32. `mixed`: factors are rounded to float16,
+ * and products are summed in float32. A rank whose GPU cannot do this trains in full precision.
+ */
+export const PRECISION_NAMES = ['full', 'mixed'] as const;
+
+/**
  * How a step's samples are divided among ranks. `speed`: by the measured speeds of the ranks, if
  * they differ. `equal`: equally.
  */
@@ -80,3 +86,10 @@ export type ShareReason = (typeof SHARE_REASONS)[number];
  * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`.
  */
 export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
+
+/**
+ * Kernels of WebGPU. `own`: those of src/kernels. `stock`: those of TensorFlow.js. Each tab has its
+ * own choice.
+ */
+export const KERNEL_CHOICES = ['own', 'stock'] as const;
+export type KernelChoice = (typeof KERNEL_CHOICES)[number];

@@ -7,6 +7,7 @@ import {
   BALANCE_NAMES,
   OPTIMIZER_NAMES,
   PLANNED_CODECS,
+  PRECISION_NAMES,
   SCHEDULE_NAMES,
   STRATEGY_NAMES,
   type OptimizerName,
@@ -112,6 +113,10 @@ export const PLAN_FIELDS = {
   balance: field(v.picklist(BALANCE_NAMES), 'speed', {
     value: 'name',
     help: 'how samples of a step are divided among ranks (ddp): by measured speed, or equal',
+  }),
+  precision: field(v.picklist(PRECISION_NAMES), 'full', {
+    value: 'name',
+    help: 'precision of matrix products: full (float32), or mixed (float16 with float32 sums, on GPUs that support it)',
   }),
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {

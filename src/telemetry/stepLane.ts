@@ -2,7 +2,7 @@
  * Builds a lane, which is a rank's timeline of a step, from the rank's measurements. Lanes are
  * packed into a few dozen float64 numbers each to send them to other ranks. The functions are pure.
  */
-import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
+import type { GpuCommands, HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 
 /** The trace of a bucket's all-reduce: `OpTrace` of collectives/work.ts. */
@@ -17,6 +17,8 @@ interface MeasuredStep {
   ms: StepTimes;
   /** Traces by bucket; `null` if the bucket has no trace. */
   traces: readonly (BucketTrace | null)[];
+  /** `null` if the rank does not compute on WebGPU. */
+  commands?: GpuCommands | null;
 }
 
 /**
@@ -35,7 +37,7 @@ const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
  * Returns the lane of a step. Activities of the rank alone are computed from the durations,
  * backwards from the end of the step. Activities with other ranks are computed from the hops.
  */
-export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane {
+export function laneOf({ step, startedAt, ms, traces, commands = null }: MeasuredStep): StepLane {
   const { doneAt, readAt } = milestones(ms);
   const computedAt = Math.max(0, readAt - ms.readback);
   const alone = [
@@ -49,7 +51,8 @@ export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane 
       ? flatten(traced.map((trace) => hopSegments(trace, startedAt)))
       : [{ kind: 'exchange', start: Math.max(0, doneAt - ms.communicate), end: doneAt }];
   const segments = [...alone, ...together].filter(({ start, end }) => end > start);
-  return { step, startedAt, duration: ms.total, segments: segments.sort((a, b) => a.start - b.start) };
+  segments.sort((a, b) => a.start - b.start);
+  return { step, startedAt, duration: ms.total, segments, ...(commands && { commands }) };
 }
 
 /**
@@ -155,8 +158,11 @@ export function simplify(lane: StepLane): StepLane {
   return { ...lane, segments: [...alone, ...row].sort((a, b) => a.start - b.start) };
 }
 
-/** Count of numbers in a packed lane: step, start, duration, and one number per segment. */
-export const LANE_NUMBERS = 3 + SENT_SEGMENTS;
+/**
+ * Count of numbers in a packed lane: step, start, duration, dispatches, submits, and one number per
+ * segment.
+ */
+export const LANE_NUMBERS = 5 + SENT_SEGMENTS;
 
 /** Resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
@@ -174,21 +180,22 @@ export function packLanes(lanes: readonly StepLane[], count: number): number[] {
   return Array.from({ length: count }, (_, i) => {
     const lane = newest[i];
     if (lane === undefined) return Array.from({ length: LANE_NUMBERS }, () => NOTHING);
-    const { step, startedAt, duration, segments } = simplify(lane);
+    const { step, startedAt, duration, segments, commands } = simplify(lane);
     const packed = Array.from({ length: SENT_SEGMENTS }, (__, j) => {
       const one = segments[j];
       if (one === undefined) return NOTHING;
       const [start, end] = [ticks(one.start), ticks(one.end)];
       return SEGMENT_KINDS.indexOf(one.kind) + KINDS * (start + (MOST_TICKS + 1) * (end - start));
     });
-    return [step, startedAt, duration, ...packed];
+    const { dispatches, submits } = commands ?? { dispatches: NOTHING, submits: NOTHING };
+    return [step, startedAt, duration, dispatches, submits, ...packed];
   }).flat();
 }
 
 export function unpackLanes(numbers: Float64Array): StepLane[] {
   const lanes: StepLane[] = [];
   for (let at = 0; at < numbers.length; at += LANE_NUMBERS) {
-    const [step, startedAt, duration, ...packed] = numbers.subarray(at, at + LANE_NUMBERS);
+    const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(at, at + LANE_NUMBERS);
     if (step === NOTHING) continue;
     const segments = packed
       .filter((one) => one !== NOTHING)
@@ -198,7 +205,8 @@ export function unpackLanes(numbers: Float64Array): StepLane[] {
         const end = start + Math.floor(rest / (MOST_TICKS + 1));
         return { kind: SEGMENT_KINDS[one % KINDS]!, start: start * TICK_MS, end: end * TICK_MS };
       });
-    lanes.push({ step: step!, startedAt: startedAt!, duration: duration!, segments });
+    const commands = dispatches === NOTHING ? null : { dispatches: dispatches!, submits: submits! };
+    lanes.push({ step: step!, startedAt: startedAt!, duration: duration!, segments, ...(commands && { commands }) });
   }
   return lanes;
 }

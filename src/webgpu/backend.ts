@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 
-/** The parts of the backend that are used. `commandEncoder` is private in its types. */
+/** The parts of the backend that are used. Its types hide the last two members. */
 export interface Backend extends Pick<
   WebGPUBackend,
   | 'device'
@@ -23,6 +23,8 @@ export interface Backend extends Pick<
 > {
   /** The encoder that ops are recorded to, until the next submission. */
   commandEncoder: GPUCommandEncoder | null;
+  /** Pipelines by the keys of their shaders; promises in the mode WEBGPU_ENGINE_COMPILE_ONLY. */
+  readonly pipelineCache: Record<string, GPUComputePipeline | Promise<GPUComputePipeline>>;
 }
 
 /** Returns the WebGPU backend if it is the current backend of TensorFlow.js. */

@@ -1,4 +1,5 @@
 /** Counts the commands that a WebGPU device receives. */
+import { webgpuBackend } from './backend.ts';
 
 /** Totals since the device was opened. */
 export interface CommandCounts {
@@ -17,6 +18,16 @@ const countsByDevice = new WeakMap<GPUDevice, CommandCounts>();
 /** Returns the counts of an observed device, which change with each command. */
 export function commandCounts(gpu: GPUDevice): CommandCounts | null {
   return countsByDevice.get(gpu) ?? null;
+}
+
+/**
+ * Returns a copy of the counts of the device that TensorFlow.js uses; `null` on other backends, and
+ * for a device that is not observed.
+ */
+export function currentCounts(): CommandCounts | null {
+  const gpu = webgpuBackend()?.device;
+  const counts = gpu && commandCounts(gpu);
+  return counts ? { ...counts } : null;
 }
 
 /**

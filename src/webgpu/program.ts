@@ -31,13 +31,16 @@ export interface Program {
  * Runs `program` on `inputs`, in the order of its declared inputs. The program sees inputs and
  * output as flat arrays; it knows their shapes from its uniforms.
  *
- * @returns a new tensor of `shape`, float32. The caller owns it.
+ * @param output float32 tensor of `shape` that the program writes to. It lets several programs
+ *   write parts of one tensor.
+ * @returns `output`, otherwise a new tensor of `shape`, float32. The caller owns it.
  */
 export function runProgram(
   backend: Backend,
   program: Program,
   inputs: readonly TensorInfo[],
   shape: readonly number[],
+  output?: TensorInfo,
 ): TensorInfo {
   const uniforms = Object.entries(program.uniforms ?? {});
   const webgpuProgram: WebGPUProgram = {
@@ -54,8 +57,34 @@ export function runProgram(
     getUserCode: () => program.code,
   };
   const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
-  const result = backend.runWebGPUProgram(webgpuProgram, inputs.map(flat), 'float32', values);
+  const floats = inputs.map((input) => withFloats(backend, input));
+  const result = backend.runWebGPUProgram(webgpuProgram, floats.map(flat), 'float32', values, output && flat(output));
+  for (const [i, { dataId }] of floats.entries()) if (dataId !== inputs[i]!.dataId) backend.disposeData(dataId);
   return { ...result, shape: [...shape] };
+}
+
+/**
+ * Returns `input` with a buffer of its dtype. `tf.cast` from int32 to float32 copies nothing on
+ * WebGPU: the buffer of the float32 tensor still has integers.
+ */
+function withFloats(backend: Backend, input: TensorInfo): TensorInfo {
+  if (input.dtype !== 'float32' || backend.tensorMap.get(input.dataId).dtype === 'float32') return input;
+  const size = sizeOf(input.shape);
+  const program: Program = {
+    key: 'toFloats',
+    inputs: { integers: 1 },
+    uniforms: { size: { type: 'i32', value: size } },
+    workgroupSize: [64, 1, 1],
+    dispatch: spread(backend, Math.ceil(size / 64)),
+    code: `
+${FLAT_WORKGROUP}
+fn main() {
+  let at = flatWorkgroup() * 64 + i32(localIndex);
+  if (at < uniforms.size) { result[at] = f32(integers[at]); }
+}
+`,
+  };
+  return runProgram(backend, program, [{ ...input, dtype: 'int32' }], input.shape);
 }
 
 /** Flat shapes let tensors of any rank share a pipeline. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { section, aloneOf, resultsByCap, leastExposed } from '../../bench/step.ts';
+import { section, resultsByCap, leastExposed } from '../../bench/step.ts';
 
 const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
   ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
@@ -19,8 +19,7 @@ const TAKEN = {
   ],
 };
 
-test('the section reports the median step times of peergrad and of a plain loop, and the exposed share of communication', () => {
-  expect(aloneOf('mlp', 32, TAKEN)).toMatchObject({ plainMs: 20, ratio: 1.1, parameters: 1000, ms: { compute: 11 } });
+test('the section reports median step times and the exposed share of communication by bucket size', () => {
   const byCap = resultsByCap([1024, null], TAKEN, 8.024);
   expect(byCap).toMatchObject([
     {
@@ -32,9 +31,8 @@ test('the section reports the median step times of peergrad and of a plain loop,
     { capBytes: null, exposedShare: 1, leastShare: 1, bucketBytes: [4012], buckets: [{ readyMs: 12, doneMs: 13 }] },
   ]);
   const line = { rateMbit: 4, ms: 8.024 };
-  const together = { tabs: 2, line, model: 'deep', parameters: 1000, batch: 128, byCap } as const;
-  const text = section({ adapter: 'a GPU', alone: [aloneOf('mlp', 32, TAKEN)], together });
-  expect(text).toContain('| mlp   |       1000 |     20.0 |            22.0 | 1.100 |');
+  const together = { tabs: 2, line, parameters: 1000, batch: 128, byCap } as const;
+  const text = section({ adapter: 'a GPU', together });
   expect(text).toContain('lines of 4 Mbit/s');
   expect(text).toContain('| 1 KiB      |       2 |');
   expect(text).toContain('| whole      |       1 |');

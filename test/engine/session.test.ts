@@ -27,7 +27,7 @@ describe('admission', () => {
     expect(ada.last('room')).toMatchObject({ phase: 'FORMING', hosts: [ada.member], job: JOB, startAt: null });
     await world.pass(1_000);
     expect(ada.isCounted).toBe(false);
-    expect(ada.devicesOpened).toBe(0);
+    expect(ada.devicesOpened).toHaveLength(0);
     ada.command({ type: 'files', files: tableOf() });
     await world.counted([ada]);
     expect(ada.last('device')).toMatchObject({ device: { backend: 'cpu' } });
@@ -145,7 +145,18 @@ describe('an attempt to enter a room', () => {
     bo.restoreGpu();
     bo.join(ada.room);
     await world.counted([ada, bo]);
-    expect(bo.devicesOpened).toBe(2);
+    expect(bo.devicesOpened).toHaveLength(2);
+  });
+
+  test('opens the GPU with the kernels of this tab', async () => {
+    const [ada, bo] = [world.tab('Ada', NO_FILES), world.tab('Bo')];
+    ada.create({ kernels: 'stock' });
+    await world.until('the room is open', () => ada.last('admitted') !== undefined);
+    bo.join(ada.room);
+    await world.counted([bo]);
+    ada.command({ type: 'files', files: tableOf() });
+    await world.counted([ada]);
+    expect([ada.devicesOpened, bo.devicesOpened]).toEqual([['stock'], ['own']]);
   });
 
   test('is abandoned if a later command enters another room', async () => {
@@ -167,7 +178,7 @@ describe('an attempt to enter a room', () => {
     const [cy] = (await world.room(['Cy'], { job: LONG })) as [Tab];
     const bo = world.tab('Bo');
     bo.join(ada.room);
-    await world.until('the device is being opened', () => bo.devicesOpened === 1);
+    await world.until('the device is being opened', () => bo.devicesOpened.length === 1);
     bo.join(cy.room);
     await world.until('Bo is in the other room', () => bo.all('admitted').length === 2);
     await world.counted([cy, bo]);
@@ -367,7 +378,7 @@ describe('a run', () => {
 describe('a lesson', () => {
   test('shows all ranks the page that the host chooses, and ends for all when the host ends it', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: parseJob({ job: 'lesson' }) })) as [Tab, Tab];
-    expect(ada.devicesOpened).toBe(0);
+    expect(ada.devicesOpened).toHaveLength(0);
     ada.command({ type: 'start' });
     await world.until('the lesson begins', () => [ada, bo].every((tab) => tab.last('lesson') !== undefined));
     ada.command({ type: 'lesson', order: { type: 'page', page: 3 } });
@@ -391,7 +402,7 @@ describe('a spectator', () => {
     expectOneModel([...tabs, eve], 2);
     const losses = new Map(tabs[0]!.all('step').map(({ step, loss }) => [step, loss]));
     for (const { step, loss } of eve.all('step')) expect(loss).toBeCloseTo(losses.get(step)!, 3);
-    expect(eve.devicesOpened).toBe(0);
+    expect(eve.devicesOpened).toHaveLength(0);
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(0);
   });
 });

@@ -8,6 +8,7 @@ import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
+import type { KernelChoice } from '../../src/spec/names.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
 
 /** Milliseconds that a device takes to open. */
@@ -47,8 +48,8 @@ type Join = Extract<EngineCommand, { type: 'join' }>;
 export class Tab {
   readonly name: string;
   readonly events: EngineEvent[] = [];
-  /** How often it has started to open its device. */
-  devicesOpened = 0;
+  /** The kernels with which it has started to open its device, each time. */
+  readonly devicesOpened: KernelChoice[] = [];
   readonly #session: Session;
   readonly #port: Port;
   #isGpuLost = false;
@@ -67,8 +68,8 @@ export class Tab {
         throw new Error('Tabs of this world are of different browsers.');
       },
       browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),
-      openDevice: async (clock) => {
-        this.devicesOpened += 1;
+      openDevice: async (clock, kernels) => {
+        this.devicesOpened.push(kernels);
         await new Promise<void>((resolve) => clock.after(DEVICE_MS, resolve));
         if (!this.#hasGpu) throw new DeviceError(`${name} has no GPU.`);
         this.#isGpuLost = false;

@@ -1,48 +1,21 @@
-/**
- * Firefox for tests, controlled by WebDriver BiDi. It computes WebGPU in software with Mesa's
- * lavapipe, which is another WebGPU implementation than Chromium's.
- */
-import { accessSync, constants, readdirSync } from 'node:fs';
-import path from 'node:path';
-import puppeteer, { type Browser, type Page } from 'puppeteer-core';
+/** Firefox for tests. */
+import type { Browser, Page } from 'puppeteer-core';
 import { describe, test } from 'vitest';
 import type { EngineEvent } from '../../src/protocol/events.ts';
+import { findFirefox, launchFirefox, type Preferences } from '../../tools/firefox.ts';
 import { EventLog } from '../tabs/eventLog.ts';
 
-/** Milliseconds for Firefox to start, and for one command of a test. Long for slow machines. */
-const START_MS = 60_000;
+/** Milliseconds for one command of a test. Long for slow machines. */
 const COMMAND_MS = 60_000;
-
-const DRIVERS = '/usr/share/vulkan/icd.d';
-const NAMES = ['firefox', 'firefox-esr'];
-
-const programs = (process.env['PATH'] ?? '')
-  .split(path.delimiter)
-  .flatMap((folder) => NAMES.map((name) => path.join(folder, name)));
-
-/** The path of an installed Firefox; `null` if Firefox is not installed. */
-const firefox = programs.find(isProgram) ?? null;
-/** File name of lavapipe's driver manifest, which contains the processor's architecture. */
-const lavapipe = fileNames(DRIVERS).find((name) => /^lvp_icd\b.*\.json$/.test(name)) ?? null;
 
 /** Like `describe`, but skips the tests if Firefox or lavapipe is not installed. */
 export function describeInFirefox(title: string, tests: () => void | Promise<void>): void {
-  if (firefox === null || lavapipe === null) {
+  if (findFirefox() === null) {
     test.skip(`${title}: install firefox-esr and mesa-vulkan-drivers to run these tests`);
   } else {
     describe(title, tests);
   }
 }
-
-const WITH_WEBGPU = {
-  'dom.webgpu.enabled': true,
-  'dom.webgpu.workers.enabled': true,
-  'gfx.webgpu.ignore-blocklist': true,
-};
-/** A machine without a network can run the tests too. */
-const LOOPBACK = { 'media.peerconnection.ice.loopback': true };
-
-type Preferences = Record<string, boolean | number | string>;
 
 export class FirefoxTab extends EventLog {
   readonly page: Page;
@@ -77,18 +50,8 @@ export class Firefox {
   }
 
   /** Starts Firefox with WebGPU on lavapipe, or with `preferences` of another Firefox. */
-  static async start(preferences: Preferences = WITH_WEBGPU): Promise<Firefox> {
-    const driver = path.join(DRIVERS, lavapipe!);
-    const browser = await puppeteer.launch({
-      browser: 'firefox',
-      executablePath: firefox!,
-      headless: true,
-      timeout: START_MS,
-      protocolTimeout: COMMAND_MS,
-      env: { ...process.env, VK_DRIVER_FILES: driver, VK_ICD_FILENAMES: driver },
-      extraPrefsFirefox: { ...LOOPBACK, ...preferences },
-    });
-    return new Firefox(browser);
+  static async start(preferences?: Preferences): Promise<Firefox> {
+    return new Firefox(await launchFirefox(COMMAND_MS, preferences));
   }
 
   /** Opens a tab in a new profile and records the events of its engine. */
@@ -104,22 +67,5 @@ export class Firefox {
 
   async close(): Promise<void> {
     await this.#browser.close();
-  }
-}
-
-function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function fileNames(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
   }
 }

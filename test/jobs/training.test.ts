@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { buildModel, countCorrect, loadData, lossSum, sampleLength } from '../../src/jobs/index.ts';
+import { buildModel, countCorrect, loadData, sampleLength } from '../../src/jobs/index.ts';
+import { crossEntropySum } from '../../src/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { GlobalCursor } from '../../src/parallel/data/cursor.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -31,7 +32,7 @@ test('an mlp learns the synthetic digits with more than 85 % accuracy in 60 step
       const x = tf.tensor(inputs.slice(), [globalBatch, ...train.inputShape]);
       const y = tf.tensor1d(labels.slice(), 'int32');
       const { grads } = tf.variableGrads(
-        () => lossSum(model.logits(x), y, tf.ones([globalBatch])),
+        () => crossEntropySum(model.logits(x), y, tf.ones([globalBatch])),
         [...model.variables],
       );
       forEachVariable((variable, at) => gradient.set(grads[variable.name]!.dataSync(), at));

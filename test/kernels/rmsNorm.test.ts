@@ -2,8 +2,32 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { useKernels } from '../../src/kernels/index.ts';
 import { rmsNorm } from '../../src/kernels/rmsNorm.ts';
+import { createRng } from '../../src/util/rng.ts';
 import { webgpuBackend } from '../../src/webgpu/backend.ts';
 import { commandCounts } from '../../src/webgpu/commands.ts';
+import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Op } from './compare.ts';
+
+const EPSILON = 1e-5;
+const norm: Op = (x, scale) => rmsNorm(x, scale, EPSILON);
+
+test('rmsNorm and its gradients equal the CPU backend for 50 shapes', async () => {
+  const rng = createRng(1);
+  // With one channel, gradients are differences of equal numbers.
+  const shapes = Array.from({ length: 46 }, () => [1 + rng.below(70), 2 + rng.below(150)]);
+  for (const shape of [[1, 2], [3, 5, 64], [2, 9001], [70_000, 3], ...shapes]) {
+    await expectEqualsCpu(norm, [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)]);
+  }
+});
+
+test('rmsNorm has the gradients of finite differences', async () => {
+  const rng = createRng(2);
+  await expectFiniteDifferences(norm, [uniform(rng, 5, 12), uniform(rng, 12)]);
+});
+
+test('rmsNorm has equal bits in every run', async () => {
+  const rng = createRng(3);
+  await expectEqualBits(norm, [uniform(rng, 100, 68), uniform(rng, 68)]);
+});
 
 test('rmsNorm takes one dispatch, and more with stock kernels', () => {
   const x = tf.ones([7, 130]);

@@ -41,6 +41,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --tabs 7 --algorithm two-level', /two-level needs groups of equal size, but 7 ranks cannot be divided/],
     ['run --algorithm doubling --codec int8', /doubling supports only the codecs fp32 and powersgd/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
+    ['run --kernels fast', /'fast' is invalid.*own, stock/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],
     ['run --tabs 0', /whole number from 1 to 256/],
     ['run --tabs many', /whole number from 1 to 256/],

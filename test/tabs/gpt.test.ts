@@ -33,6 +33,13 @@ test('two tabs train a model on a text, show samples and continue a prompt', asy
   expect(result.memoryBytesPerRank.every((bytes) => bytes > 0)).toBe(true);
   const memory = ann.events.flatMap((event) => (event.type === 'ranks' ? [event.ranks[0]!.memoryBytes] : []));
   expect(new Set(memory).size).toBe(1);
+  const commands = ann.events.flatMap((event) =>
+    event.type === 'ranks' ? event.ranks.map((one) => one.commands) : [],
+  );
+  // Each step gives the GPU the same work, and both ranks have the same model.
+  expect(new Set(commands.map((one) => one!.dispatches)).size).toBe(1);
+  expect(commands[0]!.dispatches).toBeGreaterThan(commands[0]!.submits);
+  expect(commands[0]!.submits).toBeGreaterThan(0);
 
   const { page } = ann;
   await page.getByText('after 6 steps, loss').waitFor();

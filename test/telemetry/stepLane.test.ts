@@ -75,17 +75,22 @@ describe('the lane of a step', () => {
 });
 
 const lanes = fc.array(
-  fc.record({
-    step: fc.nat(),
-    startedAt: fc.double({ min: 0, max: 1e9, noNaN: true }),
-    duration: fc.double({ min: 0, max: 40_000, noNaN: true }),
-    segments: fc.array(
-      fc
-        .tuple(fc.constantFrom(...SEGMENT_KINDS), fc.nat(20_000), fc.nat(20_000))
-        .map(([kind, start, length]) => ({ kind, start, end: start + length })),
-      { maxLength: SENT_SEGMENTS },
-    ),
-  }),
+  fc.record(
+    {
+      step: fc.nat(),
+      startedAt: fc.double({ min: 0, max: 1e9, noNaN: true }),
+      duration: fc.double({ min: 0, max: 40_000, noNaN: true }),
+      commands: fc.record({ dispatches: fc.nat(), submits: fc.nat() }),
+      segments: fc.array(
+        fc
+          .tuple(fc.constantFrom(...SEGMENT_KINDS), fc.nat(20_000), fc.nat(20_000))
+          .map(([kind, start, length]) => ({ kind, start, end: start + length })),
+        { maxLength: SENT_SEGMENTS },
+      ),
+    },
+    // A lane has commands only if its rank computes on WebGPU.
+    { requiredKeys: ['step', 'startedAt', 'duration', 'segments'] },
+  ),
   { maxLength: 20 },
 );
 

@@ -123,6 +123,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
               formatMs(pick.segment.end),
               pick.step.step + 1,
             )}
+            {pick.step.commands && ` ${labels.commands(pick.step.commands.dispatches, pick.step.commands.submits)}`}
           </>
         )}
       </p>

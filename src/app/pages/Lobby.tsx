@@ -1,6 +1,7 @@
 /** The lobby: the code, the members, the job, and the button to start. */
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
+import type { ShaderProgress } from '../../protocol/events.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
@@ -69,6 +70,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="who">{labels.ready(<span class="number">{labels.count(ready, lobby.members.length)}</span>)}</h2>
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
+          {view.warmup === 'compiling' && view.shaders !== null && <Compiling {...view.shaders} />}
           {view.deviceNote !== null && (
             <p class="dim small note" lang="en">
               {view.deviceNote}
@@ -129,6 +131,16 @@ function JobTitle({ job }: { job: JobSpec }) {
 
 function modelWord({ model }: JobSpec): string {
   return typeof model === 'string' ? model : messages.value.job.models.own;
+}
+
+function Compiling({ compiled, total }: ShaderProgress) {
+  const { shaders, shadersOf } = messages.value.lobby;
+  return (
+    <p class="row dim small note">
+      <progress class="grow" aria-label={shaders} value={compiled} max={total} />
+      <span class="number">{shadersOf(compiled, total)}</span>
+    </p>
+  );
 }
 
 /** Number of people above which their list scrolls, so that the button to start stays in reach. */

@@ -19,6 +19,8 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   const host = isHost(view);
   const hashes = run.hashes?.hashes ?? [];
   const apart = new Set(dissenters(hashes));
+  // Only WebGPU has them.
+  const hasCommands = run.statistics?.ranks.some(({ commands }) => commands !== undefined) ?? false;
   return (
     <div class="table-box">
       <table class={host ? 'ranks led' : 'ranks'}>
@@ -39,6 +41,11 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
             <th scope="col" class="right">
               {labels.communication}
             </th>
+            {hasCommands && (
+              <th scope="col" class="right">
+                <Term of="dispatches" />
+              </th>
+            )}
             <th scope="col" class="right">
               {labels.sent}
             </th>
@@ -70,6 +77,12 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 <ShareCell run={run} rank={rank} />
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
+                {hasCommands && (
+                  <td class="right number">
+                    {numbers?.commands === undefined ? '–' : numbers.commands.dispatches}
+                    {numbers?.commands !== undefined && <span class="dim"> / {numbers.commands.submits}</span>}
+                  </td>
+                )}
                 <td class="right number">
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
@@ -108,7 +121,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 {one.device === null ? '–' : one.device.adapter}
                 {one.device !== null && <span class="dim"> {one.device.backend}</span>}
               </td>
-              <td colSpan={6} class="dim">
+              <td colSpan={hasCommands ? 7 : 6} class="dim">
                 {one.device === null
                   ? labels.gettingReady
                   : lobby !== null && isOpen(lobby)

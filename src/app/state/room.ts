@@ -1,6 +1,6 @@
 /** State of this tab in its room: connection, device and members. */
 import type { Device } from '../../protocol/room.ts';
-import type { EventOf, RankState, RankStatus, WarmupStage } from '../../protocol/events.ts';
+import type { EventOf, RankState, RankStatus, ShaderProgress, WarmupStage } from '../../protocol/events.ts';
 
 export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
@@ -22,6 +22,8 @@ export interface RoomView {
   lobby: Lobby | null;
   /** What the engine is preparing now; `null` if nothing. */
   warmup: WarmupStage | null;
+  /** The shaders that are being compiled; `null` before they are known. */
+  shaders: ShaderProgress | null;
 }
 
 export const initialRoom: RoomView = {
@@ -36,6 +38,7 @@ export const initialRoom: RoomView = {
   hostKey: null,
   lobby: null,
   warmup: null,
+  shaders: null,
 };
 
 /** Returns whether a member's device is open and its data are loaded. */
@@ -64,7 +67,7 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { lobby, warmup: becameReady ? null : room.warmup };
     }
     case 'warmup':
-      return { warmup: event.stage };
+      return { warmup: event.stage, shaders: event.shaders ?? null };
     default:
       return event satisfies never;
   }

@@ -1,11 +1,13 @@
 /**
- * Reads and writes the address of the page. The page and its settings are in the hash: one static
- * file is enough for every page, and a room code never appears in the log of a server. `#` is the
- * home page, `#new` starts a room, `#lesson` is the lesson alone, `#recording` shows recordings,
- * `#simulated?ranks=32` is a simulated run, and `#K7F-3QX?name=Ada&auto&rank=2` joins a room. Each
- * page reads its settings after the question mark, so a link can have all settings of a page.
+ * Reads and writes the address of the page. The page and its settings are in the hash: one
+ * static file is enough for every page, and a room code never appears in the log of a server.
+ * `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#recording` shows
+ * recordings, `#simulated?ranks=32` is a simulated run, and
+ * `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins a room. Each page reads its settings after
+ * the question mark, so a link can have all settings of a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
+import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
 
 export interface Route {
   page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
@@ -15,6 +17,8 @@ export interface Route {
   name: string | null;
   /** The requested rank. It is NaN if it is not an integer, and the server then rejects it. */
   rank: number | null;
+  /** Kernels of this tab's WebGPU device. */
+  kernels: KernelChoice;
   /** Whether to join without a click. */
   auto: boolean;
   /** The text where a room code should be, if the text is not a code. */
@@ -33,6 +37,7 @@ export function parseRoute(hash: string): Route {
   const common = {
     name: name === '' ? null : name,
     rank: rank === null ? null : wholeNumber(rank),
+    kernels: KERNEL_CHOICES.find((choice) => choice === query.get('kernels')) ?? 'own',
     auto: query.has('auto'),
     query,
   };

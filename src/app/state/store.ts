@@ -10,6 +10,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { ModelFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
+import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
 import { clearModelFile, setModelFile } from '../modelFiles/modelExport.ts';
 import { setAnswer } from '../inspection/modelAnswers.ts';
@@ -87,7 +88,7 @@ export function createRoom(
     type: 'create',
     server: location.origin,
     name: ownName(),
-    ...askedRank(),
+    ...ownSettings(),
     isSpectator,
     job,
     startAt,
@@ -109,17 +110,17 @@ export async function joinByItself(room: string): Promise<void> {
 function join(room: string, options: { isSpectator?: boolean; origin?: File }): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key, ...options });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...ownSettings(), room, ...key, ...options });
 }
 
 function ownName(): string {
   return name.peek().trim() || NAMELESS;
 }
 
-/** Returns the rank that the address requests, if any. */
-function askedRank(): { rank?: number } {
-  const { rank } = route.peek();
-  return rank === null ? {} : { rank };
+/** Returns the rank that the address requests, if any, and the kernels of this tab. */
+function ownSettings(): { rank?: number; kernels: KernelChoice } {
+  const { rank, kernels } = route.peek();
+  return rank === null ? { kernels } : { rank, kernels };
 }
 
 /** Host: changes the job before a run. */

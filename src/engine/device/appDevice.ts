@@ -1,7 +1,8 @@
 /** Opens the device in the app, which brings the files of WebAssembly with it. */
 import type { Clock } from '../../util/clock.ts';
+import type { KernelChoice } from '../../spec/names.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 
-export function openAppDevice(clock: Clock): Promise<OpenedDevice> {
-  return openDevice(clock, async () => (await import('./wasm.ts')).openWasm());
+export function openAppDevice(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
+  return openDevice(clock, async () => (await import('./wasm.ts')).openWasm(), kernels);
 }

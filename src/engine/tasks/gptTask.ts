@@ -12,6 +12,7 @@ import {
   type Corpus,
   type Windows,
 } from '../../jobs/index.ts';
+import { crossEntropySum } from '../../kernels/crossEntropy.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { hashState } from '../../util/hash.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
@@ -50,7 +51,7 @@ export function createGptTask(
       new WindowBatch(train, size).with(indices, (batch) =>
         use(() => {
           const masks = dropout === 0 ? null : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step);
-          return lossSum(network.logits(batch.tokens, masks), batch);
+          return crossEntropySum(network.logits(batch.tokens, masks), batch.next, batch.weights);
         }),
       ),
     classifies: true,
@@ -60,12 +61,13 @@ export function createGptTask(
         const sums = tf.tidy(() => {
           const logits = network.logits(batch.tokens);
           const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
-          const both = [lossSum(logits, batch), tf.sum(isRight.mul(batch.counts))];
-          return tf.stack(score.sums > 0 ? [...both, tf.sum(isAmongFirst(logits, batch).mul(batch.counts))] : both);
+          const both = [crossEntropySum(logits, batch.next, batch.weights), tf.sum(isRight.mul(batch.weights))];
+          return tf.stack(score.sums > 0 ? [...both, tf.sum(isAmongFirst(logits, batch).mul(batch.weights))] : both);
         });
         try {
-          const [loss, correct, ...others] = await sums.data();
-          return { lossSum: loss!, correct: correct!, sums: others };
+          const [lossSum, ...counts] = await sums.data();
+          const [correct, ...others] = counts.map((count) => count / test.tokensPerCharacter);
+          return { lossSum: lossSum!, correct: correct!, sums: others };
         } finally {
           sums.dispose();
         }
@@ -79,10 +81,11 @@ interface WindowTensors {
   tokens: tf.Tensor2D;
   /** The token that follows each token: int32 [size * context] */
   next: tf.Tensor1D;
-  /** The weight of each position within its window; 0 in padding. float32 [size * context] */
-  counts: tf.Tensor1D;
-  /** The factor that converts a loss per token to a loss per character. */
-  tokensPerCharacter: number;
+  /**
+   * The factor that converts a position's loss per token to its part of the window's loss per
+   * character; 0 in padding. float32 [size * context]
+   */
+  weights: tf.Tensor1D;
 }
 
 /**
@@ -109,29 +112,19 @@ class WindowBatch {
     const tokens = new Int32Array(this.size * context);
     const next = new Int32Array(this.size * context);
     this.#windows.read(indices, tokens, next);
-    const counts = new Float32Array(this.size * context).fill(1 / context, 0, indices.length * context);
+    const weights = new Float32Array(this.size * context);
+    weights.fill(tokensPerCharacter / context, 0, indices.length * context);
     const tensors = {
       tokens: tf.tensor2d(tokens, [this.size, context], 'int32'),
       next: tf.tensor1d(next, 'int32'),
-      counts: tf.tensor1d(counts),
+      weights: tf.tensor1d(weights),
     };
     try {
-      return await use({ ...tensors, tokensPerCharacter });
+      return await use(tensors);
     } finally {
       tf.dispose(tensors);
     }
   }
-}
-
-/**
- * Returns the summed loss.
- *
- * @param logits float32 [size * context, vocabulary]
- */
-function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: WindowTensors): tf.Scalar {
-  const targets = tf.cast(tf.oneHot(next, logits.shape[1]), 'float32');
-  const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
-  return tf.sum<tf.Scalar>(tf.mul(chosen, counts)).mul<tf.Scalar>(-tokensPerCharacter);
 }
 
 /**

@@ -11,6 +11,7 @@ import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
+import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
@@ -64,7 +65,7 @@ export interface CurrentRunOptions {
   clock: Clock;
   /** Returns milliseconds since 1970. */
   today: () => number;
-  openDevice: (clock: Clock) => Promise<OpenedDevice>;
+  openDevice: (clock: Clock, kernels: KernelChoice) => Promise<OpenedDevice>;
   openCheckpoints: () => Promise<Checkpoints>;
   whileAlone: typeof whileAlone;
   /** The URL to which relative data URLs refer. */
@@ -72,6 +73,8 @@ export interface CurrentRunOptions {
   files: ChosenFiles;
   place: () => Place;
   isHidden: () => boolean;
+  /** Kernels of the device, when it is opened. */
+  kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
   send: (message: Extract<ClientMessage, { type: 'slow' | 'syncing' | 'spectator-update' }>) => void;
@@ -153,9 +156,9 @@ export class CurrentRun {
    * Opens the device. A later call opens it again only if opening has failed or the GPU was lost.
    */
   #openDevice(): Promise<OpenedDevice> {
-    const { openDevice: open, clock, emit } = this.#options;
+    const { openDevice: open, clock, kernels, emit } = this.#options;
     if (this.#device) return this.#device;
-    const opening = open(clock).then(
+    const opening = open(clock, kernels()).then(
       (opened) => {
         emit({ type: 'device', device: opened.device, note: opened.note });
         return opened;

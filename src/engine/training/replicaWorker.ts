@@ -12,11 +12,20 @@ import { SYNCING_TIMEOUT_MS } from './runParticipant.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
-async function train({ rank, worldSize, generation, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
+async function train({
+  rank,
+  worldSize,
+  generation,
+  job,
+  files,
+  baseUrl,
+  ports,
+  kernels,
+}: ReplicaStart): Promise<void> {
   const { mesh } = meshOf(rank, worldSize, generation, ports);
   const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
   try {
-    const opened = await openAppDevice(systemClock);
+    const opened = await openAppDevice(systemClock, kernels);
     const task = await loadJobTask(job, { files, baseUrl }, worldSize);
     const run = await TrainingLoop.prepare({
       plan: job,

@@ -5,10 +5,12 @@
  * gathered to the first replica, which updates the parameters and sends them back.
  */
 import { Mesh } from '../../collectives/mesh.ts';
+import { chosenKernels } from '../../kernels/registry.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';
 import { createPortLink } from '../../transport/portLink.ts';
 import { PeergradError } from '../../util/errors.ts';
+import type { KernelChoice } from '../../spec/names.ts';
 
 /** The message that starts a replica's worker. */
 export interface ReplicaStart {
@@ -18,6 +20,8 @@ export interface ReplicaStart {
   job: JobSpec;
   files: File[];
   baseUrl: string;
+  /** Kernels of the replica's device. */
+  kernels: KernelChoice;
   /** Ports to the other replicas, with their ranks. */
   ports: [rank: number, port: MessagePort][];
 }
@@ -32,10 +36,11 @@ export interface Replicas {
 
 /** Starts replicas 1 .. worldSize-1. Calls `onfailure` if one of their workers stops. */
 export function startReplicas(
-  { worldSize, generation, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports'>,
+  { worldSize, generation, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports' | 'kernels'>,
   onfailure: (error: Error) => void,
 ): Replicas {
   const ports = portsOf(worldSize);
+  const kernels = chosenKernels();
   const workers = ports.slice(1).map((mine, i) => {
     const rank = i + 1;
     const worker = new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
@@ -44,7 +49,7 @@ export function startReplicas(
         new PeergradError(`Replica ${rank} stopped (${message || 'it could not be loaded'}). Reload the page.`),
       );
     });
-    const start: ReplicaStart = { rank, worldSize, generation, job, files, baseUrl, ports: mine };
+    const start: ReplicaStart = { rank, worldSize, generation, job, files, baseUrl, ports: mine, kernels };
     worker.postMessage(
       start,
       mine.map(([, port]) => port),

@@ -1,12 +1,15 @@
 /**
  * The forward and backward passes of a step, and the passes of the warm-up before the first step.
  */
+import { inHalfPrecision } from '../../kernels/halfPrecision.ts';
 import { PARTS } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
-import type { PassOptions } from '../../parallel/ddp/pass.ts';
+import { differentiateAlone, type PassOptions } from '../../parallel/ddp/pass.ts';
+import type { GradScaler } from '../../parallel/gradScaler.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
+import { compileAhead, type CompileOptions } from '../../webgpu/compile.ts';
 import type { Task } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
@@ -14,6 +17,8 @@ import type { StepAssignment } from './data/sampleAssigner.ts';
 interface Learner {
   task: Task;
   strategy: RunStrategy;
+  /** Not `null` if passes are computed in mixed precision. */
+  gradScaler: GradScaler | null;
 }
 
 /** A step that a rank has taken, and what the rank itself has computed for it. */
@@ -38,7 +43,7 @@ export interface OwnPass {
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */
 export async function learn(
-  { task, strategy, clock }: Learner & { clock: Clock },
+  { task, strategy, gradScaler, clock }: Learner & { clock: Clock },
   step: number,
   { window, indices, passes }: StepAssignment,
   onapplied: (loss: number, samples: number) => void,
@@ -56,14 +61,14 @@ export async function learn(
   let startedAt = clock.now();
   if (elastic) {
     for (const { samples, size } of batches) {
-      await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples)), step, size);
+      await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples, gradScaler)), step, size);
       const endedAt = clock.now();
       own.push({ size, samples: samples.length, ms: endedAt - startedAt });
       startedAt = endedAt;
     }
   }
   const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
-  const options = { ...optionsOf(last.samples), totalSamples: window.size };
+  const options = { ...optionsOf(last.samples, gradScaler), totalSamples: window.size };
   const report = await task.withBatch(
     last.samples,
     (pass) => strategy.step(pass, options, ({ loss, samples }) => onapplied(loss, samples)),
@@ -75,17 +80,31 @@ export async function learn(
   return { report: { ...report, compute: accumulatedMs + report.compute }, own };
 }
 
-/** Runs every kind of pass once, to compile shaders. The state does not change. */
+/**
+ * Runs every kind of pass once, to compile shaders. Those of the training passes are compiled in
+ * parallel. The state does not change.
+ */
 export async function warmUp(
-  { task, strategy, plan }: Learner & { plan: TrainingPlan },
+  { task, strategy, gradScaler, plan }: Learner & { plan: TrainingPlan },
   testsHeldOut: boolean,
+  compiling: CompileOptions,
 ): Promise<void> {
   const { batchSize } = plan;
+  const variables = variablesOf(task.model);
   const quarter = Math.ceil(batchSize / PARTS);
   for (const size of canBalance({ task, strategy, plan }) ? [batchSize, quarter] : [batchSize]) {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
     await keepingBuffers(task.model, () =>
-      task.withBatch(first, (pass) => strategy.warmUp(pass, optionsOf(first)), 0, size),
+      task.withBatch(
+        first,
+        async (pass) => {
+          const record = (): void => differentiateAlone(pass, variables).dispose();
+          await compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
+          await strategy.warmUp(pass, optionsOf(first, gradScaler));
+        },
+        0,
+        size,
+      ),
     );
   }
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
@@ -96,7 +115,7 @@ export async function warmUp(
  * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
  * normalization, depend on the batch; models with such layers have buffers.
  */
-export function canBalance({ task, strategy, plan }: Learner & { plan: TrainingPlan }): boolean {
+export function canBalance({ task, strategy, plan }: Omit<Learner, 'gradScaler'> & { plan: TrainingPlan }): boolean {
   return (
     plan.balance === 'speed' &&
     strategy.elastic !== null &&
@@ -107,6 +126,6 @@ export function canBalance({ task, strategy, plan }: Learner & { plan: TrainingP
 }
 
 /** Returns the options of a pass over some samples. A task's loss is the sum over these samples. */
-function optionsOf({ length }: Uint32Array): PassOptions {
-  return { samples: length, reduction: 'sum' };
+function optionsOf({ length }: Uint32Array, gradScaler: GradScaler | null): PassOptions {
+  return { samples: length, reduction: 'sum', gradScaler };
 }

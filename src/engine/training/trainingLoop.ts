@@ -28,7 +28,10 @@ import { RunSamples } from './data/runSamples.ts';
 import { resultOf } from './runResult.ts';
 import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
+import { supportsHalfPrecision } from '../../kernels/halfPrecision.ts';
+import { GradScaler } from '../../parallel/gradScaler.ts';
 import { learn, warmUp } from './stepPasses.ts';
+import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 import { WorkBalance } from './data/workBalance.ts';
 
@@ -67,6 +70,7 @@ interface World {
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   readonly #strategy: RunStrategy;
+  readonly #gradScaler: GradScaler | null;
   readonly #samples: RunSamples;
   readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
@@ -88,6 +92,7 @@ export class TrainingLoop {
     const { plan, clock, emit, isHidden = () => false } = options;
     this.#options = options;
     this.#strategy = strategy;
+    this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan);
@@ -124,8 +129,13 @@ export class TrainingLoop {
     const { strategy, optimizers } = await createRunStrategy(options.plan, options);
     try {
       const run = new TrainingLoop(options, strategy, optimizers, dataHash);
-      await options.emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
-      await warmUp({ ...options, strategy }, run.#rangeTest === null);
+      const { clock, emit } = options;
+      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
+      await emit(compiling);
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null, {
+        clock,
+        onprogress: (shaders) => void emit({ ...compiling, shaders }),
+      });
       options.checkDevice();
       if (from === 'model') {
         run.#elastic('started from a file');
@@ -241,6 +251,7 @@ export class TrainingLoop {
 
   dispose(): void {
     this.#strategy.dispose();
+    this.#gradScaler?.dispose();
   }
 
   get #progress(): Progress {
@@ -292,9 +303,11 @@ export class TrainingLoop {
     this.#rate.schedule(step, this.#totalSteps);
     await emit({ type: 'begin', step, epoch, samples });
     const startedAt = clock.now();
+    const commandsSince = countCommands();
     let report: StepReport;
     try {
-      const learned = await learn({ task, strategy, clock }, step, assignment, (loss, lossSamples) => {
+      const gradScaler = this.#gradScaler;
+      const learned = await learn({ task, strategy, gradScaler, clock }, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
@@ -306,7 +319,7 @@ export class TrainingLoop {
     } finally {
       figures.countBytes();
     }
-    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt }, report);
+    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() }, report);
   }
 
   #emitModel(): Promise<void> {

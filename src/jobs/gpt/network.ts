@@ -5,12 +5,16 @@
  * and the output layer share one matrix (Press and Wolf, "Using the Output Embedding to Improve
  * Language Models", 2017).
  *
- * It only uses ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions).
+ * Its layers are ops of `src/kernels`: kernels of their own on WebGPU, otherwise composed of ops of
+ * TensorFlow.js that have gradients on every backend.
  * Tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
  * layer. `gather` is not used, because its gradient does not exist on wasm and adds floats in an
  * undefined order.
  */
 import * as tf from '@tensorflow/tfjs';
+import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
+import { linear } from '../../kernels/linear.ts';
+import { rmsNorm } from '../../kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
 
@@ -21,9 +25,6 @@ export const NORM_EPSILON = 1e-5;
  * that at first all tokens are about equally likely.
  */
 const EMBEDDING_DEVIATION = 0.02;
-/** Score of masked positions. -Infinity would become NaN when it is subtracted from itself. */
-const MASKED = -1e9;
-
 /** Names of a layer's variables, in the order of their use. */
 const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
 type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
@@ -55,8 +56,8 @@ export class Network {
   readonly #positions: tf.Variable;
   readonly #layers: readonly LayerWeights[];
   readonly #norm: tf.Variable;
-  /** [context, context]: 0 for visible positions, otherwise {@link MASKED}. */
-  readonly #mask: tf.Tensor;
+  /** See {@link causalMask}. */
+  readonly #causalMask: tf.Tensor;
 
   /**
    * Creates the network. The initial weights of normalizations are 1. All other weights are
@@ -77,11 +78,7 @@ export class Network {
       return Object.fromEntries(LAYER_WEIGHTS.map((name, i) => [name, own[i]])) as LayerWeights;
     });
     this.#norm = rest.at(-1)!;
-    const { context } = size;
-    const mask = Float32Array.from({ length: context * context }, (_, at) =>
-      at % context > Math.floor(at / context) ? MASKED : 0,
-    );
-    this.#mask = tf.tensor2d(mask, [context, context]);
+    this.#causalMask = causalMask(size.context);
   }
 
   /**
@@ -94,47 +91,30 @@ export class Network {
    * @returns float32 [batch * context, vocabulary]
    */
   logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
-    const { width, context, vocabulary } = this.size;
+    const { width, context, vocabulary, heads } = this.size;
     return tf.tidy(() => {
       // On wasm, oneHot returns integers even if float32 is requested.
       const rows = tf.cast(tf.oneHot(tokens.flatten(), vocabulary), 'float32').as2D(-1, vocabulary);
       const looked = tf.matMul(rows, this.#embedding).reshape<tf.Tensor3D>([-1, context, width]);
       let place = 0;
-      const drop = (x: tf.Tensor): tf.Tensor => (masks === null ? x : x.mul(masks[place++]!));
-      let x = drop(looked.add(this.#positions));
-      for (const layer of this.#layers) {
-        x = x.add(drop(this.#attend(normalize(x, layer.norm1), layer)));
-        x = x.add(drop(this.#feedForward(normalize(x, layer.norm2), layer)));
+      const nextMask = (): tf.Tensor | undefined => masks?.[place++];
+      const embedded = looked.add(this.#positions);
+      const dropped = nextMask();
+      let x: tf.Tensor = dropped ? embedded.mul(dropped) : embedded;
+      for (const { norm1, attend, project, norm2, expand, contract } of this.#layers) {
+        const qkv = linear(rmsNorm(x, norm1, NORM_EPSILON), attend);
+        const attended = causalAttention(qkv as tf.Tensor3D, heads, this.#causalMask);
+        x = linear(attended, project, { mask: nextMask(), residual: x });
+        const inner = linear(rmsNorm(x, norm2, NORM_EPSILON), expand, { activation: 'relu' });
+        x = linear(inner, contract, { mask: nextMask(), residual: x });
       }
-      return tf.matMul(this.#flat(normalize(x, this.#norm)), this.#embedding, false, true);
+      const logits = linear(rmsNorm(x, this.#norm, NORM_EPSILON), this.#embedding, { transposeWeights: true });
+      return logits.reshape([-1, vocabulary]);
     });
   }
 
   dispose(): void {
-    tf.dispose([...this.variables, this.#mask]);
-  }
-
-  /** Causal self-attention. */
-  #attend(x: tf.Tensor, { attend, project }: LayerWeights): tf.Tensor {
-    const { width, heads, context } = this.size;
-    const depth = width / heads;
-    const all = tf.matMul(this.#flat(x), attend).reshape<tf.Tensor4D>([-1, context, 3 * heads, depth]);
-    const [queries, keys, values] = tf.split(all.transpose([0, 2, 1, 3]), 3, 1);
-    const scores = tf.matMul(queries!.mul(1 / Math.sqrt(depth)), keys!, false, true).add(this.#mask);
-    // tf.softmax returns wrong results on WebGPU for more than 65 536 rows.
-    const taken = tf.matMul(tf.exp(tf.logSoftmax(scores)), values!);
-    const together = taken.transpose([0, 2, 1, 3]).reshape<tf.Tensor2D>([-1, width]);
-    return tf.matMul(together, project).reshape(x.shape);
-  }
-
-  /** The feed-forward sublayer. */
-  #feedForward(x: tf.Tensor, { expand, contract }: LayerWeights): tf.Tensor {
-    const inner = tf.relu(tf.matMul(this.#flat(x), expand));
-    return tf.matMul(inner, contract).reshape(x.shape);
-  }
-
-  #flat(x: tf.Tensor): tf.Tensor2D {
-    return x.reshape([-1, this.size.width]);
+    tf.dispose([...this.variables, this.#causalMask]);
   }
 }
 
@@ -164,13 +144,4 @@ function createVariable(shape: number[], deviation: number | null, seed: number)
   const length = shape.reduce((product, side) => product * side, 1);
   const values = Float32Array.from({ length }, () => (deviation === null ? 1 : (2 * rng.next() - 1) * limit));
   return tf.tidy(() => tf.variable(tf.tensor(values, shape)));
-}
-
-/**
- * RMS normalization: divides each position's channels by the root of their mean square, and scales
- * them.
- */
-function normalize(x: tf.Tensor, scale: tf.Variable): tf.Tensor {
-  const meanSquare = tf.mean(tf.square(x), -1, true);
-  return x.mul(tf.rsqrt(meanSquare.add(NORM_EPSILON))).mul(scale);
 }

@@ -3,29 +3,8 @@
  * ranks can be added.
  */
 import * as tf from '@tensorflow/tfjs';
+import { crossEntropySum } from '../../kernels/crossEntropy.ts';
 import type { AmountLoss, LossName } from '../../spec/measures.ts';
-
-/**
- * Returns the sum over samples of weight * cross-entropy, in nats. For the mean, divide it by the
- * sum of the weights of all ranks.
- *
- * A row of weight 0 with finite logits does not change the loss or any gradient. A short batch is
- * therefore padded with rows of zeros, label 0 and weight 0, so that shapes stay static.
- *
- * @param logits float32 [batch, classes]
- * @param labels int32 [batch], 0 .. classes-1
- * @param weights float32 [batch], >= 0
- */
-export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
-  return tf.tidy(() => {
-    // On wasm, TensorFlow.js 4.22 returns integers even if float32 is requested.
-    const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
-    // logSoftmax subtracts the maximum of the row first, so large logits do not overflow. On
-    // WebGPU, it is also correct for more than 65 536 rows, but softmax is not.
-    const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
-    return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
-  });
-}
 
 /** Loss functions of the difference between output and target amount. */
 const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
@@ -40,7 +19,11 @@ const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
   },
 };
 
-/** Like {@link lossSum}, for outputs float32 [batch, 1] and amounts float32 [batch]. */
+/**
+ * Outputs are float32 [batch, 1] and labels are amounts float32 [batch], but for cross-entropy, see
+ * {@link crossEntropySum}. A short batch is padded with samples of zeros, label 0 and weight 0, so
+ * that shapes stay static.
+ */
 type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
 
 /**
@@ -48,7 +31,7 @@ type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D)
  * mean, divide it by the sum of the weights of all ranks.
  */
 export function lossSumOf(name: LossName): LossSum {
-  if (name === 'cross-entropy') return lossSum;
+  if (name === 'cross-entropy') return crossEntropySum;
   const cost = COSTS[name];
   return (outputs, amounts, weights) =>
     tf.tidy(() => {

@@ -4,13 +4,13 @@ import { columnSum, sumColumns } from '../columnSum.ts';
 import { usesOwnKernels, type KernelArguments, type Replacement, type TrainingOp } from '../registry.ts';
 import { filterGradientSums } from './filterGradient.ts';
 import { forward, type Activation } from './forward.ts';
-import { geometryOf, patchSizeOf, type Geometry } from './geometry.ts';
+import { geometryOf, type Geometry } from './geometry.ts';
 import { inputGradient } from './inputGradient.ts';
 import { sizeOf } from '../../util/shape.ts';
 
 export interface Conv2dOptions {
   strides: [height: number, width: number];
-  pad: 'same' | 'valid' | number;
+  pad: 'same' | 'valid';
   /** float32 [output channels] */
   bias?: tf.Tensor;
   activation?: Activation;
@@ -37,7 +37,7 @@ function geometryFor(x: readonly number[], filter: readonly number[], attrs: tf.
   return geometryOf(x, filter, attrs)!;
 }
 
-export const convolutionOp: TrainingOp = {
+const convolutionOp: TrainingOp = {
   kernelName: 'Convolution',
   run: ({ inputs, attrs, backend }: Arguments) => {
     const [x, filter] = [inputs['x']!, inputs['filter']!];
@@ -83,7 +83,7 @@ export const convolutionOp: TrainingOp = {
   },
 };
 
-export const filterSumsOp: TrainingOp = {
+const filterSumsOp: TrainingOp = {
   kernelName: 'ConvolutionFilterSums',
   run: ({ inputs, attrs, backend }: Arguments) => {
     const [x, dy, y] = [inputs['x']!, inputs['dy']!, inputs['y']];
@@ -92,7 +92,7 @@ export const filterSumsOp: TrainingOp = {
   },
 };
 
-export const inputGradientOp: TrainingOp = {
+const inputGradientOp: TrainingOp = {
   kernelName: 'ConvolutionInputGradient',
   run: ({ inputs, attrs, backend }: Arguments) => {
     const [dy, filter, y] = [inputs['dy']!, inputs['filter']!, inputs['y']];
@@ -101,26 +101,30 @@ export const inputGradientOp: TrainingOp = {
   },
 };
 
+export const convolutionOps: readonly TrainingOp[] = [convolutionOp, filterSumsOp, inputGradientOp];
+
 /**
  * TensorFlow.js's kernels for small convolutions copy patches to a matrix, and then multiply with
  * atomic additions, whose results differ between runs.
  */
 export const conv2dReplacements: readonly Replacement[] = [
-  { kernelName: 'Conv2D', run: (args) => runForward(args) },
+  { kernelName: 'Conv2D', run: (args) => runForward(args, 'linear') },
   {
     kernelName: 'FusedConv2D',
     run: (args) => {
+      const { filter, bias, preluActivationWeights } = args.inputs;
       const activation = (args.attrs['activation'] ?? 'linear') as string;
-      const { bias } = args.inputs;
-      if (bias && sizeOf(bias.shape) !== args.inputs['filter']!.shape[3]) return null;
-      return activation === 'linear' || activation === 'relu' ? runForward(args, activation) : null;
+      if (preluActivationWeights || (activation !== 'linear' && activation !== 'relu')) return null;
+      // TensorFlow.js also accepts biases that are broadcast.
+      if (bias && (bias.shape.length !== 1 || bias.shape[0] !== filter!.shape[3])) return null;
+      return runForward(args, activation);
     },
   },
   {
     kernelName: 'Conv2DBackpropInput',
     run: ({ inputs, attrs, backend }) => {
       const [dy, filter] = [inputs['dy']!, inputs['filter']!];
-      const geometry = geometryOf(attrs['inputShape'] as number[], filter.shape, attrs);
+      const geometry = servedGeometry(inputs, attrs['inputShape'] as number[], filter.shape, attrs);
       return geometry && inputGradient(backend, geometry, { dy, filter, y: undefined });
     },
   },
@@ -129,18 +133,30 @@ export const conv2dReplacements: readonly Replacement[] = [
     run: ({ inputs, attrs, backend }) => {
       const [x, dy] = [inputs['x']!, inputs['dy']!];
       const filterShape = attrs['filterShape'] as [number, number, number, number];
-      const geometry = geometryOf(x.shape, filterShape, attrs);
+      const geometry = servedGeometry(inputs, x.shape, filterShape, attrs);
       if (!geometry) return null;
       const sums = filterGradientSums(backend, geometry, { x, dy, y: undefined, hasBias: false });
-      const gradient = sumColumns(backend, sums, 0, patchSizeOf(geometry) * filterShape[3]);
+      const gradient = sumColumns(backend, sums, 0, sizeOf(filterShape));
       backend.disposeData(sums.dataId);
       return { ...gradient, shape: filterShape };
     },
   },
 ];
 
-function runForward({ inputs, attrs, backend }: Arguments, activation: Activation = 'linear'): tf.TensorInfo | null {
+/** Returns `null` if the stock kernel should compute the result. */
+function servedGeometry(
+  inputs: tf.NamedTensorInfoMap,
+  x: readonly number[],
+  filter: readonly number[],
+  attrs: tf.NamedAttrMap,
+): Geometry | null {
+  // An optional input may be undefined.
+  const given = Object.values(inputs as Record<string, tf.TensorInfo | undefined>);
+  return given.every((input) => input === undefined || input.dtype === 'float32') ? geometryOf(x, filter, attrs) : null;
+}
+
+function runForward({ inputs, attrs, backend }: Arguments, activation: Activation): tf.TensorInfo | null {
   const [x, filter] = [inputs['x']!, inputs['filter']!];
-  const geometry = geometryOf(x.shape, filter.shape, attrs);
+  const geometry = servedGeometry(inputs, x.shape, filter.shape, attrs);
   return geometry && forward(backend, geometry, { x, filter, bias: inputs['bias'], activation });
 }

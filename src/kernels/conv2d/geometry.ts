@@ -1,5 +1,6 @@
 /** Shapes of a two-dimensional convolution, and the WGSL code that reads its patches. */
 import * as tf from '@tensorflow/tfjs';
+import { sizeOf } from '../../util/shape.ts';
 import type { Program } from '../../webgpu/program.ts';
 
 /** Attributes of the convolution ops of TensorFlow.js. Some ops lack some of them. */
@@ -20,7 +21,9 @@ export interface Geometry {
   readonly padding: readonly [number, number];
 }
 
-/** Returns `null` for layouts other than NHWC and for dilated convolutions. */
+/**
+ * Returns `null` for layouts other than NHWC, dilated convolutions and results without elements.
+ */
 export function geometryOf(
   inShape: readonly number[],
   filterShape: readonly number[],
@@ -37,6 +40,7 @@ export function geometryOf(
     pad,
     attrs['dimRoundingMode'] as 'floor' | 'round' | 'ceil' | undefined,
   );
+  if (sizeOf(info.outShape) === 0 || sizeOf(info.inShape) === 0) return null;
   return {
     batch: info.batchSize,
     inShape: info.inShape,

@@ -2,8 +2,8 @@
  * Gradient of the input of a convolution: for each pixel, the sum over taps of the filter of dy
  * times the transposed weights of the tap. With a stride, a pixel only meets every stride-th row
  * and column of the filter, so pixels are grouped by their residue modulo the stride: all pixels of
- * a group have the same taps, and each group is a dense matrix product (as CUTLASS's strided
- * dgrad). TensorFlow.js multiplies zeros for the other taps.
+ * a group have the same taps, and each group is a dense matrix product. TensorFlow.js multiplies
+ * zeros for the other taps.
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../webgpu/backend.ts';

@@ -14,8 +14,10 @@ import {
   type Tensor,
   type Variable,
 } from './flatten.ts';
+import { CommittedVariables } from './committedVariables.ts';
 import { stagedGradientsOf } from '../syncBatchNorm/stagedGradients.ts';
 import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
+import type { GradScaler } from '../gradScaler.ts';
 import type { GradientListener } from './tape.ts';
 
 /**
@@ -37,6 +39,12 @@ export interface PassOptions {
    */
   totalSamples?: number;
   /**
+   * Computes the pass in mixed precision with this scaler. Ranks with and without a scaler may
+   * train together. Gradients are sent only after all of them are known to be finite, so
+   * communication does not overlap with computation.
+   */
+  gradScaler?: GradScaler | null;
+  /**
    * Ends the reduction when it is aborted: the group then fails on every rank with AbortError,
    * which names this rank.
    */
@@ -56,8 +64,8 @@ export interface PassOptions {
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
-  { samples, reduction = 'mean' }: PassOptions,
-  { model, parameters }: ModelVariables,
+  { samples, reduction = 'mean', gradScaler = null }: PassOptions,
+  { model, parameters, buffers }: ModelVariables,
   group: ProcessGroup,
   wanted: 'sum' | 'mean' = 'sum',
   onfinal?: GradientListener,
@@ -73,16 +81,60 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
           "rank's samples alone. Pass the model's inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
       );
     }
-    return samples > 0 ? gradientsOf(pass, parameters, scale, onfinal) : null;
+    if (samples === 0) return null;
+    if (!gradScaler) return gradientsOf(pass, parameters, scale, onfinal);
+    return differentiateScaled(gradScaler, buffers, (factor) => gradientsOf(pass, parameters, scale * factor));
   }
   if (!model) {
     throw new UsageError(
       'The pass has inputs for a model, but a list of variables is trained. Pass a function that computes the loss.',
     );
   }
-  if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
+  if (gradScaler && exchangesStatistics(model, group)) {
+    throw new UsageError(
+      `The model "${model.name}" has SyncBatchNormalization layers, whose passes run in full precision. Remove gradScaler.`,
+    );
+  }
+  if (samples > 0) {
+    if (!gradScaler) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
+    return differentiateScaled(gradScaler, buffers, (factor) =>
+      gradientsOfPass(model, pass, parameters, scale * factor, group),
+    );
+  }
   await attendPass({ model, parameters }, group);
   return null;
+}
+
+/** Computes a pass in mixed precision. A repeated pass starts with the same buffers. */
+async function differentiateScaled(
+  gradScaler: GradScaler,
+  buffers: readonly Variable[],
+  compute: (scale: number) => Gradients | Promise<Gradients>,
+): Promise<Gradients> {
+  const before = new CommittedVariables(buffers);
+  try {
+    return await gradScaler.differentiate((scale) => {
+      before.rollBack();
+      return compute(scale);
+    });
+  } finally {
+    before.dispose();
+  }
+}
+
+/**
+ * Differentiates a pass on this rank alone, in one synchronous call, without metrics. The caller
+ * disposes of the result.
+ *
+ * @param model the model of a pass that is not a function.
+ */
+export function differentiateAlone<Outputs extends Tensor | Tensor[]>(
+  pass: Pass<Outputs>,
+  { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
+): Gradients {
+  if (typeof pass === 'function') return gradientsOf(pass, parameters, 1);
+  const loss = (): Scalar => pass.loss(model!.apply(pass.inputs, { training: true }) as Outputs);
+  return gradientsOf(loss, parameters, 1);
 }
 
 /**

@@ -22,6 +22,11 @@ describe('parseRoute', () => {
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
+  test('reads the kernels of the tab; unknown kernels are the own ones', () => {
+    expect(parseRoute('#K7F3QX?auto&kernels=stock').kernels).toBe('stock');
+    expect(['#K7F3QX', '#K7F3QX?kernels=fast'].map((hash) => parseRoute(hash).kernels)).toEqual(['own', 'own']);
+  });
+
   test('returns the home page for an invalid room code, with the unchanged code', () => {
     expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });

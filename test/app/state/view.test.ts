@@ -314,6 +314,13 @@ test('the first step ends the warm-up', () => {
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
 
+test('the progress of compiling shaders ends with the next stage of the warm-up', () => {
+  const compiling = { type: 'warmup', stage: 'compiling', message: 'compiling' } as const;
+  const half = fold(GENERATION, compiling, { ...compiling, shaders: { compiled: 2, total: 4 } });
+  expect(half.shaders).toEqual({ compiled: 2, total: 4 });
+  expect(reduce(half, { type: 'warmup', stage: 'data', message: 'loading' }).shaders).toBeNull();
+});
+
 test('reduce changes neither the event nor the previous run', () => {
   const event = Object.freeze(stepEvent(0));
   const before = fold(GENERATION);

@@ -22,7 +22,7 @@ afterAll(() => tf.setBackend('cpu'));
 const open = () => {
   vi.stubGlobal('isSecureContext', true);
   vi.stubGlobal('navigator', {});
-  return openAppDevice(new ManualClock());
+  return openAppDevice(new ManualClock(), 'own');
 };
 
 test('a tab without WebGPU and without WebGL on a GPU computes with WebAssembly', async () => {

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
-import { lossSum } from '../../../src/jobs/models/loss.ts';
+import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -54,7 +54,7 @@ test('the wasm backend computes the loss of classification jobs and its gradient
   const compute = (): tf.Tensor[] => {
     const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
     const weights = tf.tensor1d([1, 1, 0.5, 0]);
-    const loss = (at: tf.Tensor): tf.Scalar => lossSum(at as tf.Tensor2D, labels, weights);
+    const loss = (at: tf.Tensor): tf.Scalar => crossEntropySum(at as tf.Tensor2D, labels, weights);
     const at = tf.tensor2d(logits.values, [4, 10]);
     return [loss(at), tf.grad(loss)(at)];
   };

@@ -14,10 +14,14 @@ test('a recording has only traces of the current world', async () => {
       startedAt: 0,
       ms,
       bucketBytes: [8],
+      commands: { dispatches: 20, submits: 3 },
       traces: [{ startedAt: 0, algorithm: 'ring', hops }],
     });
     expect(telemetry.recorded.traces).toHaveLength(1);
     telemetry.enter(group);
-    expect(telemetry.recorded).toMatchObject({ traces: [], lanes: [{ step: 0 }] });
+    expect(telemetry.recorded).toMatchObject({
+      traces: [],
+      lanes: [{ step: 0, commands: { dispatches: 20, submits: 3 } }],
+    });
   });
 });

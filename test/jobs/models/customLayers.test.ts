@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import { buildModel, lossSum } from '../../../src/jobs/index.ts';
+import { buildModel } from '../../../src/jobs/index.ts';
+import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { rowsOf, Topology } from '../../../src/spec/topology.ts';
 import { UsageError } from '../../../src/util/errors.ts';
@@ -87,7 +88,7 @@ test('every weight of every layer has a gradient', () => {
   const gradients = tf.tidy(() => {
     const x = tf.randomUniform([3, 28, 28, 1], 0, 1, 'float32', 7);
     const masks = model.dropout.map(({ shape }) => tf.ones([3, ...shape]));
-    const loss = () => lossSum(model.logits(x, masks), tf.tensor1d([1, 2, 3], 'int32'), tf.ones([3]));
+    const loss = () => crossEntropySum(model.logits(x, masks), tf.tensor1d([1, 2, 3], 'int32'), tf.ones([3]));
     const { grads } = tf.variableGrads(loss, [...model.variables]);
     return Object.values(grads).map((grad) => [...grad.dataSync()]);
   });

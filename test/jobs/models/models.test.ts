@@ -2,7 +2,8 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
-import { buildModel, countConfusion, countCorrect, lossSum, type JobModel } from '../../../src/jobs/index.ts';
+import { buildModel, countConfusion, countCorrect, type JobModel } from '../../../src/jobs/index.ts';
+import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { hashState } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -33,7 +34,7 @@ function gradientsOf(model: JobModel, batch: Batch) {
   return tf.tidy(() => {
     const inputs = tf.tensor(batch.inputs.flat(), [batch.inputs.length, 28, 28, 1]);
     const { value, grads } = tf.variableGrads(
-      () => lossSum(model.logits(inputs), tf.tensor1d(batch.labels, 'int32'), tf.tensor1d(batch.weights)),
+      () => crossEntropySum(model.logits(inputs), tf.tensor1d(batch.labels, 'int32'), tf.tensor1d(batch.weights)),
       [...model.variables],
     );
     const gradients = model.variables.map((variable) => grads[variable.name]!.dataSync() as Float32Array);
@@ -49,11 +50,11 @@ function startOf(name: 'mlp' | 'cnn', seed: number) {
   return values;
 }
 
-/** Returns `lossSum` and its gradient with respect to the logits. */
+/** Returns `crossEntropySum` and its gradient with respect to the logits. */
 function lossOf(logits: number[][], labels: number[], weights: number[]) {
   return tf.tidy(() => {
     const { value, grad } = tf.valueAndGrad((x: tf.Tensor2D) =>
-      lossSum(x, tf.tensor1d(labels, 'int32'), tf.tensor1d(weights)),
+      crossEntropySum(x, tf.tensor1d(labels, 'int32'), tf.tensor1d(weights)),
     )(tf.tensor2d(logits));
     return { value: value.dataSync()[0]!, gradient: grad.arraySync() };
   });
@@ -157,7 +158,7 @@ test('buildModel uses the given hidden width, and rejects an unknown model', () 
   expect(() => buildModel({ model: 'gpt' as 'mlp', hidden: 64, seed: 1 }, SHAPE)).toThrow(UsageError);
 });
 
-describe('lossSum', () => {
+describe('crossEntropySum', () => {
   test('is the weighted sum of cross-entropies, and has the gradient weight * (softmax - target)', () => {
     const logits = [
       [1, 2, 0.5],

@@ -34,6 +34,9 @@ export const lobby = {
   waitingForHost: 'Waiting for the host to start.',
   automatic: (at: number, missing: number) =>
     `The run starts automatically when ${plural(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
+  /** While shaders are compiled for this tab's GPU. */
+  shaders: 'Compiled shaders',
+  shadersOf: (compiled: number, total: number) => `${compiled} of ${total} shaders`,
   obstacle: {
     onlySpectators: 'This tab only watches, and no tab that trains is ready.',
     files: 'Choose the data files first.',

@@ -175,6 +175,8 @@ export const run = {
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `Rank ${rank}${name === '' ? '' : ` (${name})`}: ${does}`,
   howLong: (ms: string, from: string, to: string, step: number) => `${ms}, from ${from} to ${to} of step ${step}.`,
+  commands: (dispatches: number, submits: number) =>
+    `The GPU received ${dispatches} dispatches in ${submits} ${submits === 1 ? 'submit' : 'submits'} in this step.`,
   aligned: (error: string, you: number | null) =>
     `Clocks are aligned at the end of a common exchange. Lanes may be shifted by up to ${error}. ` +
     (you === null

@@ -45,6 +45,11 @@ export const terms = {
     word: 'share',
     means: 'A share is the part of the samples of a step that one rank computes.',
   },
+  dispatches: {
+    word: 'dispatches',
+    means:
+      'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each costs time of its own. The table shows medians for a step: dispatches / submits.',
+  },
   epoch: {
     word: 'epoch',
     means: 'An epoch is one pass over all training samples, divided among the ranks.',

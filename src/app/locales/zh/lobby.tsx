@@ -29,6 +29,8 @@ export const lobby: Messages['lobby'] = {
   start: '开始',
   waitingForHost: '等主持人开始。',
   automatic: (at, missing) => `有 ${at} 个标签页就绪时，训练自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
+  shaders: '已编译的着色器',
+  shadersOf: (compiled, total) => `着色器 ${compiled}/${total}`,
   obstacle: {
     onlySpectators: '本标签页只观看，而且还没有能训练的标签页就绪。',
     files: '先选择数据文件。',

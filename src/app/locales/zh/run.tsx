@@ -146,6 +146,7 @@ export const run: Messages['run'] = {
   timelineHelp: '每行的上半部分是计算，下半部分是通信。指向一段可看详情。拖动可移动；双指或 + − 可缩放。',
   whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
+  commands: (dispatches, submits) => `这一步里，GPU 收到 ${dispatches} 次派发，分 ${submits} 次提交。`,
   aligned: (error, you) =>
     `各 rank 的时钟按同一次交换的结束时刻对齐。各行之间最多可能错开 ${error}。` +
     (you === null

@@ -30,6 +30,11 @@ export const terms: Messages['terms'] = {
     word: '重叠（overlapped）',
     means: '如果 rank 在通信的同时进行计算，这部分通信就是重叠的。其余的通信是暴露的，这一步必须等它。',
   },
+  dispatches: {
+    word: '派发（dispatch）',
+    means:
+      '一次派发在 GPU 上启动一个计算着色器；一次提交把录好的派发送到 GPU。每一次都有额外的开销。表中是每步的中位数：派发 / 提交。',
+  },
   epoch: { word: '轮次（epoch）', means: '一个轮次就是把全部训练样本过一遍，由所有 rank 分担。' },
   share: { word: '份额', means: '一步的样本中由一个 rank 计算的部分。' },
   straggler: { word: '掉队者', means: '一步里最慢的 rank；其余的都要等它的数据块。' },

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
-import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import { RUN_ALGORITHMS, type RunAlgorithm } from '../../../spec/algorithms.ts';
 import { median, quantile } from '../../../util/statistics.ts';
 import { memoryBytes } from '../../device/memory.ts';
@@ -16,6 +16,8 @@ interface ByteCounts {
 export class RunStats {
   readonly #times: StepTimes[] = [];
   #reportedTimes = 0;
+  /** Commands of the steps since the previous call of {@link statistics}. */
+  #commands: GpuCommands[] = [];
   #gradientBytes = { sent: 0, received: 0 };
   #group: ProcessGroup | null = null;
   /** The bytes that were sent in earlier worlds. */
@@ -48,8 +50,9 @@ export class RunStats {
     return RUN_ALGORITHMS.find((name) => name === most?.[0]) ?? 'none';
   }
 
-  took(ms: StepTimes): void {
+  took(ms: StepTimes, commands: GpuCommands | null): void {
     this.#times.push(ms);
+    if (commands) this.#commands.push(commands);
   }
 
   /** Does not count the bytes since the latest mark as gradients. */
@@ -73,12 +76,14 @@ export class RunStats {
   }
 
   /**
-   * Returns this rank's statistics. Times are medians of the steps since the previous call. Bytes
-   * sent and received are totals of the run.
+   * Returns this rank's statistics. Times and commands are medians of the steps since the previous
+   * call. Bytes sent and received are totals of the run.
    */
   statistics(): Omit<RankStatistics, 'rank'> {
     const recent = this.#times.slice(this.#reportedTimes);
     this.#reportedTimes = this.#times.length;
+    const commands = this.#commands;
+    this.#commands = [];
     const { sent, received } = this.#gradientBytes;
     return {
       computeMs: median(recent.map(({ compute }) => compute)),
@@ -88,6 +93,12 @@ export class RunStats {
       gradientBytesReceived: received,
       otherBytesSent: this.#earlierBytesSent + this.#group!.bytesSent - sent,
       memoryBytes: memoryBytes(),
+      ...(commands.length > 0 && {
+        commands: {
+          dispatches: median(commands.map(({ dispatches }) => dispatches)),
+          submits: median(commands.map(({ submits }) => submits)),
+        },
+      }),
     };
   }
 

@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import type { StepTimes } from '../../../protocol/stepTrace.ts';
+import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { RunStats } from './runStats.ts';
@@ -24,6 +24,8 @@ interface TakenStep {
   offset: number;
   startedAt: number;
   runStartedAt: number;
+  /** `null` if this rank does not compute on WebGPU. */
+  commands: GpuCommands | null;
 }
 
 export class StepReporter {
@@ -65,7 +67,7 @@ export class StepReporter {
     });
   }
 
-  async took({ step, epoch, offset, startedAt, runStartedAt }: TakenStep, report: StepReport): Promise<void> {
+  async took({ step, epoch, offset, startedAt, runStartedAt, commands }: TakenStep, report: StepReport): Promise<void> {
     const { clock, emit, strategy } = this.#options;
     const { loss, samples, traces, choice } = report;
     if (choice) {
@@ -74,14 +76,14 @@ export class StepReporter {
     }
     const now = clock.now();
     const ms = timesOf(report, now - startedAt);
-    this.figures.took(ms);
+    this.figures.took(ms, commands);
     const { algorithm } = this.figures;
     if (algorithm !== this.#algorithm) {
       this.#algorithm = algorithm;
       await emit({ type: 'algorithm', step, algorithm });
     }
     const { bucketBytes } = strategy;
-    for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes })) await emit(event);
+    for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes, commands })) await emit(event);
     await emit({ type: 'step', step, epoch, offset, loss, samples, ms, at: now - runStartedAt });
   }
 }

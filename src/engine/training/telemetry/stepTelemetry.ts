@@ -8,7 +8,7 @@ import { rightOf } from '../../../collectives/plans/ringPlan.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EdgeReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
-import type { StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
+import type { GpuCommands, StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
@@ -28,6 +28,7 @@ interface Step {
   ms: StepTimes;
   traces: StepReport['traces'];
   bucketBytes: readonly number[];
+  commands: GpuCommands | null;
 }
 
 export class StepTelemetry {

@@ -63,6 +63,7 @@ export async function exchangeTelemetry(
   const mine = Float64Array.from([
     ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),
     ...FIELDS.map((field) => statistics[field]),
+    ...[statistics.commands?.dispatches ?? NaN, statistics.commands?.submits ?? NaN],
     ...[Number(isHidden), waitMs, span.begin, span.end],
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
     ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN],
@@ -72,12 +73,20 @@ export async function exchangeTelemetry(
   const rows = await group.allGather(mine);
   return rows.map((all, rank) => {
     const halves = all.subarray(0, HALVES);
-    const row = all.subarray(HALVES);
-    const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number, number];
+    const numbers = [...all.subarray(HALVES, HALVES + FIELDS.length)] as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
     const [computeMs, communicateMs, stepMs, ...bytes] = numbers;
     const [gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes] = bytes;
+    const [dispatches, submits, ...row] = all.subarray(HALVES + FIELDS.length);
     const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
-      ...row.subarray(FIELDS.length, FIELDS.length + OWN_NUMBERS),
+      ...row.slice(0, OWN_NUMBERS),
     ] as [number, number, number, number, number, number, number, number, number, number];
     return {
       hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
@@ -90,6 +99,7 @@ export async function exchangeTelemetry(
         gradientBytesReceived,
         otherBytesSent,
         memoryBytes,
+        ...(!Number.isNaN(dispatches) && { commands: { dispatches: dispatches!, submits: submits! } }),
       },
       isHidden: hidden === 1,
       waitMs: wait,
@@ -98,7 +108,7 @@ export async function exchangeTelemetry(
         : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), bytesSent, bytesReceived },
       chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
       span: { begin, end },
-      lanes: unpackLanes(row.subarray(FIELDS.length + OWN_NUMBERS)),
+      lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS))),
     };
   });
 }
@@ -106,7 +116,7 @@ export async function exchangeTelemetry(
 /** A hash is sent as two numbers. Each contains half of the hexadecimal digits. */
 const HALVES = 2;
 const HALF = 8;
-/** How many numbers are sent between the statistics and the lanes. */
+/** How many numbers are sent between the commands and the lanes. */
 const OWN_NUMBERS = 10;
 
 function orNull(value: number): number | null {

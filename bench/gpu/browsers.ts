@@ -1,0 +1,71 @@
+/** Opens the page of `bench gpu`, in Chromium or in Firefox. */
+import { closeBrowser, launchBrowser, type GpuMode } from '../../launcher/browser/browser.ts';
+import { loadPage } from '../../launcher/browser/tabs.ts';
+import { launchFirefox } from '../../tools/firefox.ts';
+import type { ArgsOf, FromWorker, MeasurementName, ResultOf } from './worker.ts';
+
+/** Deadline of a measurement in milliseconds. */
+const COMMAND_MS = 10 * 60_000;
+
+/** A page in a browser of its own, which has compiled no shaders. */
+export interface GpuPage {
+  /** Name and version. */
+  readonly browser: string;
+  /** @throws (rejects) Error if the page has no WebGPU, or a measurement fails. */
+  adapter(): Promise<string>;
+  measure<Name extends MeasurementName>(name: Name, args: ArgsOf<Name>): Promise<ResultOf<Name>>;
+  close(): Promise<void>;
+}
+
+export interface BrowserChoice {
+  /** Path of Chrome, Chromium or Edge, or `firefox`. Default: as of the launcher. */
+  browser?: string;
+  gpu: GpuMode;
+}
+
+export async function openGpuPage(url: string, { browser, gpu }: BrowserChoice): Promise<GpuPage> {
+  return browser === 'firefox'
+    ? openInFirefox(url)
+    : openInChromium(url, { gpu, ...(browser && { executable: browser }) });
+}
+
+async function openInChromium(url: string, options: { executable?: string; gpu: GpuMode }): Promise<GpuPage> {
+  const browser = await launchBrowser({ ...options, probeUrl: url });
+  try {
+    const page = await browser.newPage();
+    await loadPage(page, url);
+    const evaluate = (script: string) => page.evaluate<Measured>(script);
+    return pageOf(`Chromium ${browser.version()}`, evaluate, () => closeBrowser(browser));
+  } catch (error) {
+    await closeBrowser(browser);
+    throw error;
+  }
+}
+
+async function openInFirefox(url: string): Promise<GpuPage> {
+  const browser = await launchFirefox(COMMAND_MS);
+  try {
+    const page = await browser.newPage();
+    await page.goto(url);
+    const evaluate = (script: string) => page.evaluate(script) as Promise<Measured>;
+    return pageOf((await browser.version()).replace('/', ' '), evaluate, () => browser.close());
+  } catch (error) {
+    await browser.close();
+    throw error;
+  }
+}
+
+type Measured = Extract<FromWorker, { type: 'measured' }>;
+
+/** The code is passed as text, because the transpiler would add helpers that the page lacks. */
+function pageOf(browser: string, evaluate: (script: string) => Promise<Measured>, close: GpuPage['close']): GpuPage {
+  const call = (name: string, args: unknown): Promise<Measured> =>
+    evaluate(`measureGpu(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
+  return {
+    browser,
+    adapter: async () => (await call('adapter', null)).adapter,
+    measure: async <Name extends MeasurementName>(name: Name, args: ArgsOf<Name>) =>
+      (await call(name, args)).result as ResultOf<Name>,
+    close,
+  };
+}

@@ -1,0 +1,114 @@
+/** Training loops of `bench gpu`. Each has its own model and optimizer. */
+import * as tf from '@tensorflow/tfjs';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { Task } from '../../src/engine/tasks/task.ts';
+import { useKernels } from '../../src/kernels/index.ts';
+import { createOptimizer } from '../../src/optim/index.ts';
+import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
+import { variablesOf } from '../../src/parallel/ddp/flatten.ts';
+import { currentCounts, type CommandCounts } from '../../src/webgpu/commands.ts';
+import type { GpuModel, LoopName, StepFigures } from './args.ts';
+import { loadModel, type BenchModel } from './models.ts';
+
+const LEARNING_RATE = 0.001;
+
+type Pass = Parameters<Parameters<Task['withBatch']>[1]>[0];
+type Times = Pick<StepFigures, 'jsMs' | 'readbackMs'>;
+
+/** Takes one step on the samples of `pass`, which began at `startedAt`. */
+type TakeStep = (pass: Pass, startedAt: number) => Promise<Times>;
+
+export class Loop {
+  readonly model: BenchModel;
+  readonly #name: LoopName;
+  readonly #batch: number;
+  readonly #take: TakeStep;
+  #step = 0;
+
+  private constructor(name: LoopName, model: BenchModel, batch: number, take: TakeStep) {
+    this.#name = name;
+    this.model = model;
+    this.#batch = batch;
+    this.#take = take;
+  }
+
+  static async create(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
+    const model = await loadModel(modelName);
+    return new Loop(name, model, batch, await (name === 'plain' ? plainLoop : ddpLoop)(model.task, batch));
+  }
+
+  /** Takes one step with the loop's kernels. */
+  async step(): Promise<StepFigures> {
+    useKernels(this.#name === 'ours' ? 'own' : 'stock');
+    const { task } = this.model;
+    const first = (this.#step * this.#batch) % (task.trainSamples - this.#batch);
+    const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
+    const before = currentCounts()!;
+    const startedAt = performance.now();
+    const times = await task.withBatch(indices, (pass) => this.#take(pass, startedAt), this.#step, this.#batch);
+    const ms = performance.now() - startedAt;
+    const after = currentCounts()!;
+    this.#step += 1;
+    const since = (name: keyof CommandCounts): number => after[name] - before[name];
+    return {
+      ms,
+      ...times,
+      dispatches: since('dispatches'),
+      submits: since('submits'),
+      uploadedBytes: since('uploadedBytes'),
+      readBytes: since('readBytes'),
+    };
+  }
+}
+
+/**
+ * A training loop as in TensorFlow.js's guide. It reads the loss in each step, like a page that
+ * shows the loss.
+ */
+async function plainLoop(task: Task, batch: number): Promise<TakeStep> {
+  const { parameters } = variablesOf(task.model);
+  const optimizer = tf.train.adam(LEARNING_RATE);
+  await Promise.resolve();
+  return async (pass, startedAt) => {
+    const { value, grads } = tf.variableGrads(() => lossOf(pass).div(batch), [...parameters]);
+    optimizer.applyGradients(Object.entries(grads).map(([name, tensor]) => ({ name, tensor })));
+    const loss = value.data();
+    const jsMs = performance.now() - startedAt;
+    await loss;
+    tf.dispose([value, grads]);
+    return { jsMs, readbackMs: 0 };
+  };
+}
+
+async function ddpLoop(task: Task, batch: number): Promise<TakeStep> {
+  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
+  const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
+  const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
+  return async (pass, startedAt) => {
+    const yielded = nextTask();
+    const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch });
+    const recordedMs = (await yielded) - startedAt;
+    const { readback } = await reduced;
+    const reducedAt = performance.now();
+    ddp.step(optimizer);
+    return { jsMs: recordedMs + performance.now() - reducedAt, readbackMs: readback };
+  };
+}
+
+/** Resolves in the next task of this thread, after all promise jobs of this task, with its time. */
+function nextTask(): Promise<number> {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = () => {
+      port1.close();
+      resolve(performance.now());
+    };
+    port2.postMessage(null);
+  });
+}
+
+function lossOf(pass: Pass): tf.Scalar {
+  if (typeof pass !== 'function') throw new Error('The pass of a built-in job is a function.');
+  return pass();
+}

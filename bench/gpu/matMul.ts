@@ -1,0 +1,52 @@
+/** Measures matrix products with the kernels of TensorFlow.js and of this project, in turn. */
+import * as tf from '@tensorflow/tfjs';
+import { useKernels } from '../../src/kernels/index.ts';
+import { KERNEL_CHOICES, type KernelChoice } from '../../src/spec/names.ts';
+import { median } from '../../src/util/statistics.ts';
+import { PRODUCTS, type MatMulFigures, type Product } from './args.ts';
+
+/** Milliseconds that a measured series of products takes at least, if one product is shorter. */
+const SERIES_MS = 40;
+const MAX_SERIES = 64;
+const TURNS = 5;
+
+/** Measures products of square matrices of each size. */
+export async function measureMatMul({ sizes }: { sizes: readonly number[] }): Promise<MatMulFigures[]> {
+  const figures: MatMulFigures[] = [];
+  for (const size of sizes) for (const kind of PRODUCTS) figures.push(await measure(size, kind));
+  return figures;
+}
+
+async function measure(size: number, kind: Product): Promise<MatMulFigures> {
+  const [a, b] = [0, 1].map((seed) => tf.randomUniform<tf.Rank.R2>([size, size], -1, 1, 'float32', seed));
+  const series = async (kernels: KernelChoice, length: number): Promise<number> => {
+    useKernels(kernels);
+    const startedAt = performance.now();
+    const corner = tf.tidy(() => {
+      let product = tf.matMul(a!, b!, kind === 'TN', kind === 'NT');
+      for (let i = 1; i < length; i++) {
+        product.dispose();
+        product = tf.matMul(a!, b!, kind === 'TN', kind === 'NT');
+      }
+      return tf.slice(product, 0, 1);
+    });
+    // A read waits for all products before it.
+    await corner.data();
+    corner.dispose();
+    return performance.now() - startedAt;
+  };
+  const times: Record<KernelChoice, number[]> = { own: [], stock: [] };
+  const lengths: Record<KernelChoice, number> = { own: 1, stock: 1 };
+  for (const kernels of KERNEL_CHOICES) {
+    await series(kernels, 1);
+    const ms = await series(kernels, 1);
+    lengths[kernels] = Math.min(MAX_SERIES, Math.max(1, Math.ceil(SERIES_MS / ms)));
+  }
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const kernels of KERNEL_CHOICES)
+      times[kernels].push((await series(kernels, lengths[kernels])) / lengths[kernels]);
+  }
+  tf.dispose([a!, b!]);
+  const gflops = (kernels: KernelChoice): number => (2 * size ** 3) / median(times[kernels]) / 1e6;
+  return { size, kind, stockGflops: gflops('stock'), oursGflops: gflops('own') };
+}

@@ -1,0 +1,16 @@
+/** Counts the commands that this rank's GPU receives in a step. */
+import type { GpuCommands } from '../../../protocol/stepTrace.ts';
+import { currentCounts } from '../../../webgpu/commands.ts';
+
+/**
+ * Returns a function that returns the commands since this call; `null` if this rank does not
+ * compute on WebGPU, or its device was opened again.
+ */
+export function countCommands(): () => GpuCommands | null {
+  const before = currentCounts();
+  return () => {
+    const after = currentCounts();
+    if (!before || !after || after.dispatches < before.dispatches) return null;
+    return { dispatches: after.dispatches - before.dispatches, submits: after.submits - before.submits };
+  };
+}

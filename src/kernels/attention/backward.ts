@@ -1,0 +1,91 @@
+/**
+ * Programs of causal attention that compute gradients. For probabilities P of a sequence and the
+ * gradient dY of the result Y = P V, they are
+ *
+ *     dV = P^T dY,  dS = P * (dY V^T - rowsum(dY * Y)),  dQ = dS K * scale,  dK = dS^T Q * scale.
+ *
+ * P is computed again from the scores and the logarithm of the sum of their exponentials.
+ */
+import {
+  addProduct,
+  declareSums,
+  GRADIENT,
+  KEYS,
+  multiplyRows,
+  prologue,
+  QUERIES,
+  store,
+  TILE,
+  VALUES,
+  type Tiles,
+} from './tiles.ts';
+
+const OWN = `tile * ${TILE}u`;
+const OTHER = `other * ${TILE}u`;
+
+/**
+ * Reads qkv, dy and statistics. Writes dQ: each workgroup owns a tile of queries, and visits all
+ * keys before the tile's end.
+ */
+export const queriesGradientCode = (tiles: Tiles): string => `
+${tiles.declarations}
+fn main() {
+  ${prologue('tiles - 1u - nth')}
+  var logSum = vec4<f32>();
+  var product = vec4<f32>();
+  for (var i = 0u; i < 4u; i++) {
+    let own = statistics[sequence * context + min(ownRows[i], context - 1u)];
+    logSum[i] = own.x;
+    product[i] = own.y;
+  }
+  ${declareSums('dq', tiles)}
+  for (var other = 0u; other <= tile; other++) {
+    var dp = mat4x4<f32>();
+    ${multiplyRows('dp', [GRADIENT, OWN], [VALUES, OTHER], tiles)}
+    var s = mat4x4<f32>();
+    ${multiplyRows('s', [QUERIES, OWN], [KEYS, OTHER], tiles)}
+    for (var j = 0u; j < 4u; j++) {
+      let visible = visibleScores(s[j], ownRows, vec4<u32>(${OTHER} + column + j * 8u));
+      s[j] = exp(visible - logSum) * (dp[j] - product);
+    }
+    storeScores(row, column, s);
+    ${addProduct('dq', KEYS, OTHER, tiles)}
+  }
+  ${store('dq', { start: 'queriesAt', stride: 'qkvStride' }, 'SCALE', tiles)}
+}
+`;
+
+/**
+ * Reads qkv, dy and statistics. Writes dK and dV: each workgroup owns a tile of keys, and visits
+ * all queries from the tile's start. Early tiles have more queries, and start first.
+ */
+export const keysGradientCode = (tiles: Tiles): string => `
+${tiles.declarations}
+fn main() {
+  ${prologue('nth')}
+  ${declareSums('dk', tiles)}
+  ${declareSums('dv', tiles)}
+  for (var other = tile; other < tiles; other++) {
+    var s = mat4x4<f32>();
+    ${multiplyRows('s', [KEYS, OWN], [QUERIES, OTHER], tiles)}
+    var products = vec4<f32>();
+    for (var j = 0u; j < 4u; j++) {
+      let query = ${OTHER} + column + j * 8u;
+      let visible = visibleScores(s[j], vec4<u32>(query), ownRows);
+      let statistic = statistics[sequence * context + min(query, context - 1u)];
+      // Queries after the context do not exist.
+      s[j] = select(vec4<f32>(0.0), exp(visible - statistic.x), query < context);
+      products[j] = statistic.y;
+    }
+    storeScores(row, column, s);
+    ${addProduct('dv', GRADIENT, OTHER, tiles)}
+    var dp = mat4x4<f32>();
+    ${multiplyRows('dp', [VALUES, OWN], [GRADIENT, OTHER], tiles)}
+    for (var j = 0u; j < 4u; j++) { s[j] *= dp[j] - products[j]; }
+    storeScores(row, column, s);
+    ${addProduct('dk', QUERIES, OTHER, tiles)}
+  }
+  ${store('dk', { start: 'keysAt', stride: 'qkvStride' }, 'SCALE', tiles)}
+  ${store('dv', { start: 'valuesAt', stride: 'qkvStride' }, '1.0', tiles)}
+}
+`;

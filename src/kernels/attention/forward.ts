@@ -1,0 +1,89 @@
+/** Programs of causal attention that compute the result, or statistics of its rows. */
+import {
+  addProduct,
+  declareSums,
+  eachChunk,
+  KEYS,
+  multiplyRows,
+  prologue,
+  QUERIES,
+  store,
+  TILE,
+  VALUES,
+  type Tiles,
+} from './tiles.ts';
+
+/** Later tiles of queries have more keys. They start first, so that no workgroup is left alone. */
+const LATEST_FIRST = prologue('tiles - 1u - nth');
+
+/**
+ * Code that computes, for the thread's queries and its 4 keys of a tile of keys, exp(score -
+ * largest) in `s`, with the largest score of each query so far. `sum` is the sum of these values
+ * over all tiles so far; it is distributed over the 8 threads of a row.
+ */
+const onlineSoftmax = (tiles: Tiles): string => `
+    var s = mat4x4<f32>();
+    ${multiplyRows('s', [QUERIES, `tile * ${TILE}u`], [KEYS, `other * ${TILE}u`], tiles)}
+    for (var j = 0u; j < 4u; j++) {
+      s[j] = visibleScores(s[j], ownRows, vec4<u32>(other * ${TILE}u + column + j * 8u));
+    }
+    let before = largest;
+    largest = rowMax(row, column, max(before, max(max(s[0], s[1]), max(s[2], s[3]))));
+    let shrink = exp(before - largest);
+    for (var j = 0u; j < 4u; j++) { s[j] = exp(s[j] - largest); }
+    sum = sum * shrink + ((s[0] + s[1]) + (s[2] + s[3]));`;
+
+/** Reads qkv, writes y. */
+export const forwardCode = (tiles: Tiles): string => `
+${tiles.declarations}
+fn main() {
+  ${LATEST_FIRST}
+  var largest = vec4<f32>(LOWEST);
+  var sum = vec4<f32>(0.0);
+  ${declareSums('y', tiles)}
+  for (var other = 0u; other <= tile; other++) {
+    ${onlineSoftmax(tiles)}
+    storeScores(row, column, s);
+    ${eachChunk(
+      tiles.chunks,
+      (chunk) => `
+    for (var i = 0u; i < 4u; i++) { y${chunk}[i] *= shrink[i]; }`,
+    )}
+    ${addProduct('y', VALUES, `other * ${TILE}u`, tiles)}
+  }
+  let total = rowSum(row, column, sum);
+  ${store('y', { start: 'outputAt', stride: 'width4' }, '(1.0 / total[i])', tiles)}
+}
+`;
+
+/**
+ * Reads qkv, y and dy. Writes two values for each query of each sequence: the logarithm of the sum
+ * of exp(score), and the dot product of y and dy, which is the sum of the products of probabilities
+ * and their gradients.
+ */
+export const statisticsCode = (tiles: Tiles): string => `
+${tiles.declarations}
+fn main() {
+  ${LATEST_FIRST}
+  var largest = vec4<f32>(LOWEST);
+  var sum = vec4<f32>(0.0);
+  for (var other = 0u; other <= tile; other++) {
+    ${onlineSoftmax(tiles)}
+  }
+  let logSum = largest + log(rowSum(row, column, sum));
+  var products = vec4<f32>(0.0);
+  for (var i = 0u; i < 4u; i++) {
+    let at = outputAt + min(ownRows[i], context - 1u) * width4;
+    for (var d = column; d < DEPTH4; d += 8u) { products[i] += dot(y[at + d], dy[at + d]); }
+  }
+  workgroupBarrier();
+  let product = rowSum(row, column, products);
+  if (column == 0u) {
+    for (var i = 0u; i < 4u; i++) {
+      if (ownRows[i] < context) {
+        result[sequence * context + ownRows[i]] = vec2<f32>(logSum[i], product[i]);
+      }
+    }
+  }
+}
+`;

@@ -1,0 +1,59 @@
+/** Chooses how the workgroups of a matrix product share the work, by its lengths alone. */
+
+/**
+ * The part of the result that a workgroup computes. Each thread computes `threadRows` x 4 elements.
+ * In each iteration, the workgroup loads `outer` x `inner` elements of both matrices.
+ */
+export interface Tile {
+  /** Rows, and columns, of the result. */
+  outer: number;
+  inner: number;
+  threadRows: 4 | 8;
+  threads: number;
+}
+
+/**
+ * The tiles for 32-bit floats of llama.cpp's Vulkan backend (ggml-vulkan.cpp, `m_warptile` and
+ * `s_warptile` without cooperative matrices): 64 x 64 x 16 with 128 threads of 8 x 4 elements, and
+ * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
+ * much from memory per multiplication; the smaller tile gives four times as many workgroups.
+ */
+export const LARGE: Tile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
+export const SMALL: Tile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
+
+/** Number of workgroups that keep most GPUs busy. */
+const BUSY = 64;
+/**
+ * Shortest part of the inner length. With shorter parts, the dispatch that sums the parts would
+ * take as long as it saves.
+ */
+const SHORTEST_PART = 512;
+const MOST_PARTS = 16;
+
+export interface Lengths {
+  batches: number;
+  rows: number;
+  columns: number;
+  inner: number;
+}
+
+export interface Plan {
+  tile: Tile;
+  /**
+   * Number of parts of the inner length that are computed by different workgroups (split-K). A
+   * second dispatch sums them in a fixed order. The gradient of a layer's weights has a long inner
+   * length (all positions of a batch) and often few elements.
+   */
+  parts: number;
+  /** Inner length of a part, a multiple of the tile's. */
+  partLength: number;
+}
+
+export function planOf({ batches, rows, columns, inner }: Lengths): Plan {
+  const workgroups = ({ outer }: Tile): number => batches * Math.ceil(rows / outer) * Math.ceil(columns / outer);
+  const fitsLarge = rows > SMALL.outer && columns > SMALL.outer && workgroups(LARGE) >= BUSY;
+  const tile = fitsLarge ? LARGE : SMALL;
+  const wanted = Math.min(MOST_PARTS, Math.floor(inner / SHORTEST_PART), Math.floor(BUSY / workgroups(tile)));
+  const partLength = tile.inner * Math.ceil(inner / Math.max(1, wanted) / tile.inner);
+  return { tile, parts: Math.ceil(inner / partLength), partLength };
+}

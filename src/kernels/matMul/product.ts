@@ -1,0 +1,191 @@
+/**
+ * Matrix products. A workgroup computes a tile of the result: it loads tiles of both matrices into
+ * workgroup memory, and each thread multiplies 4 or 8 rows by 4 columns in registers, which loads
+ * each element once for many multiplications (Volkov and Demmel, "Benchmarking GPUs to tune dense
+ * linear algebra", 2008).
+ *
+ * Both tiles have the inner dimension first, so that a thread reads 4 rows, or 4 columns, as one
+ * vec4. A matrix that is stored the other way is transposed in blocks of 4 x 4 while it is loaded.
+ */
+import type { TensorInfo } from '@tensorflow/tfjs';
+import type { Backend } from '../../webgpu/backend.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../webgpu/program.ts';
+import { epilogueCode, four, multiplied, type Epilogue, type Factor } from './epilogue.ts';
+import { planOf, type Lengths, type Plan, type Tile } from './plan.ts';
+import { sumParts } from './sumParts.ts';
+
+/** A matrix, or several as [batches, ...], in row-major order. */
+export interface Operand {
+  tensor: TensorInfo;
+  /** Whether it is stored transposed: A as [inner, rows], B as [columns, inner]. */
+  isTransposed: boolean;
+  /** Number of matrices; batch i uses matrix i modulo this number. */
+  batches: number;
+  /** Multiplies the matrix as it is stored. */
+  factor?: Factor | undefined;
+}
+
+export interface Product extends Lengths {
+  a: Operand;
+  b: Operand;
+  epilogue: Epilogue;
+}
+
+/**
+ * Computes `epilogue(A . B)` in one dispatch, or in two if the inner length is much longer than the
+ * result.
+ *
+ * @returns a new tensor of `shape`, which has `batches * rows * columns` elements.
+ */
+export function multiply(backend: Backend, product: Product, shape: readonly number[]): TensorInfo {
+  const plan = planOf(product);
+  if (plan.parts === 1) return runTiles(backend, product, plan, shape);
+  const { batches, rows, columns } = product;
+  const parts = runTiles(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
+  const result = sumParts(backend, parts, columns, product.epilogue, shape);
+  backend.disposeData(parts.dataId);
+  return result;
+}
+
+function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonly number[]): TensorInfo {
+  const { a, b, batches, rows, columns, inner } = product;
+  const { tile, parts, partLength } = plan;
+  const epilogue = epilogueCode(product.epilogue, columns);
+  const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner]);
+  const right = loader('b', b, b.isTransposed ? [columns, inner] : [inner, columns]);
+  const tilesDown = Math.ceil(rows / tile.outer);
+  const tilesAcross = Math.ceil(columns / tile.outer);
+  const workgroups = parts * batches * tilesDown * tilesAcross;
+  const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, workgroups, partLength };
+  const program: Program = {
+    key: ['product', tile.outer, left.key, right.key, epilogue.key].join('_'),
+    inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
+    outputComponents: columns % 4 === 0 ? 4 : 1,
+    uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
+    workgroupSize: [tile.threads, 1, 1],
+    dispatch: spread(backend, workgroups),
+    code: [FLAT_WORKGROUP, left.code, right.code, epilogue.code, mainCode(tile, a.isTransposed, b.isTransposed)].join(
+      '\n',
+    ),
+  };
+  return runProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
+}
+
+function int32(values: Record<string, number>): NonNullable<Program['uniforms']> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: 'i32', value }]));
+}
+
+interface Loader {
+  key: string;
+  inputs: Record<string, Components>;
+  tensors: TensorInfo[];
+  uniforms: NonNullable<Program['uniforms']>;
+  /** Defines `load_x(batch, row, column)` for 4 elements of a stored row; 0 outside the matrix. */
+  code: string;
+}
+
+function loader(
+  name: 'a' | 'b',
+  { tensor, isTransposed, factor, batches }: Operand,
+  [height, width]: [number, number],
+): Loader {
+  const components: Components = width % 4 === 0 ? 4 : 1;
+  const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
+  const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
+  let values = four(name, 'at', components);
+  if (factor) {
+    const at = `row / uniforms.${name}SharedBy * uniforms.${name}Width + column`;
+    values = multiplied(values, `${name}Factor`, at, factor.isGate === true, components);
+  }
+  const gate = factor?.isGate ? 'gate' : 'factor';
+  return {
+    key: `${components}${isTransposed ? 'transposed' : ''}${factor ? gate : ''}`,
+    inputs: { [name]: components, ...(factor && { [`${name}Factor`]: components }) },
+    tensors: factor ? [tensor, factor.tensor] : [tensor],
+    uniforms,
+    code: `
+fn load_${name}(batch: i32, row: i32, column: i32) -> vec4<f32> {
+  let height = uniforms.${name}Height;
+  let width = uniforms.${name}Width;
+  if (row >= height || column >= width) { return vec4<f32>(); }
+  let at = (batch % uniforms.${name}Batches * height + row) * width + column;
+  let values = ${values};
+  return ${components === 4 ? 'values' : 'select(vec4<f32>(), values, vec4<i32>(column) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(width))'};
+}
+`,
+  };
+}
+
+/** WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. */
+function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
+  const across = tile.outer / 4;
+  const load = (i: number): string =>
+    isInnerFirst ? `load_${name}(batch, inner + ${i}, outer)` : `load_${name}(batch, outer + ${i}, inner)`;
+  const rows = [0, 1, 2, 3];
+  return `
+    let block = ${thread};
+    let x = block % ${across};
+    let y = block / ${across} * 4;
+    let outer = ${name}Start + 4 * x;
+    let inner = step + y;
+    ${
+      isInnerFirst
+        ? rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = ${load(i)};`).join('\n    ')
+        : `let columns = transpose(mat4x4<f32>(${rows.map(load).join(', ')}));
+    ${rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = columns[${i}];`).join('\n    ')}`
+    }`;
+}
+
+function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean): string {
+  const across = tile.outer / 4;
+  const blocks = across * (tile.inner / 4);
+  // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that
+  // neighbouring threads read are neighbours too.
+  const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
+  const apart = across / groups.length;
+  const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
+  return `
+var<workgroup> aTile: array<vec4<f32>, ${tile.inner * across}>;
+var<workgroup> bTile: array<vec4<f32>, ${tile.inner * across}>;
+
+fn main() {
+  // Workgroups after the last one compute its tile too: WGSL rejects barriers after a return.
+  var rest = min(flatWorkgroup(), uniforms.workgroups - 1);
+  let bStart = rest % uniforms.tilesAcross * ${tile.outer};
+  rest /= uniforms.tilesAcross;
+  let aStart = rest % uniforms.tilesDown * ${tile.outer};
+  rest /= uniforms.tilesDown;
+  let batch = rest % uniforms.batches;
+  let start = rest / uniforms.batches * uniforms.partLength;
+  let thread = i32(localIndex);
+  let x = thread % ${across};
+  let y = thread / ${across};
+  ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
+  for (var done = 0; done < uniforms.partLength; done += ${tile.inner}) {
+    let step = start + done;
+    if (thread < ${blocks}) {${storeBlock('a', tile, isTransposedA, 'thread')}
+    } else {${storeBlock('b', tile, !isTransposedB, `thread - ${blocks}`)}
+    }
+    workgroupBarrier();
+    for (var k = 0; k < ${tile.inner * across}; k += ${across}) {
+      let b = bTile[k + x];
+      ${groups.map((group) => `let a${group} = aTile[k + y + ${group * apart}];`).join('\n      ')}
+      ${sums.map(({ name, group, i }) => `${name} += a${group}[${i}] * b;`).join('\n      ')}
+    }
+    workgroupBarrier();
+  }
+  let column = bStart + 4 * x;
+  // Parts are stored one after another, like batches.
+  let above = rest * uniforms.rows;
+  if (column < uniforms.columns) {
+    ${sums
+      .map(({ name, group, i }) => `storeRow(${name}, above, aStart + 4 * (y + ${group * apart}) + ${i}, column);`)
+      .join('\n    ')}
+  }
+}
+
+fn storeRow(value: vec4<f32>, above: i32, row: i32, column: i32) {
+  if (row < uniforms.rows) { store(value, above + row, column); }
+}
+`;
+}

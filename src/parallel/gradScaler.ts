@@ -1,0 +1,75 @@
+/**
+ * Loss scaling for mixed precision (Micikevicius et al., "Mixed Precision Training", 2018). Small
+ * gradients would become zero in float16. So the loss is multiplied by a scale before
+ * back-propagation, and the gradients are divided by it afterwards.
+ *
+ * Unlike PyTorch's GradScaler, an overflow does not skip the step: the rank computes the pass again
+ * with a smaller scale before it sends anything. So every sample is used once, ranks with different
+ * scales can train together, and ranks in full precision too.
+ */
+import { inHalfPrecision } from '../kernels/halfPrecision.ts';
+import { gradientsOnCpu, TensorReader, type Gradients } from './ddp/flatten.ts';
+
+export interface GradScalerOptions {
+  /**
+   * First scale, a power of two. PyTorch starts with 65 536, for mean losses; sums over the samples
+   * of a batch have larger gradients. Default 1024.
+   */
+  initScale?: number;
+  /** Number of passes without an overflow after which the scale is doubled. Default 2000. */
+  growthInterval?: number;
+}
+
+export class GradScaler {
+  readonly #growthInterval: number;
+  readonly #reader = new TensorReader();
+  #scale: number;
+  #finitePasses = 0;
+
+  constructor({ initScale = 1024, growthInterval = 2000 }: GradScalerOptions = {}) {
+    this.#scale = initScale;
+    this.#growthInterval = growthInterval;
+  }
+
+  /** The factor of the loss in the next pass. It is a power of two, so scaling rounds nothing. */
+  get scale(): number {
+    return this.#scale;
+  }
+
+  /**
+   * Runs `compute` in mixed precision and unscales its result. After an overflow, halves the scale
+   * and runs `compute` again. If values are not finite even with a scale of 1, returns them.
+   *
+   * @param compute differentiates the loss times `scale`. All its ops run before it first waits.
+   * @returns gradients on the CPU. The caller disposes of them.
+   */
+  async differentiate(compute: (scale: number) => Gradients | Promise<Gradients>): Promise<Gradients> {
+    for (;;) {
+      const scale = this.#scale;
+      const scaled = await inHalfPrecision(() => compute(scale));
+      try {
+        const { gradients, isFinite } = await gradientsOnCpu(scaled, scale, this.#reader);
+        if (isFinite || scale === 1) {
+          this.#count();
+          return gradients;
+        }
+        gradients.dispose();
+      } finally {
+        scaled.dispose();
+      }
+      this.#scale = scale / 2;
+      this.#finitePasses = 0;
+    }
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+  }
+
+  #count(): void {
+    this.#finitePasses += 1;
+    if (this.#finitePasses < this.#growthInterval) return;
+    this.#scale *= 2;
+    this.#finitePasses = 0;
+  }
+}

@@ -1,0 +1,24 @@
+import * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
+import { countCommands } from '../../src/engine/training/telemetry/countCommands.ts';
+
+const LENGTH = 5000;
+
+test('the commands of a step are the dispatches and submits since its start', async () => {
+  const x = tf.ones([LENGTH]);
+  await x.square().data();
+  const commandsSince = countCommands();
+  const y = tf.tidy(() => x.square().add(x));
+  expect(commandsSince()).toEqual({ dispatches: 2, submits: 0 });
+  await y.data();
+  expect(commandsSince()).toEqual({ dispatches: 2, submits: 1 });
+  tf.dispose([x, y]);
+});
+
+test('other backends have no commands', async () => {
+  const commandsSince = countCommands();
+  await tf.setBackend('cpu');
+  expect(commandsSince()).toBeNull();
+  expect(countCommands()()).toBeNull();
+  await tf.setBackend('webgpu');
+});

@@ -1,0 +1,77 @@
+/**
+ * Starts Firefox, controlled by WebDriver BiDi. It computes WebGPU in software with Mesa's
+ * lavapipe, which is another WebGPU implementation than Chromium's.
+ */
+import { accessSync, constants, readdirSync } from 'node:fs';
+import path from 'node:path';
+import puppeteer, { type Browser } from 'puppeteer-core';
+import { UsageError } from '../src/util/errors.ts';
+
+const START_MS = 60_000;
+
+const DRIVERS = '/usr/share/vulkan/icd.d';
+const NAMES = ['firefox', 'firefox-esr'];
+
+const WITH_WEBGPU = {
+  'dom.webgpu.enabled': true,
+  'dom.webgpu.workers.enabled': true,
+  'gfx.webgpu.ignore-blocklist': true,
+};
+/** A machine without a network can connect tabs, too. */
+const LOOPBACK = { 'media.peerconnection.ice.loopback': true };
+
+export type Preferences = Record<string, boolean | number | string>;
+
+interface Installed {
+  firefox: string;
+  /** Path of lavapipe's driver manifest. Its name contains the processor's architecture. */
+  driver: string;
+}
+
+/** The paths of Firefox and lavapipe; `null` if one is not installed. */
+export function findFirefox(): Installed | null {
+  const firefox = (process.env['PATH'] ?? '')
+    .split(path.delimiter)
+    .flatMap((folder) => NAMES.map((name) => path.join(folder, name)))
+    .find(isProgram);
+  const driver = fileNames(DRIVERS).find((name) => /^lvp_icd\b.*\.json$/.test(name));
+  return firefox === undefined || driver === undefined ? null : { firefox, driver: path.join(DRIVERS, driver) };
+}
+
+/**
+ * Starts Firefox with WebGPU on lavapipe, or with `preferences` of another Firefox.
+ *
+ * @param commandMs deadline of a command in milliseconds.
+ * @throws (rejects) UsageError if Firefox or lavapipe is not installed.
+ */
+export async function launchFirefox(commandMs: number, preferences: Preferences = WITH_WEBGPU): Promise<Browser> {
+  const installed = findFirefox();
+  if (!installed) throw new UsageError('Install firefox-esr and mesa-vulkan-drivers to use Firefox.');
+  const { firefox, driver } = installed;
+  return puppeteer.launch({
+    browser: 'firefox',
+    executablePath: firefox,
+    headless: true,
+    timeout: START_MS,
+    protocolTimeout: commandMs,
+    env: { ...process.env, VK_DRIVER_FILES: driver, VK_ICD_FILENAMES: driver },
+    extraPrefsFirefox: { ...LOOPBACK, ...preferences },
+  });
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function fileNames(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
