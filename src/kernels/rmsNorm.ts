@@ -29,6 +29,22 @@ export function rmsNorm(x: tf.Tensor, scale: tf.Tensor, epsilon: number): tf.Ten
   return tf.tidy(() => x.mul(tf.rsqrt(tf.mean(tf.square(x), -1, true).add(epsilon))).mul(scale));
 }
 
+/**
+ * Normalizes each row of `x`, and passes `x` on to a residual connection. The kernel of the
+ * gradient by `x` adds the gradient of `passed`, which otherwise takes a dispatch.
+ *
+ * @param x, scale, epsilon those of {@link rmsNorm}
+ * @returns the normalized rows, and `x` itself or a tensor with its data.
+ */
+export function rmsNormResidual(
+  x: tf.Tensor,
+  scale: tf.Tensor,
+  epsilon: number,
+): [normed: tf.Tensor, passed: tf.Tensor] {
+  if (!usesOwnKernels()) return [rmsNorm(x, scale, epsilon), x];
+  return tf.engine().runKernel('RmsNormResidual', { x, scale }, { epsilon }) as [tf.Tensor, tf.Tensor];
+}
+
 /** Rows of which a workgroup sums the gradient of the scale. */
 const BLOCK = 16;
 
@@ -60,7 +76,14 @@ function forward({ inputs, attrs, backend }: NormArguments): tf.TensorInfo {
   return runProgram(backend, program, [x, inputs['scale']!], x.shape);
 }
 
-const GRADIENT = `
+function forwardResidual(own: NormArguments): tf.TensorInfo[] {
+  const { dataId, shape, dtype } = own.inputs['x']!;
+  own.backend.incRef(dataId);
+  return [forward(own), { dataId, shape, dtype }];
+}
+
+/** @param passed WGSL code after the expression of the gradient at `at` */
+const gradientCode = (passed: string): string => `
 fn main() {
   let start = rowIndex() * uniforms.columns;
   var squares = Element();
@@ -74,7 +97,8 @@ fn main() {
   let r = inverseSqrt(sums.x / uniforms.channels + uniforms.epsilon);
   let along = r * r * r * sums.y / uniforms.channels;
   for (var i = lane(); i < uniforms.columns; i += LANES) {
-    result[start + i] = r * scale[i] * dy[start + i] - along * x[start + i];
+    let at = start + i;
+    result[at] = r * scale[i] * dy[at] - along * x[at]${passed};
   }
 }
 `;
@@ -82,13 +106,16 @@ fn main() {
 function gradientByX({ inputs, attrs, backend }: NormArguments): tf.TensorInfo {
   const x = inputs['x']!;
   const own = describe(backend, x, attrs);
+  const names = ['x', 'scale', 'dy', 'dPassed'].filter((name) => name in inputs);
+  const isResidual = 'dPassed' in inputs;
   const program: Program = {
     ...own.program,
-    key: `rmsNormGradient ${own.key}`,
-    inputs: { x: own.components, scale: own.components, dy: own.components },
-    code: own.prelude('vec2<f32>') + GRADIENT,
+    key: `rmsNormGradient ${own.key} ${isResidual ? 'residual' : ''}`,
+    inputs: Object.fromEntries(names.map((name) => [name, own.components])),
+    code: own.prelude('vec2<f32>') + gradientCode(isResidual ? ' + dPassed[at]' : ''),
   };
-  return runProgram(backend, program, [x, inputs['scale']!, inputs['dy']!], x.shape);
+  const tensors = names.map((name) => inputs[name]!);
+  return runProgram(backend, program, tensors, x.shape);
 }
 
 /** Sums one block of rows. Threads first share rows to compute r, then each takes columns. */
@@ -173,17 +200,22 @@ type Gradients = Record<string, () => tf.Tensor>;
 
 function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.NamedAttrMap): Gradients {
   const [x, scale] = saved as [tf.Tensor, tf.Tensor];
-  const own = dy as tf.Tensor;
+  const [own, dPassed] = (Array.isArray(dy) ? dy : [dy]) as [tf.Tensor, tf.Tensor?];
   const run = (kernelName: string, inputs: tf.NamedTensorMap): tf.Tensor =>
     tf.engine().runKernel(kernelName, inputs, attrs) as tf.Tensor;
   return {
-    x: () => run('RmsNormGradient', { x, scale, dy: own }),
+    x: () => run('RmsNormGradient', { x, scale, dy: own, ...(dPassed && { dPassed }) }),
     scale: () => columnSum(run('RmsNormScaleGradient', { x, dy: own })),
   };
 }
 
 export const rmsNormOps: readonly TrainingOp[] = [
   { kernelName: 'RmsNorm', run: forward, gradient: { inputsToSave: ['x', 'scale'], gradFunc: gradient } },
+  {
+    kernelName: 'RmsNormResidual',
+    run: forwardResidual,
+    gradient: { inputsToSave: ['x', 'scale'], gradFunc: gradient },
+  },
   { kernelName: 'RmsNormGradient', run: gradientByX },
   { kernelName: 'RmsNormScaleGradient', run: partialGradientByScale },
 ];

@@ -2,9 +2,8 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { causalAttention, causalMask } from '../../src/kernels/attention/causalAttention.ts';
 import { createRng } from '../../src/util/rng.ts';
-import { webgpuBackend } from '../../src/webgpu/backend.ts';
-import { commandCounts } from '../../src/webgpu/commands.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
+import { dispatchesOf } from './dispatches.ts';
 
 const attend =
   (heads: number): Op =>
@@ -18,34 +17,29 @@ function packed(seed: number, batch: number, context: number, heads: number, dep
 }
 
 /** Each depth has programs of its own, whose compilation takes most of the time. */
-const DEPTHS = [4, 20, 64];
+const DEPTHS = [4, 36];
 
 test('causalAttention and its gradient equal those of the CPU for 50 shapes', async () => {
   const rng = createRng(1);
   for (let i = 0; i < 50; i++) {
     const [batch, heads, context] = [1 + rng.below(3), 1 + rng.below(3), 2 + rng.below(70)];
-    await expectEqualsCpu(attend(heads), [packed(i, batch, context, heads, DEPTHS[rng.below(3)]!)]);
+    // The larger depth, of two chunks, takes ten times as long on the CPU.
+    const depth = DEPTHS[i % 5 === 0 ? 1 : 0]!;
+    await expectEqualsCpu(attend(heads), [packed(i, batch, context, heads, depth)]);
   }
-}, 60_000);
+});
 
-test.each([
-  [3, 33, 1, 52],
-  [1, 97, 1, 128],
-  [1, 1024, 1, 4],
-])(
-  'causalAttention serves %i x %i positions with %i heads of depth %i',
-  async (batch, context, heads, depth) => {
-    await expectEqualsCpu(attend(heads), [packed(5, batch, context, heads, depth)]);
-  },
-  60_000,
-);
+test('causalAttention serves 300 positions', async () => {
+  await expectEqualsCpu(attend(1), [packed(5, 1, 300, 1, 4)]);
+});
 
-test.each([6, 132])('causalAttention composes ops for a depth of %i', async (depth) => {
-  await expectEqualsCpu(attend(2), [packed(5, 1, 9, 2, depth)]);
+test.each([6, 132])('causalAttention composes ops for a depth of %i', (depth) => {
+  const dispatches = dispatchesOf(() => causalAttention(tf.ones([1, 9, 3 * depth]), 1, causalMask(9)));
+  expect(dispatches).toBeGreaterThan(1);
 });
 
 test('causalAttention stays finite with large scores', async () => {
-  const { shape, values } = packed(3, 1, 40, 1, 20);
+  const { shape, values } = packed(3, 1, 40, 1, 36);
   await expectEqualsCpu(attend(1), [{ shape, values: values.map((value) => 30 * value) }], 1e-3);
 });
 
@@ -54,18 +48,15 @@ test('the gradient of causalAttention equals finite differences', async () => {
 });
 
 test('causalAttention has equal bits in every run', async () => {
-  await expectEqualBits(attend(2), [packed(2, 2, 70, 2, 20)]);
+  await expectEqualBits(attend(2), [packed(2, 2, 70, 2, 4)]);
 });
 
 test('causalAttention takes one dispatch, and its gradient three', () => {
-  const qkv = tf.ones<tf.Rank.R3>([2, 40, 48]);
   const mask = causalMask(40);
-  const counts = commandCounts(webgpuBackend()!.device)!;
-  const start = counts.dispatches;
-  causalAttention(qkv, 2, mask).dispose();
-  expect(counts.dispatches - start).toBe(1);
-  const dy = tf.ones<tf.Rank.R3>([2, 40, 16]);
-  tf.grad((x: tf.Tensor) => causalAttention(x as tf.Tensor3D, 2, mask))(qkv, dy).dispose();
-  expect(counts.dispatches - start).toBe(1 + 1 + 3);
+  const attended = (x: tf.Tensor): tf.Tensor => causalAttention(x as tf.Tensor3D, 2, mask);
+  const qkv = tf.ones([2, 40, 24]);
+  const dy = tf.ones([2, 40, 8]);
+  expect(dispatchesOf(() => attended(qkv))).toBe(1);
+  expect(dispatchesOf(() => tf.grad(attended)(qkv, dy))).toBe(1 + 3);
   tf.dispose([qkv, mask, dy]);
 });

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { useKernels } from '../../src/kernels/index.ts';
-import { rmsNorm } from '../../src/kernels/rmsNorm.ts';
+import { rmsNorm, rmsNormResidual } from '../../src/kernels/rmsNorm.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { webgpuBackend } from '../../src/webgpu/backend.ts';
 import { commandCounts } from '../../src/webgpu/commands.ts';
@@ -9,6 +9,11 @@ import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, typ
 
 const EPSILON = 1e-5;
 const norm: Op = (x, scale) => rmsNorm(x, scale, EPSILON);
+
+const residual: Op = (x, scale) => {
+  const [normed, passed] = rmsNormResidual(x, scale, EPSILON);
+  return normed.add(passed.mul(0.5));
+};
 
 test('rmsNorm and its gradients equal the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
@@ -27,6 +32,19 @@ test('rmsNorm has the gradients of finite differences', async () => {
 test('rmsNorm has equal bits in every run', async () => {
   const rng = createRng(3);
   await expectEqualBits(norm, [uniform(rng, 100, 68), uniform(rng, 68)]);
+});
+
+test('rmsNormResidual and its gradients equal the CPU backend', async () => {
+  const rng = createRng(4);
+  for (const shape of [
+    [1, 2],
+    [3, 5, 64],
+    [31, 37],
+  ]) {
+    await expectEqualsCpu(residual, [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)]);
+  }
+  await expectFiniteDifferences(residual, [uniform(rng, 5, 12), uniform(rng, 12)]);
+  await expectEqualBits(residual, [uniform(rng, 9, 12), uniform(rng, 12)]);
 });
 
 test('rmsNorm takes one dispatch, and more with stock kernels', () => {

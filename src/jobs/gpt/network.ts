@@ -14,7 +14,7 @@ import * as tf from '@tensorflow/tfjs';
 import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
 import { embed } from '../../kernels/embedding.ts';
 import { linear } from '../../kernels/linear.ts';
-import { rmsNorm } from '../../kernels/rmsNorm.ts';
+import { rmsNorm, rmsNormResidual } from '../../kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
 
@@ -97,11 +97,13 @@ export class Network {
       const nextMask = (): tf.Tensor | undefined => masks?.[place++];
       let x: tf.Tensor = embed(tokens, this.#embedding, this.#positions, nextMask());
       for (const { norm1, attend, project, norm2, expand, contract } of this.#layers) {
-        const qkv = linear(rmsNorm(x, norm1, NORM_EPSILON), attend);
+        const [normed1, passed1] = rmsNormResidual(x, norm1, NORM_EPSILON);
+        const qkv = linear(normed1, attend);
         const attended = causalAttention(qkv as tf.Tensor3D, heads, this.#causalMask);
-        x = linear(attended, project, { mask: nextMask(), residual: x });
-        const inner = linear(rmsNorm(x, norm2, NORM_EPSILON), expand, { activation: 'relu' });
-        x = linear(inner, contract, { mask: nextMask(), residual: x });
+        x = linear(attended, project, { mask: nextMask(), residual: passed1 });
+        const [normed2, passed2] = rmsNormResidual(x, norm2, NORM_EPSILON);
+        const inner = linear(normed2, expand, { activation: 'relu' });
+        x = linear(inner, contract, { mask: nextMask(), residual: passed2 });
       }
       const logits = linear(rmsNorm(x, this.#norm, NORM_EPSILON), this.#embedding, { transposeWeights: true });
       return logits.reshape([-1, vocabulary]);
