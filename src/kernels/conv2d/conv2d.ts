@@ -52,10 +52,8 @@ const convolutionOp: TrainingOp = {
       const dy = dys as tf.Tensor4D;
       const mask = attrs['activation'] === 'relu' ? { y } : {};
       const { shape, size } = filter;
-      const hasBias = attrs['hasBias'] as boolean;
       const engine = tf.engine();
-      // Filter and bias share these sums. The gradient of the bias is computed after that of the
-      // filter, and disposes them.
+      // Filter and bias share these sums. The tidy of the backward pass disposes them.
       const sums = engine.runKernel(
         'ConvolutionFilterSums',
         { x, dy, ...mask },
@@ -68,16 +66,8 @@ const convolutionOp: TrainingOp = {
             { dy, filter, ...mask },
             { ...attrs, inputShape: x.shape },
           ) as tf.Tensor,
-        filter: () => {
-          const gradient = columnSum(sums, 0, size).reshape(shape);
-          if (!hasBias) sums.dispose();
-          return gradient;
-        },
-        bias: () => {
-          const gradient = columnSum(sums, size);
-          sums.dispose();
-          return gradient;
-        },
+        filter: () => columnSum(sums, 0, size).reshape(shape),
+        bias: () => columnSum(sums, size),
       };
     },
   },
