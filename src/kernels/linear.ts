@@ -8,6 +8,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../util/shape.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
+import { usesHalfPrecision } from './halfPrecision.ts';
 import { columnSums } from './matMul/columnSums.ts';
 import type { Epilogue, Factor } from './matMul/epilogue.ts';
 import { multiply } from './matMul/product.ts';
@@ -39,30 +40,7 @@ export interface LinearOptions {
  * @returns float32 [..., out]
  */
 export function linear(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions = {}): tf.Tensor {
-  return usesOwnKernels() ? runLinear(x, weights, options, {}) : composed(x, weights, options);
-}
-
-/**
- * Computes a feed-forward sublayer, `linear(linear(x, expand, relu), contract, options)`. The
- * gradient of the second layer multiplies by the derivative of relu before it is stored.
- *
- * @param x float32 [..., in]
- * @param expand weights, float32 [in, inner]
- * @param contract weights, float32 [inner, out]
- * @returns float32 [..., out]
- */
-export function feedForward(
-  x: tf.Tensor,
-  expand: tf.Tensor,
-  contract: tf.Tensor,
-  options: Pick<LinearOptions, 'mask' | 'residual'> = {},
-): tf.Tensor {
-  if (!usesOwnKernels()) return composed(composed(x, expand, { activation: 'relu' }), contract, options);
-  const inner = runLinear(x, expand, { activation: 'relu' }, { isGradientGated: true });
-  const result = runLinear(inner, contract, options, { followsRelu: true });
-  // While a gradient is recorded, the tape keeps the inner layer.
-  inner.dispose();
-  return result;
+  return usesOwnKernels() ? runLinear(x, weights, options, usesHalfPrecision()) : composed(x, weights, options);
 }
 
 function composed(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions): tf.Tensor {
@@ -85,19 +63,13 @@ function activate(x: tf.Tensor, activation: Activation): tf.Tensor {
   return x.mul(0.5).mul(tanh.add(1));
 }
 
-/** How a layer shares the derivative of relu with its neighbour in {@link feedForward}. */
-interface Sharing {
-  /** Whether the gradient that arrives was multiplied by the derivative of this layer's relu. */
-  isGradientGated?: boolean;
-  /** Whether the gradient of `x` is multiplied by the derivative of the relu that computed `x`. */
-  followsRelu?: boolean;
-}
-
 const OPTIONAL = ['bias', 'mask', 'residual'] as const;
 
-interface Attributes extends Sharing {
+interface Attributes {
   activation: Activation | undefined;
   transposeWeights: boolean;
+  /** Whether the result and its gradients are computed in half precision. */
+  isHalf: boolean;
   /** Which optional inputs follow x and weights. */
   given: readonly (typeof OPTIONAL)[number][];
 }
@@ -108,11 +80,11 @@ type Inputs<T> = { x: T; weights: T } & Partial<Record<(typeof OPTIONAL)[number]
  * TensorFlow.js saves inputs for the gradient by their names, which must all be given, or all
  * inputs of an array. So the inputs are an array.
  */
-function runLinear(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions, sharing: Sharing): tf.Tensor {
+function runLinear(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions, isHalf: boolean): tf.Tensor {
   const given = OPTIONAL.filter((name) => options[name] !== undefined);
   const inputs = [x, weights, ...given.map((name) => options[name]!)];
   const { activation, transposeWeights = false } = options;
-  const attrs: Attributes = { activation, transposeWeights, given, ...sharing };
+  const attrs: Attributes = { activation, transposeWeights, isHalf, given };
   return tf.engine().runKernel('Linear', inputs as unknown as tf.NamedTensorMap, attrs as unknown as tf.NamedAttrMap);
 }
 
@@ -148,7 +120,8 @@ function multiplied(
   const lengths = lengthsOf(inputs, attrs);
   const a = { tensor: x, isTransposed: false, batches: 1 };
   const b = { tensor: weights, isTransposed: attrs.transposeWeights, batches: 1 };
-  return multiply(backend, { a, b, ...lengths, batches: 1, epilogue }, [...x.shape.slice(0, -1), lengths.columns]);
+  const product = { a, b, ...lengths, batches: 1, epilogue, isHalf: attrs.isHalf };
+  return multiply(backend, product, [...x.shape.slice(0, -1), lengths.columns]);
 }
 
 function forward({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
@@ -170,9 +143,9 @@ type Gradients = Record<string, () => tf.Tensor>;
 
 /** The gradient of `x . weights + bias`. */
 function gradientBeforeActivation(dy: tf.Tensor, all: Inputs<tf.Tensor>, y: tf.Tensor, attrs: Attributes): Loaded {
-  const { activation, isGradientGated } = attrs;
+  const { activation } = attrs;
   const mask = maskOf(all);
-  if (activation === undefined || isGradientGated) return { tensor: dy, factor: mask[0] };
+  if (activation === undefined) return { tensor: dy, factor: mask[0] };
   // Without a mask and a residual, relu's result shows where its argument was positive.
   if (activation === 'relu' && all.mask === undefined && all.residual === undefined) {
     return { tensor: dy, factor: { tensor: y, sharedBy: 1, isGate: true } };
@@ -186,15 +159,15 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
   const attrs = attributes as unknown as Attributes;
   const all = named(saved, attrs.given);
   const { x, weights } = all;
+  const { isHalf } = attrs;
   const { rows, inner, columns } = lengthsOf(all, attrs);
   const d = gradientBeforeActivation(dy as tf.Tensor, all, saved.at(-1)!, attrs);
   const gradients: Record<keyof typeof all, () => tf.Tensor> = {
     x: () => {
       const a = { ...d, isTransposed: false, batches: 1 };
       const b = { tensor: weights, isTransposed: !attrs.transposeWeights, batches: 1 };
-      const factors = attrs.followsRelu ? [{ tensor: x, sharedBy: 1, isGate: true }] : [];
-      const lengths = { batches: 1, rows, columns: inner, inner: columns };
-      return owned((backend) => multiply(backend, { a, b, ...lengths, epilogue: { factors } }, x.shape));
+      const lengths = { batches: 1, rows, columns: inner, inner: columns, isHalf };
+      return owned((backend) => multiply(backend, { a, b, ...lengths, epilogue: {} }, x.shape));
     },
     weights: () => {
       const ofX = { tensor: x, batches: 1 };
@@ -202,13 +175,12 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const [a, b] = attrs.transposeWeights ? [ofD, ofX] : [ofX, ofD];
       const operands = { a: { ...a, isTransposed: true }, b: { ...b, isTransposed: false } };
       const [height, width] = weights.shape as [number, number];
-      const lengths = { batches: 1, rows: height, columns: width, inner: rows };
+      const lengths = { batches: 1, rows: height, columns: width, inner: rows, isHalf };
       return owned((backend) => multiply(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
     },
     bias: () => owned((backend) => columnSums(backend, d.tensor, rows, columns, d.factor)),
     mask: () => {
-      const { activation, transposeWeights } = attrs;
-      const value = linear(x, weights, { bias: all.bias, activation, transposeWeights });
+      const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);
     },
     // A tensor of its own, because TensorFlow.js disposes of gradients that it has added.

@@ -1,6 +1,7 @@
 /** The kernels of `tf.matMul` and of `tf.fused.matMul`. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
+import { usesHalfPrecision } from '../halfPrecision.ts';
 import type { KernelArguments, Replacement } from '../registry.ts';
 import type { Epilogue } from './epilogue.ts';
 import { multiply } from './product.ts';
@@ -45,6 +46,7 @@ function run({ inputs, attrs, backend }: KernelArguments<Record<string, unknown>
     columns,
     inner,
     epilogue,
+    isHalf: usesHalfPrecision(),
   };
   return multiply(backend, product, [...batch, rows, columns]);
 }

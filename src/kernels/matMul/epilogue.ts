@@ -19,7 +19,7 @@ export interface Epilogue {
   /** One element for each column. */
   bias?: TensorInfo | undefined;
   apply?: ElementFunction | undefined;
-  factors?: readonly Factor[];
+  factors?: readonly Omit<Factor, 'isGate'>[];
   /** As many elements as the result. */
   residual?: TensorInfo | undefined;
 }
@@ -80,16 +80,15 @@ export function epilogueCode({ bias, apply, factors = [], residual }: Epilogue, 
   };
   if (bias) add('bias', bias, `v += ${four('bias', 'column', components)};`);
   if (apply) lines.push('v = apply(v);');
-  for (const [i, { tensor, sharedBy, isGate = false }] of factors.entries()) {
+  for (const [i, { tensor, sharedBy }] of factors.entries()) {
     const name = `factor${i}`;
     uniforms[`${name}SharedBy`] = { type: 'i32', value: sharedBy };
     const at = `row / uniforms.${name}SharedBy * uniforms.columns + column`;
-    add(name, tensor, `v = ${multiplied('v', name, at, isGate, components)};`);
+    add(name, tensor, `v *= ${four(name, at, components)};`);
   }
   if (residual) add('residual', residual, `v += ${four('residual', 'row * uniforms.columns + column', components)};`);
-  const gates = factors.map(({ isGate }) => (isGate ? 'gate' : 'factor'));
   return {
-    key: [components, bias ? 'bias' : '', apply ?? '', ...gates, residual ? 'residual' : ''].join('-'),
+    key: [components, bias ? 'bias' : '', apply ?? '', factors.length, residual ? 'residual' : ''].join('-'),
     inputs,
     tensors,
     uniforms,

@@ -29,6 +29,12 @@ export interface Product extends Lengths {
   a: Operand;
   b: Operand;
   epilogue: Epilogue;
+  /**
+   * Whether both matrices are rounded to float16. Products and sums stay in float32, as in tensor
+   * cores: the product of two float16 numbers has 22 bits, and may be larger than 65 504. Numbers
+   * that are larger become infinite, so that loss scaling notices them.
+   */
+  isHalf: boolean;
 }
 
 /**
@@ -48,7 +54,7 @@ export function multiply(backend: Backend, product: Product, shape: readonly num
 }
 
 function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonly number[]): TensorInfo {
-  const { a, b, batches, rows, columns, inner } = product;
+  const { a, b, batches, rows, columns, inner, isHalf } = product;
   const { tile, parts, partLength } = plan;
   const epilogue = epilogueCode(product.epilogue, columns);
   const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner]);
@@ -58,15 +64,19 @@ function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonl
   const workgroups = parts * batches * tilesDown * tilesAcross;
   const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, workgroups, partLength };
   const program: Program = {
-    key: ['product', tile.outer, left.key, right.key, epilogue.key].join('_'),
+    key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
     inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
     outputComponents: columns % 4 === 0 ? 4 : 1,
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
     workgroupSize: [tile.threads, 1, 1],
     dispatch: spread(backend, workgroups),
-    code: [FLAT_WORKGROUP, left.code, right.code, epilogue.code, mainCode(tile, a.isTransposed, b.isTransposed)].join(
-      '\n',
-    ),
+    code: [
+      FLAT_WORKGROUP,
+      left.code,
+      right.code,
+      epilogue.code,
+      mainCode(tile, a.isTransposed, b.isTransposed, isHalf),
+    ].join('\n'),
   };
   return runProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
 }
@@ -130,13 +140,13 @@ function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: 
     let inner = step + y;
     ${
       isInnerFirst
-        ? rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = ${load(i)};`).join('\n    ')
+        ? rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = Four(${load(i)});`).join('\n    ')
         : `let columns = transpose(mat4x4<f32>(${rows.map(load).join(', ')}));
-    ${rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = columns[${i}];`).join('\n    ')}`
+    ${rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = Four(columns[${i}]);`).join('\n    ')}`
     }`;
 }
 
-function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean): string {
+function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
   const across = tile.outer / 4;
   const blocks = across * (tile.inner / 4);
   // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that
@@ -144,9 +154,10 @@ function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean): s
   const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
   const apart = across / groups.length;
   const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
-  return `
-var<workgroup> aTile: array<vec4<f32>, ${tile.inner * across}>;
-var<workgroup> bTile: array<vec4<f32>, ${tile.inner * across}>;
+  return `${isHalf ? '\nenable f16;' : ''}
+alias Four = vec4<${isHalf ? 'f16' : 'f32'}>;
+var<workgroup> aTile: array<Four, ${tile.inner * across}>;
+var<workgroup> bTile: array<Four, ${tile.inner * across}>;
 
 fn main() {
   // Workgroups after the last one compute its tile too: WGSL rejects barriers after a return.
@@ -168,8 +179,8 @@ fn main() {
     }
     workgroupBarrier();
     for (var k = 0; k < ${tile.inner * across}; k += ${across}) {
-      let b = bTile[k + x];
-      ${groups.map((group) => `let a${group} = aTile[k + y + ${group * apart}];`).join('\n      ')}
+      let b = vec4<f32>(bTile[k + x]);
+      ${groups.map((group) => `let a${group} = vec4<f32>(aTile[k + y + ${group * apart}]);`).join('\n      ')}
       ${sums.map(({ name, group, i }) => `${name} += a${group}[${i}] * b;`).join('\n      ')}
     }
     workgroupBarrier();
