@@ -7,6 +7,9 @@ import { useKernels } from '../../src/kernels/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../src/parallel/ddp/flatten.ts';
+import { differentiateAlone } from '../../src/parallel/ddp/pass.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { compileAhead } from '../../src/webgpu/compile.ts';
 import { currentCounts, type CommandCounts } from '../../src/webgpu/commands.ts';
 import type { GpuModel, LoopName, StepFigures } from './args.ts';
 import { loadModel, type BenchModel } from './models.ts';
@@ -35,7 +38,8 @@ export class Loop {
 
   static async create(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
     const model = await loadModel(modelName);
-    return new Loop(name, model, batch, await (name === 'plain' ? plainLoop : ddpLoop)(model.task, batch));
+    const take = name === 'plain' ? plainLoop(model.task, batch) : await ddpLoop(model.task, batch, name === 'ours');
+    return new Loop(name, model, batch, take);
   }
 
   /** Takes one step with the loop's kernels. */
@@ -66,10 +70,9 @@ export class Loop {
  * A training loop as in TensorFlow.js's guide. It reads the loss in each step, like a page that
  * shows the loss.
  */
-async function plainLoop(task: Task, batch: number): Promise<TakeStep> {
+function plainLoop(task: Task, batch: number): TakeStep {
   const { parameters } = variablesOf(task.model);
   const optimizer = tf.train.adam(LEARNING_RATE);
-  await Promise.resolve();
   return async (pass, startedAt) => {
     const { value, grads } = tf.variableGrads(() => lossOf(pass).div(batch), [...parameters]);
     optimizer.applyGradients(Object.entries(grads).map(([name, tensor]) => ({ name, tensor })));
@@ -81,11 +84,16 @@ async function plainLoop(task: Task, batch: number): Promise<TakeStep> {
   };
 }
 
-async function ddpLoop(task: Task, batch: number): Promise<TakeStep> {
+/** @param compilesAhead whether all shaders are compiled in parallel first, as by a rank. */
+async function ddpLoop(task: Task, batch: number, compilesAhead: boolean): Promise<TakeStep> {
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
   const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
+  const variables = variablesOf(task.model);
+  let isCompiled = !compilesAhead;
   return async (pass, startedAt) => {
+    if (!isCompiled) await compileAhead(() => differentiateAlone(pass, variables).dispose(), { clock: systemClock });
+    isCompiled = true;
     const yielded = nextTask();
     const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch });
     const recordedMs = (await yielded) - startedAt;

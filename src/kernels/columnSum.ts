@@ -88,10 +88,9 @@ function sumChunks(backend: Backend, x: tf.TensorInfo, from: number, count: numb
   return runProgram(backend, program, [x], [chunks, count]);
 }
 
-function run({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
-  const [from, to] = [attrs['from'] as number, attrs['to'] as number];
-  const count = to - from;
-  let sums = sumChunks(backend, inputs['x']!, from, count);
+/** Like {@link columnSum}, for kernels: sums `count` columns of `x`, beginning with `from`. */
+export function sumColumns(backend: Backend, x: tf.TensorInfo, from: number, count: number): tf.TensorInfo {
+  let sums = sumChunks(backend, x, from, count);
   while (sums.shape[0]! > 1) {
     const chunks = sums;
     sums = sumChunks(backend, chunks, 0, count);
@@ -100,4 +99,10 @@ function run({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): tf.T
   return { ...sums, shape: [count] };
 }
 
-export const columnSumOp: TrainingOp = { kernelName: 'ColumnSum', run };
+export const columnSumOp: TrainingOp = {
+  kernelName: 'ColumnSum',
+  run: ({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>) => {
+    const [from, to] = [attrs['from'] as number, attrs['to'] as number];
+    return sumColumns(backend, inputs['x']!, from, to - from);
+  },
+};

@@ -5,6 +5,7 @@
 import type { KernelChoice } from '../spec/names.ts';
 import { causalAttentionOps } from './attention/causalAttention.ts';
 import { columnSumOp } from './columnSum.ts';
+import { conv2dReplacements, convolutionOps } from './conv2d/conv2d.ts';
 import { crossEntropyOps } from './crossEntropy.ts';
 import { embeddingOps } from './embedding.ts';
 import { linearOp } from './linear.ts';
@@ -12,10 +13,11 @@ import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
-const REPLACEMENTS: readonly Replacement[] = [...matMulReplacements];
+const REPLACEMENTS: readonly Replacement[] = [...conv2dReplacements, ...matMulReplacements];
 const OPS: readonly TrainingOp[] = [
   ...causalAttentionOps,
   columnSumOp,
+  ...convolutionOps,
   ...crossEntropyOps,
   ...embeddingOps,
   linearOp,

@@ -6,13 +6,13 @@
  * Language Models", 2017).
  *
  * Its layers are ops of `src/kernels`: kernels of their own on WebGPU, otherwise composed of ops of
- * TensorFlow.js that have gradients on every backend.
- * Tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
- * layer. `gather` is not used, because its gradient does not exist on wasm and adds floats in an
- * undefined order.
+ * TensorFlow.js that have gradients on every backend. There, tokens are embedded by a matrix
+ * product with one-hot rows, which costs as much as the output layer: the gradient of
+ * TensorFlow.js's `gather` does not exist on wasm and adds floats in an undefined order.
  */
 import * as tf from '@tensorflow/tfjs';
 import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
+import { embed } from '../../kernels/embedding.ts';
 import { linear } from '../../kernels/linear.ts';
 import { rmsNorm } from '../../kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
@@ -91,16 +91,11 @@ export class Network {
    * @returns float32 [batch * context, vocabulary]
    */
   logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
-    const { width, context, vocabulary, heads } = this.size;
+    const { vocabulary, heads } = this.size;
     return tf.tidy(() => {
-      // On wasm, oneHot returns integers even if float32 is requested.
-      const rows = tf.cast(tf.oneHot(tokens.flatten(), vocabulary), 'float32').as2D(-1, vocabulary);
-      const looked = tf.matMul(rows, this.#embedding).reshape<tf.Tensor3D>([-1, context, width]);
       let place = 0;
       const nextMask = (): tf.Tensor | undefined => masks?.[place++];
-      const embedded = looked.add(this.#positions);
-      const dropped = nextMask();
-      let x: tf.Tensor = dropped ? embedded.mul(dropped) : embedded;
+      let x: tf.Tensor = embed(tokens, this.#embedding, this.#positions, nextMask());
       for (const { norm1, attend, project, norm2, expand, contract } of this.#layers) {
         const qkv = linear(rmsNorm(x, norm1, NORM_EPSILON), attend);
         const attended = causalAttention(qkv as tf.Tensor3D, heads, this.#causalMask);

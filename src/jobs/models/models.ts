@@ -9,6 +9,7 @@ import { endsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
+import { applyLayer } from './applyLayer.ts';
 import { buildCustomLayers, type ModelSamples, type Plan } from './customLayers.ts';
 import type { Topology } from '../weights/weightsFile.ts';
 
@@ -140,7 +141,7 @@ function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] 
   const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
   if (layer.getClassName() === 'InputLayer') return x;
   if (isDropout(layer)) return masks === null ? x : x.mul(masks.shift()!);
-  return layer.apply(taken.length === 1 ? x : taken, { training: true }) as tf.Tensor;
+  return applyLayer(layer, taken);
 }
 
 interface DropoutLayer extends tf.layers.Layer {
