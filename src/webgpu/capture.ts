@@ -70,6 +70,17 @@ function areEqual(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
+/** Returns the bytes of the buffers that a replay of `commands` needs, its inputs included. */
+export function replayBytes(commands: readonly Command[], { parameters }: PinnedBuffers): number {
+  const buffers = new Set<GPUBuffer>();
+  for (const command of commands) {
+    if (command.kind === 'write') buffers.add(command.buffer);
+    else if (command.kind === 'dispatch') for (const { buffer } of command.bindings) buffers.add(buffer);
+  }
+  for (const buffer of parameters) buffers.delete(buffer);
+  return [...buffers].reduce((sum, { size }) => sum + size, 0);
+}
+
 /** A recorded pass that can be replayed. */
 export class Capture {
   readonly #backend: Backend;
@@ -124,9 +135,9 @@ export class Capture {
     }
   }
 
-  /** The replay's buffer for a buffer of the recording. */
-  bufferOf(recorded: GPUBuffer): GPUBuffer {
-    return this.#buffers.get(recorded)!;
+  /** The replay's buffer for a buffer of the recording; `undefined` if no command uses that. */
+  bufferOf(recorded: GPUBuffer): GPUBuffer | undefined {
+    return this.#buffers.get(recorded);
   }
 
   /**
@@ -170,6 +181,9 @@ export class Capture {
 
   /** Frees all buffers but those of the parameters. */
   dispose(): void {
+    // Commands of the last replay may not be submitted yet, and must not find freed buffers.
+    openEncoder(this.#backend);
+    this.#backend.submitQueue();
     for (const [recorded, buffer] of this.#buffers) if (recorded !== buffer) buffer.destroy();
     for (const buffer of this.#constants) buffer.destroy();
   }

@@ -39,6 +39,11 @@ export class Recorder {
 /** The recorder that is active, by device. */
 const recorders = new WeakMap<GPUDevice, { active: Recorder | null }>();
 
+/** Whether `backend` computes on a device that was prepared for {@link record}. */
+export function canRecord(backend: Backend): boolean {
+  return recorders.has(backend.device);
+}
+
 /** Runs `main` and records the commands of the backend's device, which must be observed. */
 export function record<T>(backend: Backend, main: (recorder: Recorder) => T): { result: T; recorder: Recorder } {
   const slot = recorders.get(backend.device)!;

@@ -36,7 +36,7 @@ async function read({ value, gradients }: Pick<Gradients, 'value' | 'gradients'>
 }
 
 const wrap = (capture: Capture, recorded: tf.Tensor): tf.Tensor =>
-  tf.tensor({ buffer: capture.bufferOf(bufferOf(recorded)), zeroCopy: true }, recorded.shape, 'float32');
+  tf.tensor({ buffer: capture.bufferOf(bufferOf(recorded))!, zeroCopy: true }, recorded.shape, 'float32');
 
 const difference = (a: Recorded, b: Recorded): string | null =>
   differenceBetween([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);

@@ -2,6 +2,7 @@
  * Dropout whose mask depends only on seed, step, sample, and position in the model. Every rank
  * drops the same values of a sample, so N ranks compute the same result as one rank.
  */
+import * as tf from '@tensorflow/tfjs';
 import { createRng, mixSeed } from '../../util/rng.ts';
 
 /** Makes dropout independent of the job's other random numbers. */
@@ -38,4 +39,13 @@ export function dropoutMask(
     for (let at = i * length; at < (i + 1) * length; at++) mask[at] = rng.next() < rate ? 0 : kept;
   }
   return mask;
+}
+
+/** Passes `masks` to `use`. They exist until the promise of `use` resolves. */
+export async function withMasks<T>(masks: tf.Tensor[], use: (masks: tf.Tensor[]) => Promise<T>): Promise<T> {
+  try {
+    return await use(masks);
+  } finally {
+    tf.dispose(masks);
+  }
 }

@@ -14,9 +14,10 @@ import {
 } from '../../jobs/index.ts';
 import { crossEntropySum } from '../../kernels/crossEntropy.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import { declareInputs } from '../../parallel/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
-import { dropoutMask } from './dropout.ts';
+import { dropoutMask, withMasks } from './dropout.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 
 /** The largest number of held-out windows in one forward pass. */
@@ -49,9 +50,11 @@ export function createGptTask(
     dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
     withBatch: (indices, use, step, size) =>
       new WindowBatch(train, size).with(indices, (batch) =>
-        use(() => {
-          const masks = dropout === 0 ? null : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step);
-          return crossEntropySum(network.logits(batch.tokens, masks), batch.next, batch.weights);
+        withMasks(dropout === 0 ? [] : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
+          const { tokens, next, weights } = batch;
+          const loss = (): tf.Scalar =>
+            crossEntropySum(network.logits(tokens, masks.length === 0 ? null : masks), next, weights);
+          return use(declareInputs([tokens, next, weights, ...masks], loss));
         }),
       ),
     classifies: true,

@@ -20,10 +20,11 @@ import {
 import { confusedClasses } from '../../protocol/confusion.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { lossOf } from '../../spec/measures.ts';
+import { declareInputs } from '../../parallel/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
 import type { TextGenerator } from '../inference/textGenerator.ts';
 import { Batch } from './batch.ts';
-import { dropoutMask } from './dropout.ts';
+import { dropoutMask, withMasks } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
 import { LearnedModel } from '../inference/inspection.ts';
 import type { Task } from './task.ts';
@@ -99,7 +100,13 @@ export async function createJobTask(
     dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, step, size) =>
       trainBatchOf(size).with(indices, ({ inputs, labels, weights }) =>
-        use(() => sumOfLosses(model.logits(inputs, dropoutMasks(model, seed, indices, size, step)), labels, weights)),
+        withMasks(dropoutMasks(model, seed, indices, size, step), (masks) =>
+          use(
+            declareInputs([inputs, labels, weights, ...masks], () =>
+              sumOfLosses(model.logits(inputs, masks), labels, weights),
+            ),
+          ),
+        ),
       ),
     classifies: labelUnit === undefined,
     classes,

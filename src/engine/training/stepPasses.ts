@@ -6,6 +6,7 @@ import { PARTS } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
 import { differentiateAlone, type PassOptions } from '../../parallel/ddp/pass.ts';
 import type { GradScaler } from '../../parallel/gradScaler.ts';
+import type { PassCaptures } from '../../parallel/passCaptures.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -19,6 +20,8 @@ interface Learner {
   strategy: RunStrategy;
   /** Not `null` if passes are computed in mixed precision. */
   gradScaler: GradScaler | null;
+  /** Replays training passes. `null`: their ops run in each step. */
+  captures: PassCaptures | null;
 }
 
 /** A step that a rank has taken, and what the rank itself has computed for it. */
@@ -43,7 +46,7 @@ export interface OwnPass {
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */
 export async function learn(
-  { task, strategy, gradScaler, clock }: Learner & { clock: Clock },
+  { task, strategy, gradScaler, captures, clock }: Learner & { clock: Clock },
   step: number,
   { window, indices, passes }: StepAssignment,
   onapplied: (loss: number, samples: number) => void,
@@ -61,14 +64,19 @@ export async function learn(
   let startedAt = clock.now();
   if (elastic) {
     for (const { samples, size } of batches) {
-      await task.withBatch(samples, (pass) => elastic.accumulate(pass, optionsOf(samples, gradScaler)), step, size);
+      await task.withBatch(
+        samples,
+        (pass) => elastic.accumulate(pass, { ...optionsOf(samples, gradScaler), captures }),
+        step,
+        size,
+      );
       const endedAt = clock.now();
       own.push({ size, samples: samples.length, ms: endedAt - startedAt });
       startedAt = endedAt;
     }
   }
   const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
-  const options = { ...optionsOf(last.samples, gradScaler), totalSamples: window.size };
+  const options = { ...optionsOf(last.samples, gradScaler), captures, totalSamples: window.size };
   const report = await task.withBatch(
     last.samples,
     (pass) => strategy.step(pass, options, ({ loss, samples }) => onapplied(loss, samples)),
@@ -85,7 +93,7 @@ export async function learn(
  * parallel. The state does not change.
  */
 export async function warmUp(
-  { task, strategy, gradScaler, plan }: Learner & { plan: TrainingPlan },
+  { task, strategy, gradScaler, plan }: Omit<Learner, 'captures'> & { plan: TrainingPlan },
   testsHeldOut: boolean,
   compiling: CompileOptions,
 ): Promise<void> {
@@ -115,7 +123,11 @@ export async function warmUp(
  * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
  * normalization, depend on the batch; models with such layers have buffers.
  */
-export function canBalance({ task, strategy, plan }: Omit<Learner, 'gradScaler'> & { plan: TrainingPlan }): boolean {
+export function canBalance({
+  task,
+  strategy,
+  plan,
+}: Pick<Learner, 'task' | 'strategy'> & { plan: TrainingPlan }): boolean {
   return (
     plan.balance === 'speed' &&
     strategy.elastic !== null &&

@@ -30,6 +30,8 @@ import type { RunState } from './runState.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { supportsHalfPrecision } from '../../kernels/halfPrecision.ts';
 import { GradScaler } from '../../parallel/gradScaler.ts';
+import { variablesOf } from '../../parallel/ddp/flatten.ts';
+import { PassCaptures } from '../../parallel/passCaptures.ts';
 import { learn, warmUp } from './stepPasses.ts';
 import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
@@ -71,6 +73,7 @@ export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   readonly #strategy: RunStrategy;
   readonly #gradScaler: GradScaler | null;
+  readonly #captures: PassCaptures | null;
   readonly #samples: RunSamples;
   readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
@@ -93,6 +96,10 @@ export class TrainingLoop {
     this.#options = options;
     this.#strategy = strategy;
     this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
+    this.#captures = PassCaptures.of(
+      variablesOf(options.task.model),
+      (message) => void emit({ type: 'note', message }),
+    );
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan);
@@ -252,6 +259,7 @@ export class TrainingLoop {
   dispose(): void {
     this.#strategy.dispose();
     this.#gradScaler?.dispose();
+    this.#captures?.dispose();
   }
 
   get #progress(): Progress {
@@ -306,8 +314,8 @@ export class TrainingLoop {
     const commandsSince = countCommands();
     let report: StepReport;
     try {
-      const gradScaler = this.#gradScaler;
-      const learned = await learn({ task, strategy, gradScaler, clock }, step, assignment, (loss, lossSamples) => {
+      const learner = { task, strategy, gradScaler: this.#gradScaler, captures: this.#captures, clock };
+      const learned = await learn(learner, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);

@@ -18,13 +18,14 @@ import { CommittedVariables } from './committedVariables.ts';
 import { stagedGradientsOf } from '../syncBatchNorm/stagedGradients.ts';
 import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
 import type { GradScaler } from '../gradScaler.ts';
+import type { DeclaredPass, PassCaptures } from '../passCaptures.ts';
 import type { GradientListener } from './tape.ts';
 
 /**
  * A function that returns the loss; or, for a LayersModel, its inputs and a function that returns
  * the loss of its outputs.
  */
-export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
+export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | DeclaredPass | ModelPass<Outputs>;
 
 export interface PassOptions {
   /** Number of samples that this rank's loss covers; may be 0. */
@@ -45,6 +46,11 @@ export interface PassOptions {
    */
   gradScaler?: GradScaler | null;
   /**
+   * Replays passes that declare their inputs (see `passCaptures.ts`), unless there is a
+   * {@link gradScaler}. It must have been created for the parameters of this model.
+   */
+  captures?: PassCaptures | null;
+  /**
    * Ends the reduction when it is aborted: the group then fails on every rank with AbortError,
    * which names this rank.
    */
@@ -64,7 +70,7 @@ export interface PassOptions {
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
-  { samples, reduction = 'mean', gradScaler = null }: PassOptions,
+  { samples, reduction = 'mean', gradScaler = null, captures = null }: PassOptions,
   { model, parameters, buffers }: ModelVariables,
   group: ProcessGroup,
   wanted: 'sum' | 'mean' = 'sum',
@@ -82,6 +88,7 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
       );
     }
     if (samples === 0) return null;
+    if (captures && !gradScaler && 'inputs' in pass) return captures.gradientsOf(pass, scale, onfinal);
     if (!gradScaler) return gradientsOf(pass, parameters, scale, onfinal);
     return differentiateScaled(gradScaler, buffers, (factor) => gradientsOf(pass, parameters, scale * factor));
   }
