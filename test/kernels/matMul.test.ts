@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { useKernels } from '../../src/kernels/index.ts';
 import { createRng, type Rng } from '../../src/util/rng.ts';
 import { webgpuBackend } from '../../src/webgpu/backend.ts';
+import { spread } from '../../src/webgpu/program.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
 
@@ -149,6 +150,7 @@ test('more products than a dimension of a dispatch holds run in one dispatch', a
   const limits = { maxComputeWorkgroupsPerDimension: 4 };
   Object.defineProperty(device, 'limits', { value: limits, configurable: true });
   try {
+    expect(spread(webgpuBackend()!, 11)).toEqual([4, 3, 1]);
     expect(dispatchesOf(() => tf.matMul(a, b))).toBe(1);
     const product = tf.matMul(a, b);
     expect([...(await product.data())]).toEqual(Array.from({ length: 11 }, (_, i) => 4 * i + 1));
