@@ -54,13 +54,18 @@ const convolutionOp: TrainingOp = {
       const { shape, size } = filter;
       const hasBias = attrs['hasBias'] as boolean;
       const engine = tf.engine();
-      // Filter and bias share these sums. The gradient of the bias is computed after that of the
-      // filter, and disposes them.
+      // Filter and bias share these sums. DDP may compute the gradient of the bias first, so the
+      // last of the two disposes of them.
       const sums = engine.runKernel(
         'ConvolutionFilterSums',
         { x, dy, ...mask },
         { ...attrs, filterShape: shape },
       ) as tf.Tensor;
+      let uses = hasBias ? 2 : 1;
+      const used = (): void => {
+        uses -= 1;
+        if (uses === 0) sums.dispose();
+      };
       return {
         x: () =>
           engine.runKernel(
@@ -70,12 +75,12 @@ const convolutionOp: TrainingOp = {
           ) as tf.Tensor,
         filter: () => {
           const gradient = columnSum(sums, 0, size).reshape(shape);
-          if (!hasBias) sums.dispose();
+          used();
           return gradient;
         },
         bias: () => {
           const gradient = columnSum(sums, size);
-          sums.dispose();
+          used();
           return gradient;
         },
       };
