@@ -37,6 +37,11 @@ function pictures(size: number): Dataset {
   };
 }
 
+function cnnTask(): Promise<Task> {
+  const job = parseJob({ job: 'digits', model: 'cnn' });
+  return createJobTask(job, { train: pictures(64), test: pictures(16) }, 1);
+}
+
 function mlpTask(): Promise<Task> {
   const job = parseJob({ job: 'digits', model: 'mlp', hidden: 8 });
   return createJobTask(job, { train: pictures(64), test: pictures(16) }, 1);
@@ -118,6 +123,7 @@ class Trainer {
 
 test.each([
   ['the mlp', mlpTask],
+  ['the cnn', cnnTask],
   ['gpt with dropout', gptTask],
 ])(
   '20 steps of %s are replayed with the bits of eager passes',
