@@ -8,6 +8,7 @@ import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../src/parallel/ddp/flatten.ts';
 import { differentiateAlone } from '../../src/parallel/ddp/pass.ts';
+import { PassCaptures } from '../../src/parallel/passCaptures.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { compileAhead } from '../../src/webgpu/compile.ts';
 import { currentCounts, type CommandCounts } from '../../src/webgpu/commands.ts';
@@ -84,24 +85,29 @@ function plainLoop(task: Task, batch: number): TakeStep {
   };
 }
 
-/** @param compilesAhead whether all shaders are compiled in parallel first, as by a rank. */
-async function ddpLoop(task: Task, batch: number, compilesAhead: boolean): Promise<TakeStep> {
+/** @param isOurs whether shaders are compiled in parallel and passes are replayed, as by a rank. */
+async function ddpLoop(task: Task, batch: number, isOurs: boolean): Promise<TakeStep> {
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
   const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   const variables = variablesOf(task.model);
-  let isCompiled = !compilesAhead;
+  let isCompiled = !isOurs;
+  const captures = isOurs ? PassCaptures.of(variables, stopReplays) : null;
   return async (pass, startedAt) => {
     if (!isCompiled) await compileAhead(() => differentiateAlone(pass, variables).dispose(), { clock: systemClock });
     isCompiled = true;
     const yielded = nextTask();
-    const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch });
+    const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch, captures });
     const recordedMs = (await yielded) - startedAt;
     const { readback } = await reduced;
     const reducedAt = performance.now();
     ddp.step(optimizer);
     return { jsMs: recordedMs + performance.now() - reducedAt, readbackMs: readback };
   };
+}
+
+function stopReplays(reason: string): void {
+  throw new Error(reason);
 }
 
 /** Resolves in the next task of this thread, after all promise jobs of this task, with its time. */

@@ -18,11 +18,14 @@ import { Loop } from './loops.ts';
 
 /** Turns that are measured even if they take long. */
 const MIN_TURNS = 2;
-/** Shaders are compiled in the first step. From the second step on, buckets have their order. */
-const WARM_UP_STEPS = 2;
+/**
+ * Shaders are compiled in the first step, and buckets have their order from the second step on.
+ * Then two passes are recorded and compared, and later passes are replayed.
+ */
+const WARM_UP_STEPS = 5;
 /** Steps with timestamps. */
 const TIMED_STEPS = 2;
-/** Steps after the first step in a fresh browser. */
+/** Steps after those of the warm-up in a fresh browser. */
 const LATER_STEPS = 3;
 
 /** Measures all loops in turn, a few steps each. */
@@ -54,6 +57,7 @@ export async function takeTurns({ model, batch, turns, steps, limitMs }: Batch &
 export async function firstSteps({ loop: name, model, batch }: Batch & { loop: LoopName }): Promise<FirstSteps> {
   const loop = await Loop.create(name, model, batch);
   const { ms: firstMs } = await loop.step();
+  for (let step = 1; step < WARM_UP_STEPS; step++) await loop.step();
   const later: number[] = [];
   for (let step = 0; step < LATER_STEPS; step++) later.push((await loop.step()).ms);
   const { numBytesAllocatedInGPU } = tf.memory() as unknown as WebGPUMemoryInfo;

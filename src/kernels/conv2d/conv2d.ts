@@ -59,11 +59,6 @@ const convolutionOp: TrainingOp = {
         { x, dy, ...mask },
         { ...attrs, filterShape: shape },
       ) as tf.Tensor;
-      let uses = hasBias ? 2 : 1;
-      const used = (): void => {
-        uses -= 1;
-        if (uses === 0) sums.dispose();
-      };
       return {
         x: () =>
           engine.runKernel(
