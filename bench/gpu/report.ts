@@ -136,7 +136,8 @@ export function section(result: GpuBenchResult): string {
 
 \`npm run -s bench -- gpu\`, on ${adapter}, ${browser}, ${date}. One worker trains in three loops, which take turns: *plain* is a TensorFlow.js loop
 (\`variableGrads\`, \`tf.train.adam\`, the loss is read in each step); *stock* is \`DistributedDataParallel\` in a world of one with TensorFlow.js's
-kernels; *own* is the same with this project's kernels. Times are medians.${missing}
+kernels; *own* is the same with this project's kernels, whose shaders are compiled in parallel, and whose steps are replayed from recorded commands
+([ADR 19](adr/0019-captured-steps.md)). Times are medians.${missing}
 
 ${stepTable(models)}
 
@@ -149,7 +150,9 @@ ${costTable(models)}
 
 *JavaScript* is the time until a step first waits for the GPU, and the update of the parameters (Adam runs on the CPU in *stock* and *own*).
 *GPU* is the sum of all compute passes by timestamps, which browsers round to 0.1 ms. *Compile* is the first step in a fresh browser with a new
-profile, which has no compiled shaders, without the median of the next three steps. *GPU MB* are the buffers that TensorFlow.js then holds, with its pool.
+profile, which has no compiled shaders, without the median of three later steps. On SwiftShader, this time grows with the workgroup memory of the
+shaders: the same matrix product takes 0.45 s to compile with tiles of 4 KiB, and 0.08 s with tiles of 0.25 KiB. *GPU MB* are the buffers that TensorFlow.js
+holds, with its pool; those of replays are not included.
 
 Products of square matrices, A B (NN), A B^T (NT) and A^T B (TN):
 
