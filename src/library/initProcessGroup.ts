@@ -8,7 +8,7 @@ import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchDevice } from './device.ts';
-import { abortError, LibraryRoom, locateRoom, ownSurroundings, type RoomSurroundings } from './room.ts';
+import { abortError, LibraryRoom, locateRoom, ownSurroundings, pageClosed, type RoomSurroundings } from './room.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
@@ -72,7 +72,7 @@ export async function joinGroup(
       stateOfRun: () => null,
       onpagehide: () => {
         const { group } = formed ?? {};
-        group?.abort(new PeerGoneError(`Rank ${group.rank} is gone: its page was closed.`));
+        group?.abort(pageClosed(group.rank));
       },
       enter: (generation) => {
         const { mesh, localRank, localWorldSize, signal } = generation;

@@ -13,7 +13,7 @@ import { DEFAULT_JOB } from '../spec/job.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
-import { AbortError, reasonOf, UsageError } from '../util/errors.ts';
+import { AbortError, PeerGoneError, reasonOf, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
 import type { Page } from './page.ts';
 import { atPage } from './pageRoom.ts';
@@ -186,6 +186,11 @@ export class LibraryRoom {
 
 export function abortError({ reason }: AbortSignal, what: string): AbortError {
   return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
+}
+
+/** The error of every rank's group when the page of the group's rank `rank` is being closed. */
+export function pageClosed(rank: number): PeerGoneError {
+  return new PeerGoneError(`Rank ${rank} is gone: its page was closed.`);
 }
 
 /** @throws UsageError unless `worldSize` is a number of ranks. */

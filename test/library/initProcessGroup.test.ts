@@ -76,6 +76,27 @@ test('an AbortSignal that is aborted before opens no connection', async () => {
   expect(sent).toEqual([]);
 });
 
+test('when the page of a rank is closed, its group fails on every rank', async () => {
+  const pages = [new EventTarget(), new EventTarget()] as const;
+  const groups: ProcessGroup[] = [];
+  const join = async (leaving: EventTarget, options: Partial<InitProcessGroupOptions>): Promise<void> => {
+    const group = await joinGroup(
+      { server: 'http://localhost', transport: 'webrtc', ...options },
+      { ...surroundings, leaving },
+    );
+    groups[group.rank] = group;
+  };
+  void join(pages[0], { worldSize: 2, rank: 0, onroom: (room) => void join(pages[1], { room, rank: 1 }) });
+  await world.until('both ranks have joined', () => groups.filter(Boolean).length === 2);
+  pages[1].dispatchEvent(new Event('pagehide'));
+  await world.until('both groups have failed', () => groups.every(({ failure }) => failure !== null));
+  // Here the link closes before the other rank reads the reason.
+  expect(groups.map(({ failure }) => String(failure))).toEqual([
+    'PeerGoneError: Rank 0 lost its link to rank 1.',
+    'PeerGoneError: Rank 1 is gone: its page was closed.',
+  ]);
+});
+
 test('an AbortSignal ends the wait for other ranks to destroy the group, which fails for them', async () => {
   const server = 'http://localhost';
   const groups: ProcessGroup[] = [];

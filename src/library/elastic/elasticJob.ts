@@ -20,7 +20,7 @@ import {
 } from '../../util/errors.ts';
 import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
 import { watchDevice } from '../device.ts';
-import { checkWorldSize, LibraryRoom, type RoomSurroundings } from '../room.ts';
+import { checkWorldSize, LibraryRoom, pageClosed, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
 import { CommittedState } from './committedState.ts';
 import { useState, type ElasticState } from './elasticState.ts';
@@ -90,7 +90,7 @@ export class ElasticJob<State extends ElasticState, Result> {
           if (outcome === 'finished' && this.#result) this.#outcome.resolve(this.#result.value);
           else this.#outcome.reject(new RunOverError(message));
         },
-        onpagehide: () => this.#group?.abort(new PeerGoneError('This rank is gone: its page was closed.')),
+        onpagehide: () => this.#group?.abort(pageClosed(this.#group.rank)),
         onrefused: this.#outcome.reject,
         onfatal: this.#outcome.reject,
       },
