@@ -48,8 +48,8 @@ export default defineConfig({
           name: 'gpu',
           include: ON_GPU,
           setupFiles: ['test/kernels/setup.ts'],
-          // A software adapter uses all cores, and compiles a shader in a tenth of a second.
-          maxWorkers: 1,
+          // The compilation of shaders is most of the time, and takes one core of a worker.
+          maxWorkers: 2,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
