@@ -9,7 +9,7 @@ const world = await worldOfFile({}, { backend: 'wasm' });
 const TABS = 12;
 
 test('twelve tabs train by the ring with equal states, and when three of them are closed, the others finish', async () => {
-  const fields = { job: 'digits', batchSize: 8, maxSteps: 30, hashEvery: 4, algorithm: 'ring' };
+  const fields = { job: 'digits', batchSize: 8, maxSteps: 16, hashEvery: 4, algorithm: 'ring' };
   const room = world.createRoom(fields, TABS, { min: 2, max: TABS });
   const first = await world.join(room, 'tab-1');
   const others = await Promise.all(
@@ -33,7 +33,7 @@ test('twelve tabs train by the ring with equal states, and when three of them ar
   await Promise.all(leavers.map((tab) => tab.page.close()));
   const results = await Promise.all(rest.map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {
-    expect(result).toMatchObject({ worldSize: rest.length, steps: 30, algorithm: 'ring', backend: 'wasm' });
+    expect(result).toMatchObject({ worldSize: rest.length, steps: 16, algorithm: 'ring', backend: 'wasm' });
     expect(new Set([...result.stateHash, ...results[0]!.stateHash]).size).toBe(1);
   }
   expect(samplesOf(rest)).toEqual([...samplesOf(rest).keys()]);
