@@ -10,7 +10,7 @@ const IN_TABS = [
   'test/packages/**/*.test.ts',
 ];
 
-/** Short files that run for a minute. Vitest takes the largest files first, and would have a core wait for these at the end. */
+/** Short files that run for long. Vitest takes the largest files first, and would have a core wait for these at the end. */
 const LONGEST = ['test/membership/schedules.test.ts', 'test/membership/recovery.test.ts'];
 
 const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((file) => moduleId.endsWith(file));
