@@ -90,7 +90,10 @@ interface Loader {
   inputs: Record<string, Components>;
   tensors: TensorInfo[];
   uniforms: NonNullable<Program['uniforms']>;
-  /** Defines `load_x(batch, row, column)` for 4 elements of a stored row; 0 outside the matrix. */
+  /**
+   * Defines `load_x(first, row, column)` for 4 elements of a stored row; 0 outside the matrix.
+   * `first` is the number of rows before the matrix.
+   */
   code: string;
 }
 
@@ -114,11 +117,10 @@ function loader(
     tensors: factor ? [tensor, factor.tensor] : [tensor],
     uniforms,
     code: `
-fn load_${name}(batch: i32, row: i32, column: i32) -> vec4<f32> {
-  let height = uniforms.${name}Height;
+fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
   let width = uniforms.${name}Width;
-  if (row >= height || column >= width) { return vec4<f32>(); }
-  let at = (batch % uniforms.${name}Batches * height + row) * width + column;
+  if (row >= uniforms.${name}Height || column >= width) { return vec4<f32>(); }
+  let at = (first + row) * width + column;
   let values = ${values};
   return ${components === 4 ? 'values' : 'select(vec4<f32>(), values, vec4<i32>(column) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(width))'};
 }
@@ -126,12 +128,12 @@ fn load_${name}(batch: i32, row: i32, column: i32) -> vec4<f32> {
   };
 }
 
-/** WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. */
+/**
+ * WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. It has
+ * loops where code could be repeated: drivers unroll them, and need less time to compile them.
+ */
 function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
   const across = tile.outer / 4;
-  const load = (i: number): string =>
-    isInnerFirst ? `load_${name}(batch, inner + ${i}, outer)` : `load_${name}(batch, outer + ${i}, inner)`;
-  const rows = [0, 1, 2, 3];
   return `
     let block = ${thread};
     let x = block % ${across};
@@ -140,9 +142,11 @@ function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: 
     let inner = step + y;
     ${
       isInnerFirst
-        ? rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = Four(${load(i)});`).join('\n    ')
-        : `let columns = transpose(mat4x4<f32>(${rows.map(load).join(', ')}));
-    ${rows.map((i) => `${name}Tile[(y + ${i}) * ${across} + x] = Four(columns[${i}]);`).join('\n    ')}`
+        ? `for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = Four(load_${name}(${name}First, inner + i, outer)); }`
+        : `var rows: mat4x4<f32>;
+    for (var i = 0; i < 4; i++) { rows[i] = load_${name}(${name}First, outer + i, inner); }
+    let columns = transpose(rows);
+    for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = Four(columns[i]); }`
     }`;
 }
 
@@ -167,6 +171,8 @@ fn main() {
   let aStart = rest % uniforms.tilesDown * ${tile.outer};
   rest /= uniforms.tilesDown;
   let batch = rest % uniforms.batches;
+  let aFirst = batch % uniforms.aBatches * uniforms.aHeight;
+  let bFirst = batch % uniforms.bBatches * uniforms.bHeight;
   let start = rest / uniforms.batches * uniforms.partLength;
   let thread = i32(localIndex);
   let x = thread % ${across};
@@ -188,15 +194,11 @@ fn main() {
   let column = bStart + 4 * x;
   // Parts are stored one after another, like batches.
   let above = rest * uniforms.rows;
-  if (column < uniforms.columns) {
-    ${sums
-      .map(({ name, group, i }) => `storeRow(${name}, above, aStart + 4 * (y + ${group * apart}) + ${i}, column);`)
-      .join('\n    ')}
+  var all = array<vec4<f32>, ${sums.length}>(${sums.map(({ name }) => name).join(', ')});
+  for (var i = 0; i < ${sums.length}; i++) {
+    let row = aStart + 4 * (y + i / 4 * ${apart}) + i % 4;
+    if (row < uniforms.rows && column < uniforms.columns) { store(all[i], above + row, column); }
   }
-}
-
-fn storeRow(value: vec4<f32>, above: i32, row: i32, column: i32) {
-  if (row < uniforms.rows) { store(value, above + row, column); }
 }
 `;
 }
