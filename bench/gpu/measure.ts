@@ -4,7 +4,7 @@ import { within } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/softwareRenderer.ts';
 import { LOOPS, MODEL_NAMES, type ByLoop, type FirstSteps, type GpuModel, type LoopName } from './args.ts';
-import type { Adapter, BrowserChoice, GpuPage } from './browsers.ts';
+import type { BrowserChoice, GpuPage } from './browsers.ts';
 import { modelResult, type GpuBenchResult, type LeftOut, type ModelResult } from './result.ts';
 
 /** Samples of a step on a GPU, as in training runs, and in software; `null`: not measured there. */
@@ -48,12 +48,16 @@ export async function measure(
 ): Promise<GpuBenchResult> {
   const pages = new Pages(open, clock, limitMs);
   const { adapter, browser } = await pages.use(async (page) => ({
-    adapter: await page.adapter(),
+    adapter: await page.adapter().catch((error: unknown) => {
+      throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
+    }),
     browser: page.browser,
   }));
   log(`${adapter.name}, ${browser}. WebGPU features: ${adapter.features.join(', ') || 'none'}.`);
   const kind = SOFTWARE_RENDERER.test(adapter.name) ? 'software' : 'gpu';
-  if (gpu === 'hardware' && kind === 'software') throw noGpu(adapter);
+  if (gpu === 'hardware' && kind === 'software') {
+    throw noGpu(`The browser's WebGPU adapter is ${adapter.name}, which computes in software.`);
+  }
 
   const models: ModelResult[] = [];
   const matmul: GpuBenchResult['matmul'] = [];
@@ -142,11 +146,11 @@ class Pages {
 
 const late = (): Error => new OutOfTime('The time limit was reached. Raise it with --minutes.');
 
-function noGpu({ name }: Adapter): PeergradError {
-  return new PeergradError(
-    `--gpu hardware needs a GPU, but the browser's WebGPU adapter is ${name}, which computes in software. On Linux, ` +
-      "install the Vulkan part of the GPU's driver, check that `vulkaninfo --summary` lists the GPU, and set " +
-      "VK_DRIVER_FILES to the driver's manifest (nvidia_icd.json) if the Vulkan loader does not find it. " +
-      'PEERGRAD_BROWSER_FLAGS adds flags of the browser.',
-  );
+const CHECKS =
+  "On Linux, install the Vulkan part of the GPU's driver, check that `vulkaninfo --summary` lists the GPU, and set " +
+  "VK_DRIVER_FILES to the driver's manifest (nvidia_icd.json) if the Vulkan loader does not find it. " +
+  'PEERGRAD_BROWSER_FLAGS adds flags of the browser.';
+
+function noGpu(found: string): PeergradError {
+  return new PeergradError(`--gpu hardware needs a GPU. ${found} ${CHECKS}`);
 }
