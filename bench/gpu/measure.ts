@@ -20,6 +20,8 @@ const BATCHES: Record<GpuModel, { gpu: number; software: number | null }> = {
 const MATRIX_SIZES = { gpu: [256, 512, 1024, 2048, 4096], software: [256, 512] };
 /** Turns of a model, limited so that all models fit into ten minutes. */
 const TURNS = { turns: 20, steps: 3, limitMs: 20_000 };
+/** A browser without a GPU driver may never answer. The engine waits 10 s for an adapter. */
+const ADAPTER_MS = 30_000;
 
 export interface MeasureOptions extends BrowserChoice {
   /** Milliseconds after which the measurement in progress is abandoned, and none begins. */
@@ -48,7 +50,7 @@ export async function measure(
 ): Promise<GpuBenchResult> {
   const pages = new Pages(open, clock, limitMs);
   const { adapter, browser } = await pages.use(async (page) => ({
-    adapter: await page.adapter().catch((error: unknown) => {
+    adapter: await within(clock, ADAPTER_MS, page.adapter(), noAdapter).catch((error: unknown) => {
       throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
     }),
     browser: page.browser,
@@ -145,6 +147,8 @@ class Pages {
 }
 
 const late = (): Error => new OutOfTime('The time limit was reached. Raise it with --minutes.');
+
+const noAdapter = (): Error => new TimeoutError(`The browser opened no GPU within ${ADAPTER_MS / 1000} s.`);
 
 const CHECKS =
   "On Linux, install the Vulkan part of the GPU's driver, check that `vulkaninfo --summary` lists the GPU, and set " +

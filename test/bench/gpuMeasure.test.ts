@@ -16,9 +16,9 @@ const LOOPS: ByLoop<LoopFigures> = { plain: LOOP, stock: LOOP, ours: LOOP };
 
 type OnModel = (model: string) => Promise<void>;
 
-/** Measures on an adapter. `onModel` runs before the first steps of each loop of a model. */
+/** Measures on the named adapter. `onModel` runs before the first steps of each loop of a model. */
 async function measureOn(
-  adapter: string,
+  adapter: string | Promise<string>,
   onModel: OnModel = async () => {},
   { gpu = 'hardware', clock = new ManualClock() }: { gpu?: 'hardware' | 'auto'; clock?: ManualClock } = {},
 ) {
@@ -31,7 +31,7 @@ async function measureOn(
   let open = 0;
   const page = {
     browser: 'Chromium 1',
-    adapter: async () => ({ name: adapter, features: ['shader-f16'] }),
+    adapter: async () => ({ name: await adapter, features: ['shader-f16'] }),
     async measure(name: keyof typeof answers, args: { model: string; sizes: number[] }) {
       if (name === 'firstSteps') await onModel(args.model);
       return answers[name](args);
@@ -71,6 +71,13 @@ test.each(['google swiftshader', 'llvmpipe (LLVM 19)', 'WebGPU (software)'])(
     expect(result.leftOut.map(({ name }) => name)).toContain('gpt-large');
   },
 );
+
+test('a demanded GPU: a browser that never opens an adapter is an error after 30 s', async () => {
+  const clock = new ManualClock();
+  setImmediate(() => clock.advance(30_000));
+  const measuring = measureOn(new Promise<string>(() => {}), undefined, { clock });
+  await expect(measuring).rejects.toThrow('needs a GPU. The browser opened no GPU within 30 s');
+});
 
 test('at the time limit, a measurement that does not answer and the models after it are left out', async () => {
   const clock = new ManualClock();
