@@ -47,7 +47,7 @@ export function runProgram(
     shaderKey: program.key,
     variableNames: Object.keys(program.inputs),
     variableComponents: Object.values(program.inputs),
-    outputShape: [sizeOf(shape)],
+    outputShape: column(shape),
     outputComponent: program.outputComponents ?? 1,
     uniforms: uniforms.map(([name, { type }]) => `${name} : ${type}, `).join(''),
     workgroupSize: [...program.workgroupSize],
@@ -58,7 +58,13 @@ export function runProgram(
   };
   const values = uniforms.map(([, { type, value }]) => ({ type: type === 'i32' ? 'int32' : 'float32', data: [value] }));
   const floats = inputs.map((input) => withFloats(backend, input));
-  const result = backend.runWebGPUProgram(webgpuProgram, floats.map(flat), 'float32', values, output && flat(output));
+  const result = backend.runWebGPUProgram(
+    webgpuProgram,
+    floats.map(flat),
+    'float32',
+    values,
+    output && { ...output, shape: column(output.shape) },
+  );
   for (const [i, { dataId }] of floats.entries()) if (dataId !== inputs[i]!.dataId) backend.disposeData(dataId);
   return { ...result, shape: [...shape] };
 }
@@ -85,6 +91,15 @@ fn main() {
 `,
   };
   return runProgram(backend, program, [{ ...input, dtype: 'int32' }], input.shape);
+}
+
+/**
+ * Returns the shape of the output. TensorFlow.js has a pipeline for inputs that have the output's
+ * shape, and another one for inputs that have not. No flat input has this shape, so tensors of any
+ * size share a pipeline.
+ */
+function column(shape: readonly number[]): number[] {
+  return [sizeOf(shape), 1];
 }
 
 /** Flat shapes let tensors of any rank share a pipeline. */
