@@ -48,6 +48,7 @@ fn main() {
       let visible = visibleScores(s[j], ownRows, vec4<u32>(${OTHER} + column + j * 8u));
       s[j] = exp(visible - logSum) * (dp[j] - product);
     }
+    workgroupBarrier();
     storeScores(row, column, s);
     ${addProduct('dq', KEYS, OTHER, tiles)}
   }
@@ -77,11 +78,13 @@ fn main() {
       s[j] = select(vec4<f32>(0.0), exp(visible - statistic.x), query < context);
       products[j] = statistic.y;
     }
+    workgroupBarrier();
     storeScores(row, column, s);
     ${addProduct('dv', GRADIENT, OTHER, tiles)}
     var dp = mat4x4<f32>();
     ${multiplyRows('dp', [VALUES, OWN], [GRADIENT, OTHER], tiles)}
     for (var j = 0u; j < 4u; j++) { s[j] *= dp[j] - products[j]; }
+    workgroupBarrier();
     storeScores(row, column, s);
     ${addProduct('dk', QUERIES, OTHER, tiles)}
   }

@@ -42,10 +42,9 @@ const DEPTH4 = ${depth4}u;
 const SCALE = f32(${1 / Math.sqrt(depth)});
 // The score of invisible keys. WGSL may assume that no value is infinite.
 const LOWEST = -1e30f;
-var<workgroup> left: array<vec4<f32>, ${TILE * stride}>;
+// Channels of the left tile, or scores: then an element is 4 rows of a column.
+var<workgroup> left: array<vec4<f32>, ${TILE * Math.max(stride, SIDE + 1)}>;
 var<workgroup> right: array<vec4<f32>, ${TILE * stride}>;
-// Scores, or probabilities: 4 rows of a column in an element.
-var<workgroup> scores: array<vec4<f32>, ${TILE * (SIDE + 1)}>;
 var<workgroup> partial: array<vec4<f32>, ${THREADS}>;
 var<workgroup> task: u32;
 
@@ -57,9 +56,10 @@ fn taskIndex() -> u32 {
   return workgroupUniformLoad(&task);
 }
 
+// Overwrites the left tile, so a barrier must separate it from multiplyTiles.
 fn storeScores(row: u32, column: u32, s: mat4x4<f32>) {
   for (var j = 0u; j < 4u; j++) {
-    scores[(column + j * ${SIDE}u) * ${SIDE + 1}u + row / 4u] = s[j];
+    left[(column + j * ${SIDE}u) * ${SIDE + 1}u + row / 4u] = s[j];
   }
 }
 
@@ -97,12 +97,12 @@ fn multiplyTiles(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
   return s;
 }
 
-// Returns 4 rows of the product of scores and the right tile, for the chunk's element \`column\`.
+// Returns 4 rows of the product of the stored scores and the right tile, for the chunk's element \`column\`.
 fn multiplyScores(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
   var s = sums;
   if (column < CHUNK) {
     for (var i = 0u; i < ${TILE}u; i++) {
-      let p = scores[i * ${SIDE + 1}u + row / 4u];
+      let p = left[i * ${SIDE + 1}u + row / 4u];
       let v = right[i * STRIDE + column];
       s += mat4x4<f32>(v * p.x, v * p.y, v * p.z, v * p.w);
     }
@@ -198,7 +198,7 @@ export function multiplyRows(
 }
 
 /**
- * Returns code that adds the product of `scores` and a matrix to the accumulators `name0`,
+ * Returns code that adds the product of the stored scores and a matrix to the accumulators `name0`,
  * `name1`, ..., one for each chunk.
  */
 export function addProduct(name: string, matrix: Rows, first: string, { chunks }: Tiles): string {
