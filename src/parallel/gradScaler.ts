@@ -8,12 +8,14 @@
  * scales can train together, and ranks in full precision too.
  */
 import { inHalfPrecision } from '../kernels/halfPrecision.ts';
+import { UsageError } from '../util/errors.ts';
+import { checkCount } from './checks.ts';
 import { gradientsOnCpu, TensorReader, type Gradients } from './ddp/flatten.ts';
 
 export interface GradScalerOptions {
   /**
-   * First scale, a power of two. PyTorch starts with 65 536, for mean losses; sums over the samples
-   * of a batch have larger gradients. Default 1024.
+   * First scale, a power of two from 1 on. PyTorch starts with 65 536, for mean losses; sums over
+   * the samples of a batch have larger gradients. Default 1024.
    */
   initScale?: number;
   /** Number of passes without an overflow after which the scale is doubled. Default 2000. */
@@ -26,7 +28,14 @@ export class GradScaler {
   #scale: number;
   #finitePasses = 0;
 
+  /** @throws UsageError for an option out of its range. */
   constructor({ initScale = 1024, growthInterval = 2000 }: GradScalerOptions = {}) {
+    checkCount('initScale', initScale, 1);
+    checkCount('growthInterval', growthInterval, 1);
+    // Halving must end at 1. Other factors would round gradients, too.
+    if (!Number.isInteger(Math.log2(initScale))) {
+      throw new UsageError(`initScale is ${initScale}; pass a power of two.`);
+    }
     this.#scale = initScale;
     this.#growthInterval = growthInterval;
   }
@@ -39,6 +48,7 @@ export class GradScaler {
   /**
    * Runs `compute` in mixed precision and unscales its result. After an overflow, halves the scale
    * and runs `compute` again. If values are not finite even with a scale of 1, returns them.
+   * Metrics do not count, because they may not be finite in full precision either.
    *
    * @param compute differentiates the loss times `scale`. All its ops run before it first waits.
    * @returns gradients on the CPU. The caller disposes of them.

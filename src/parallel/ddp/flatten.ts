@@ -240,7 +240,7 @@ export class TensorReader {
 /**
  * Reads `computed` from the GPU and divides all its values by `scale`.
  *
- * @returns gradients with tensors on the CPU, and whether all values are finite.
+ * @returns gradients with tensors on the CPU, and whether the loss and all gradients are finite.
  */
 export async function gradientsOnCpu(
   computed: Gradients,
@@ -248,22 +248,23 @@ export async function gradientsOnCpu(
   reader: TensorReader,
 ): Promise<{ gradients: Gradients; isFinite: boolean }> {
   const { value, metrics, gradients, used, readyOrder } = computed;
-  const tensors = [value, ...(metrics ? [metrics] : []), ...gradients];
+  const tensors = [...(metrics ? [metrics] : []), value, ...gradients];
   const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
   await reader.read(0, tensors, flat);
+  const firstCounted = metrics?.size ?? 0;
   let isFinite = true;
   for (let i = 0; i < flat.length; i++) {
     flat[i]! /= scale;
-    isFinite &&= Number.isFinite(flat[i]);
+    if (i >= firstCounted) isFinite &&= Number.isFinite(flat[i]);
   }
   let at = 0;
   const onCpu = tensors.map(({ shape, size }) => tf.tensor(flat.subarray(at, (at += size)), shape, 'float32'));
-  const [ownValue, ...rest] = onCpu as [Scalar, ...Tensor[]];
+  const rest = [...onCpu];
   return {
     isFinite,
     gradients: {
-      value: ownValue,
       ...(metrics && { metrics: rest.shift()! }),
+      value: rest.shift() as Scalar,
       gradients: rest,
       used,
       readyOrder,
