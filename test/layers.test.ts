@@ -152,6 +152,7 @@ const ONLY_FILES: Record<string, string[]> = {
     'tools/buildPage.ts',
     'tools/chaos/report.ts',
     'tools/firefox.ts',
+    'tools/packages/licences.ts',
     'tools/report/plot.ts',
     'tools/report/table.ts',
   ],

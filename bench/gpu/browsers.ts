@@ -4,15 +4,27 @@ import { loadPage } from '../../launcher/browser/tabs.ts';
 import { launchFirefox } from '../../tools/firefox.ts';
 import type { ArgsOf, FromWorker, MeasurementName, ResultOf } from './worker.ts';
 
-/** Deadline of a measurement in milliseconds. */
+/** Deadline of a command of Firefox in milliseconds. */
 const COMMAND_MS = 10 * 60_000;
+/**
+ * Chromium then names the GPU, for example "NVIDIA GeForce RTX 4090" instead of "nvidia lovelace".
+ * Timestamps of compute passes need no flag of their own: the launcher's `--enable-unsafe-webgpu`
+ * turns off their rounding to 0.1 ms.
+ */
+const FLAGS = ['--enable-webgpu-developer-features'];
+
+export interface Adapter {
+  name: string;
+  /** WebGPU features that the adapter has and the engine requests, such as `shader-f16`. */
+  features: string[];
+}
 
 /** A page in a browser of its own, which has compiled no shaders. */
 export interface GpuPage {
   /** Name and version. */
   readonly browser: string;
   /** @throws (rejects) Error if the page has no WebGPU, or a measurement fails. */
-  adapter(): Promise<string>;
+  adapter(): Promise<Adapter>;
   measure<Name extends MeasurementName>(name: Name, args: ArgsOf<Name>): Promise<ResultOf<Name>>;
   close(): Promise<void>;
 }
@@ -30,7 +42,7 @@ export async function openGpuPage(url: string, { browser, gpu }: BrowserChoice):
 }
 
 async function openInChromium(url: string, options: { executable?: string; gpu: GpuMode }): Promise<GpuPage> {
-  const browser = await launchBrowser({ ...options, probeUrl: url });
+  const browser = await launchBrowser({ ...options, flags: FLAGS, probeUrl: url });
   try {
     const page = await browser.newPage();
     await loadPage(page, url);
@@ -63,7 +75,10 @@ function pageOf(browser: string, evaluate: (script: string) => Promise<Measured>
     evaluate(`measureGpu(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   return {
     browser,
-    adapter: async () => (await call('adapter', null)).adapter,
+    adapter: async () => {
+      const { adapter, result } = await call('features', null);
+      return { name: adapter, features: result as ResultOf<'features'> };
+    },
     measure: async <Name extends MeasurementName>(name: Name, args: ArgsOf<Name>) =>
       (await call(name, args)).result as ResultOf<Name>,
     close,

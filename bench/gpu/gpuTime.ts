@@ -6,8 +6,8 @@ const BYTES = 8;
 
 /**
  * Runs `work`, and resolves with the milliseconds between start and end of all compute passes of
- * `gpu` in that time, added up; `null` if the device has no timestamps. Browsers round timestamps,
- * Chromium to 0.1 ms.
+ * `gpu` in that time, added up; `null` if the device has no timestamps. Browsers may round
+ * timestamps: Chromium to 0.1 ms, but not with `--enable-unsafe-webgpu` (measured).
  *
  * @throws (rejects) Error if there are more than {@link MAX_PASSES} passes.
  */

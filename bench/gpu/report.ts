@@ -2,7 +2,7 @@
 import { drawPanels, type Panel } from '../../tools/report/plot.ts';
 import { table } from '../../tools/report/table.ts';
 import { LOOPS, PRODUCTS, type ByLoop } from './args.ts';
-import type { GpuBenchResult, ModelResult } from './result.ts';
+import type { GpuBenchResult, LeftOut, ModelResult } from './result.ts';
 
 const MB = 1e6;
 
@@ -72,7 +72,22 @@ function productTable({ matmul }: GpuBenchResult): string {
 }
 
 export function tables(result: GpuBenchResult): string {
-  return [stepTable(result.models), costTable(result.models), productTable(result)].join('\n\n');
+  const missing = result.leftOut.length === 0 ? [] : [missingOf(result.leftOut)];
+  return [stepTable(result.models), costTable(result.models), productTable(result), ...missing].join('\n\n');
+}
+
+/** Sentences about what was not measured, one for each reason. */
+export function missingOf(leftOut: readonly LeftOut[]): string {
+  const sentences: [LeftOut['reason'], string][] = [
+    ['software', 'Not measured, because this adapter computes in software'],
+    ['time limit', 'Not measured, because the time limit was reached'],
+    ['failed', 'Failed'],
+  ];
+  return sentences
+    .map(([reason, text]) => ({ text, names: leftOut.filter((one) => one.reason === reason).map(({ name }) => name) }))
+    .filter(({ names }) => names.length > 0)
+    .map(({ text, names }) => `${text}: ${names.join(', ')}.`)
+    .join(' ');
 }
 
 function curve(label: string, colour: string, dash: readonly number[], values: number[]) {
@@ -130,8 +145,7 @@ export async function drawResult({ adapter, models, matmul }: GpuBenchResult, fi
 
 export function section(result: GpuBenchResult): string {
   const { adapter, browser, date, leftOut, models } = result;
-  const missing =
-    leftOut.length === 0 ? '' : ` Not measured, because this adapter computes in software: ${leftOut.join(', ')}.`;
+  const missing = leftOut.length === 0 ? '' : ` ${missingOf(leftOut)}`;
   return `## Training on WebGPU
 
 \`npm run -s bench -- gpu\`, on ${adapter}, ${browser}, ${date}. One worker trains in three loops, which take turns: *plain* is a TensorFlow.js loop

@@ -41,12 +41,20 @@ export interface ModelResult {
   gpuBytes: ByLoop<number>;
 }
 
+/** A model, or products of matrices of one size, that was not measured. */
+export interface LeftOut {
+  name: string;
+  /** `software`: it takes too long on an adapter that computes in software. */
+  reason: 'software' | 'time limit' | 'failed';
+}
+
 export interface GpuBenchResult {
   adapter: string;
+  /** WebGPU features of the adapter that kernels and measurements use. */
+  features: string[];
   browser: string;
   date: string;
-  /** Models and sizes of matrices that were not measured, because the adapter is software. */
-  leftOut: string[];
+  leftOut: LeftOut[];
   models: ModelResult[];
   matmul: (MatMulFigures & { ratio: number })[];
 }

@@ -3,13 +3,19 @@ import { openAppDevice } from '../../src/engine/device/appDevice.ts';
 import type { OpenedDevice } from '../../src/engine/device/device.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { messageOf } from '../../src/util/errors.ts';
+import { webgpuBackend } from '../../src/webgpu/backend.ts';
 import { measureMatMul } from './matMul.ts';
 import { firstSteps, takeTurns } from './takeTurns.ts';
 
-const MEASUREMENTS = { adapter: () => Promise.resolve(null), firstSteps, takeTurns, measureMatMul };
+/** Resolves with the features of the opened device. The engine requests all that it can use. */
+function features(): Promise<string[]> {
+  return Promise.resolve([...webgpuBackend()!.device.features].sort());
+}
+
+const MEASUREMENTS = { features, firstSteps, takeTurns, measureMatMul };
 type Measurements = typeof MEASUREMENTS;
 
-export type MeasurementName = Exclude<keyof Measurements, 'adapter'>;
+export type MeasurementName = keyof Measurements;
 export type ArgsOf<Name extends MeasurementName> = Parameters<Measurements[Name]>[0];
 export type ResultOf<Name extends MeasurementName> = Awaited<ReturnType<Measurements[Name]>>;
 

@@ -31,6 +31,8 @@ export interface LaunchOptions {
   /** Device that WebGPU uses. Default: `auto`, which is a GPU if there is one. */
   gpu?: GpuMode;
   headed?: boolean;
+  /** Flags of the browser, in addition to those of `gpu`. */
+  flags?: readonly string[];
   /**
    * URL of a page on which the launcher tries WebGPU; the page must be a secure context. Without
    * this URL, `auto` uses a GPU if the GPU's device file exists.
@@ -208,13 +210,15 @@ function hasGpu(): boolean {
 }
 
 async function start(executable: string, options: LaunchOptions, gpuFlags: string[]): Promise<Browser> {
-  const { headed = false, remote = false, anyCertificate = false } = options;
-  const args = [...gpuFlags, `--disable-features=${FEATURES_OFF.join()}`];
+  const { headed = false, remote = false, anyCertificate = false, flags = [] } = options;
+  const args = [...gpuFlags, ...flags, `--disable-features=${FEATURES_OFF.join()}`];
   if (anyCertificate) args.push('--ignore-certificate-errors');
   if (!remote) args.push('--allow-loopback-in-peer-connection');
   // Containers have a small /dev/shm, and Chromium's sandbox refuses root.
   if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
   if (process.getuid?.() === 0) args.push('--no-sandbox');
+  // The user's flags come last: of a flag with several values, Chromium takes the last.
+  args.push(...(process.env['PEERGRAD_BROWSER_FLAGS'] ?? '').split(/\s+/).filter((flag) => flag !== ''));
   const { chromium } = await import('playwright-core');
   try {
     return await chromium.launch({

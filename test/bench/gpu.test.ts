@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { section } from '../../bench/gpu/report.ts';
-import { modelResult, type GpuBenchResult } from '../../bench/gpu/result.ts';
+import { modelResult, type GpuBenchResult, type LeftOut } from '../../bench/gpu/result.ts';
 import { multiplyAddsOf } from '../../bench/gpu/models.ts';
 import type { StepFigures } from '../../bench/gpu/args.ts';
 import { PRESETS } from '../../src/spec/gpt.ts';
@@ -46,10 +46,15 @@ test('a result has medians, rates of samples or tokens, and the compile time wit
 
 test('the section names adapter, browser, date and what was left out', () => {
   const product = { size: 512, kind: 'NT', stockGflops: 0.5, oursGflops: 1, ratio: 2 } as const;
-  const about = { adapter: 'a GPU', browser: 'Chromium 1', date: '2026-01-02', leftOut: ['gpt-large'] };
-  const text = section({ ...about, models: [MODEL], matmul: [product] } satisfies GpuBenchResult);
+  const about = { adapter: 'a GPU', browser: 'Chromium 1', features: [], date: '2026-01-02' };
+  const leftOut: LeftOut[] = [
+    { name: 'gpt-medium', reason: 'software' },
+    { name: 'gpt-large', reason: 'software' },
+    { name: 'cnn', reason: 'time limit' },
+  ];
+  const text = section({ ...about, leftOut, models: [MODEL], matmul: [product] } satisfies GpuBenchResult);
   expect(text).toContain('on a GPU, Chromium 1, 2026-01-02');
-  expect(text).toContain('software: gpt-large.');
+  expect(text).toContain('software: gpt-medium, gpt-large. Not measured, because the time limit was reached: cnn.');
   expect(text).toMatch(/\| gpt-tiny +\| +54000 \| +8 \| +50.0 \| +40.0 \| +16.0 \| +2.50 \|/);
   expect(text).toMatch(/\| 90 \/ 60 \/ 20 \|.* 30.0 \/ 20.0 \/ - \|/);
   expect(text).toMatch(/\| NT 512 +\| +0.500 \| +1.00 \| +2.00 \|/);

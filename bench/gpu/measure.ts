@@ -1,0 +1,160 @@
+/** Measures all models and matrix products of `bench gpu` within a time limit. */
+import type { Clock } from '../../src/util/clock.ts';
+import { within } from '../../src/util/deadline.ts';
+import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import { SOFTWARE_RENDERER } from '../../src/util/softwareRenderer.ts';
+import { LOOPS, MODEL_NAMES, type ByLoop, type FirstSteps, type GpuModel, type LoopName } from './args.ts';
+import type { BrowserChoice, GpuPage } from './browsers.ts';
+import { modelResult, type GpuBenchResult, type LeftOut, type ModelResult } from './result.ts';
+
+/** Samples of a step on a GPU, as in training runs, and in software; `null`: not measured there. */
+const BATCHES: Record<GpuModel, { gpu: number; software: number | null }> = {
+  mlp: { gpu: 32, software: 32 },
+  'mlp-1024': { gpu: 32, software: 32 },
+  cnn: { gpu: 32, software: 8 },
+  'gpt-tiny': { gpu: 8, software: 8 },
+  'gpt-small': { gpu: 16, software: 1 },
+  'gpt-medium': { gpu: 16, software: null },
+  'gpt-large': { gpu: 16, software: null },
+};
+const MATRIX_SIZES = { gpu: [256, 512, 1024, 2048, 4096], software: [256, 512] };
+/** Turns of a model, limited so that all models fit into ten minutes. */
+const TURNS = { turns: 20, steps: 3, limitMs: 20_000 };
+/** A browser without a GPU driver may never answer. The engine waits 10 s for an adapter. */
+const ADAPTER_MS = 30_000;
+
+export interface MeasureOptions extends BrowserChoice {
+  /** Milliseconds after which the measurement in progress is abandoned, and none begins. */
+  limitMs: number;
+}
+
+interface Surroundings {
+  /** Opens the page in a fresh browser. */
+  open: () => Promise<GpuPage>;
+  clock: Clock;
+  log: (line: string) => void;
+  /** Receives the results so far after each measurement. */
+  save: (result: GpuBenchResult) => Promise<void>;
+}
+
+/**
+ * Measures the matrix products, which take the shortest time, and then the models from small to
+ * large. A model that fails or exceeds the time limit is left out.
+ *
+ * @throws (rejects) PeergradError if WebGPU cannot be opened, or if `gpu` is `hardware` and the
+ *   adapter computes in software.
+ */
+export async function measure(
+  { gpu, limitMs }: Pick<MeasureOptions, 'gpu' | 'limitMs'>,
+  { open, clock, log, save }: Surroundings,
+): Promise<GpuBenchResult> {
+  const pages = new Pages(open, clock, limitMs);
+  const { adapter, browser } = await pages.use(async (page) => ({
+    adapter: await within(clock, ADAPTER_MS, page.adapter(), noAdapter).catch((error: unknown) => {
+      throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
+    }),
+    browser: page.browser,
+  }));
+  log(`${adapter.name}, ${browser}. WebGPU features: ${adapter.features.join(', ') || 'none'}.`);
+  const kind = SOFTWARE_RENDERER.test(adapter.name) ? 'software' : 'gpu';
+  if (gpu === 'hardware' && kind === 'software') {
+    throw noGpu(`The browser's WebGPU adapter is ${adapter.name}, which computes in software.`);
+  }
+
+  const models: ModelResult[] = [];
+  const matmul: GpuBenchResult['matmul'] = [];
+  const leftOut: LeftOut[] = [];
+  const result: GpuBenchResult = {
+    ...{ adapter: adapter.name, features: adapter.features, browser, date: new Date().toISOString().slice(0, 10) },
+    ...{ leftOut, models, matmul },
+  };
+  const attempt = async (name: string, isMeasured: boolean, work: () => Promise<void>): Promise<void> => {
+    if (!isMeasured) leftOut.push({ name, reason: 'software' });
+    else {
+      log(`${name} ...`);
+      try {
+        await work();
+      } catch (error) {
+        const isLate = error instanceof OutOfTime;
+        leftOut.push({ name, reason: isLate ? 'time limit' : 'failed' });
+        log(`${name} is left out: ${messageOf(error)}`);
+      }
+    }
+    await save(result);
+  };
+
+  for (const size of MATRIX_SIZES.gpu) {
+    await attempt(`products of ${size}`, MATRIX_SIZES[kind].includes(size), async () => {
+      const figures = await pages.use((page) => page.measure('measureMatMul', { sizes: [size] }));
+      matmul.push(...figures.map((one) => ({ ...one, ratio: one.oursGflops / one.stockGflops })));
+    });
+  }
+  for (const model of MODEL_NAMES) {
+    const batch = BATCHES[model][kind];
+    await attempt(model, batch !== null, async () => {
+      models.push(await measureModel(pages, model, batch!));
+    });
+  }
+  return result;
+}
+
+/** Measures the first steps of each loop in a fresh browser, and then all loops in turn. */
+async function measureModel(pages: Pages, model: GpuModel, batch: number): Promise<ModelResult> {
+  const first: [LoopName, FirstSteps][] = [];
+  for (const loop of LOOPS) {
+    first.push([loop, await pages.use((page) => page.measure('firstSteps', { loop, model, batch }))]);
+  }
+  const figures = await pages.use((page) => page.measure('takeTurns', { model, batch, ...TURNS }));
+  return modelResult({ model, batch }, Object.fromEntries(first) as ByLoop<FirstSteps>, figures);
+}
+
+class OutOfTime extends TimeoutError {}
+
+/** Pages in fresh browsers, until the time limit. */
+class Pages {
+  readonly #open: () => Promise<GpuPage>;
+  readonly #clock: Clock;
+  readonly #endsAt: number;
+
+  constructor(open: () => Promise<GpuPage>, clock: Clock, limitMs: number) {
+    this.#open = open;
+    this.#clock = clock;
+    this.#endsAt = clock.now() + limitMs;
+  }
+
+  /** @throws (rejects) OutOfTime at the time limit, and the errors of `work`. */
+  async use<Result>(work: (page: GpuPage) => Promise<Result>): Promise<Result> {
+    if (this.#clock.now() >= this.#endsAt) throw late();
+    const opening = this.#open();
+    let page: GpuPage;
+    try {
+      page = await this.#inTime(opening);
+    } catch (error) {
+      // The browser may still start.
+      void opening.then((opened) => opened.close()).catch(() => {});
+      throw error;
+    }
+    try {
+      return await this.#inTime(work(page));
+    } finally {
+      await page.close();
+    }
+  }
+
+  #inTime<Result>(promise: Promise<Result>): Promise<Result> {
+    return within(this.#clock, this.#endsAt - this.#clock.now(), promise, late);
+  }
+}
+
+const late = (): Error => new OutOfTime('The time limit was reached. Raise it with --minutes.');
+
+const noAdapter = (): Error => new TimeoutError(`The browser opened no GPU within ${ADAPTER_MS / 1000} s.`);
+
+const CHECKS =
+  "On Linux, install the Vulkan part of the GPU's driver, check that `vulkaninfo --summary` lists the GPU, and set " +
+  "VK_DRIVER_FILES to the driver's manifest (nvidia_icd.json) if the Vulkan loader does not find it. " +
+  'PEERGRAD_BROWSER_FLAGS adds flags of the browser.';
+
+function noGpu(found: string): PeergradError {
+  return new PeergradError(`--gpu hardware needs a GPU. ${found} ${CHECKS}`);
+}

@@ -1,0 +1,106 @@
+/** Runs the measurements of `bench gpu` on a page that returns figures at once. */
+import { expect, test } from 'vitest';
+import type { ByLoop, FirstSteps, LoopFigures } from '../../bench/gpu/args.ts';
+import type { GpuPage } from '../../bench/gpu/browsers.ts';
+import { measure } from '../../bench/gpu/measure.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const LIMIT_MS = 60_000;
+
+const FIRST: FirstSteps = { firstMs: 20, laterMs: 10, gpuBytes: 1 };
+const LOOP: LoopFigures = {
+  steps: [{ ms: 10, jsMs: 1, readbackMs: 1, dispatches: 1, submits: 1, uploadedBytes: 1, readBytes: 1 }],
+  gpuMs: null,
+};
+const LOOPS: ByLoop<LoopFigures> = { plain: LOOP, stock: LOOP, ours: LOOP };
+
+type OnModel = (model: string) => Promise<void>;
+
+/** Measures on the named adapter. `onModel` runs before the first steps of each loop of a model. */
+async function measureOn(
+  adapter: string | Promise<string>,
+  onModel: OnModel = async () => {},
+  { gpu = 'hardware', clock = new ManualClock() }: { gpu?: 'hardware' | 'auto'; clock?: ManualClock } = {},
+) {
+  const saved: number[] = [];
+  const answers = {
+    measureMatMul: ({ sizes }: { sizes: number[] }) => [{ size: sizes[0], kind: 'NN', stockGflops: 1, oursGflops: 2 }],
+    firstSteps: () => FIRST,
+    takeTurns: () => ({ parameters: 1, multiplyAdds: 1, tokens: null, loops: LOOPS }),
+  };
+  let open = 0;
+  const page = {
+    browser: 'Chromium 1',
+    adapter: async () => ({ name: await adapter, features: ['shader-f16'] }),
+    async measure(name: keyof typeof answers, args: { model: string; sizes: number[] }) {
+      if (name === 'firstSteps') await onModel(args.model);
+      return answers[name](args);
+    },
+    async close() {
+      open -= 1;
+    },
+  } as unknown as GpuPage;
+  const result = await measure(
+    { gpu, limitMs: LIMIT_MS },
+    {
+      open: async () => {
+        open += 1;
+        return page;
+      },
+      clock,
+      log: () => {},
+      save: async ({ models, matmul }) => void saved.push(models.length + matmul.length),
+    },
+  );
+  return { result, saved, open };
+}
+
+test('on a GPU all models are measured, and saved after each', async () => {
+  const { result, saved, open } = await measureOn('NVIDIA H100');
+  expect(result).toMatchObject({ adapter: 'NVIDIA H100', features: ['shader-f16'], leftOut: [] });
+  expect([result.models.length, result.matmul.length, open]).toEqual([7, 5, 0]);
+  expect(saved).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+});
+
+test.each(['google swiftshader', 'llvmpipe (LLVM 19)', 'WebGPU (software)'])(
+  'a demanded GPU: %s is refused by name',
+  async (adapter) => {
+    await expect(measureOn(adapter)).rejects.toThrow(`adapter is ${adapter}, which computes in software`);
+    await expect(measureOn(adapter)).rejects.toThrow('VK_DRIVER_FILES');
+    const { result } = await measureOn(adapter, undefined, { gpu: 'auto' });
+    expect(result.leftOut.map(({ name }) => name)).toContain('gpt-large');
+  },
+);
+
+test('a demanded GPU: a browser that never opens an adapter is an error after 30 s', async () => {
+  const clock = new ManualClock();
+  setImmediate(() => clock.advance(30_000));
+  const measuring = measureOn(new Promise<string>(() => {}), undefined, { clock });
+  await expect(measuring).rejects.toThrow('needs a GPU. The browser opened no GPU within 30 s');
+});
+
+test('at the time limit, a measurement that does not answer and the models after it are left out', async () => {
+  const clock = new ManualClock();
+  const { result, saved, open } = await measureOn(
+    'NVIDIA H100',
+    (model) => {
+      if (model !== 'gpt-small') return Promise.resolve();
+      setImmediate(() => clock.advance(LIMIT_MS));
+      return new Promise(() => {});
+    },
+    { clock },
+  );
+  expect(result.models.map(({ name }) => name)).toEqual(['mlp', 'mlp-1024', 'cnn', 'gpt-tiny']);
+  expect(result.leftOut).toEqual(
+    ['gpt-small', 'gpt-medium', 'gpt-large'].map((name) => ({ name, reason: 'time limit' })),
+  );
+  expect([saved.at(-1), open]).toEqual([9, 0]);
+});
+
+test('a model that fails is left out, and later models are measured', async () => {
+  const { result } = await measureOn('NVIDIA H100', async (model) => {
+    if (model === 'cnn') throw new Error('out of memory');
+  });
+  expect(result.leftOut).toEqual([{ name: 'cnn', reason: 'failed' }]);
+  expect(result.models).toHaveLength(6);
+});
