@@ -6,6 +6,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
 import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from '../webgpu/capture.ts';
+import { collectErrors } from '../webgpu/errorScope.ts';
 import { canRecord, record, type Command } from '../webgpu/recording.ts';
 import { messageOf } from '../util/errors.ts';
 import {
@@ -175,7 +176,7 @@ export class PassCaptures {
     shape.last = null;
     let replayable: Replayable;
     try {
-      replayable = this.#capture(backend, recorded, eager);
+      replayable = await this.#capture(backend, recorded, eager);
     } catch (error) {
       this.#stop(messageOf(error));
       return eager;
@@ -184,8 +185,8 @@ export class PassCaptures {
     return this.#compared(backend, replayable, pass, eager);
   }
 
-  /** @throws Error if the recording cannot be replayed. */
-  #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Replayable {
+  /** @throws (rejects) Error if the recording cannot be replayed. */
+  async #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Promise<Replayable> {
     const results = [eager.value, ...eager.gradients];
     const buffers = results.map(({ dataId }) => backend.tensorMap.get(dataId).resource as GPUBuffer | null);
     if (!buffers.every((buffer) => buffer !== null && buffer !== undefined)) {
@@ -195,8 +196,12 @@ export class PassCaptures {
     if (this.#bytes > MOST_BYTES) {
       throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory on the GPU`);
     }
-    const capture = new Capture(backend, commands, pinned);
+    const { result: capture, refused } = await collectErrors(
+      backend.device,
+      () => new Capture(backend, commands, pinned),
+    );
     try {
+      if (refused) throw new Error(`the GPU refused its buffers (${refused.message})`);
       const own = buffers.map((buffer) => capture.bufferOf(buffer));
       if (!own.every((buffer) => buffer !== undefined)) throw new Error('a gradient is computed outside of the pass');
       const tensors = results.map(({ shape }, i) =>

@@ -181,6 +181,35 @@ test('a pass with a constant that changes stays eager, and the reason is reporte
   weights.dispose();
 });
 
+test('without memory for a replay, passes stay eager, the reason is reported, and no error of the GPU', async () => {
+  const { device } = webgpuBackend()!;
+  const { numTensors } = tf.memory();
+  const trainer = new Trainer(await mlpTask());
+  await trainer.checkedStep();
+  // The buffers of the replay are created while errors are collected.
+  const push = device.pushErrorScope.bind(device);
+  const create = device.createBuffer.bind(device);
+  let isReplay = false;
+  device.pushErrorScope = (filter) => {
+    isReplay = true;
+    push(filter);
+  };
+  device.createBuffer = (descriptor) => create(isReplay ? { ...descriptor, size: 2 ** 50 } : descriptor);
+  const pop = vi.spyOn(device, 'popErrorScope').mockImplementation(function (this: GPUDevice) {
+    isReplay = false;
+    return GPUDevice.prototype.popErrorScope.call(this);
+  });
+  await trainer.step();
+  expect(pop).toHaveBeenCalled();
+  pop.mockRestore();
+  Object.assign(device, { pushErrorScope: push, createBuffer: create });
+  expect(trainer.reasons).toEqual([expect.stringContaining('Steps are not replayed: the GPU refused its buffers')]);
+  for (let step = 2; step < 5; step++) await trainer.checkedStep();
+  expect(trainer.runs).toBe(5);
+  trainer.dispose();
+  expect(tf.memory().numTensors).toBe(numTensors);
+}, 60_000);
+
 test('the memory of tensors and of the GPU does not grow over 200 steps', async () => {
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
