@@ -4,6 +4,7 @@
  * pass, later passes with inputs of the same shapes are replayed. Otherwise passes stay eager.
  */
 import * as tf from '@tensorflow/tfjs';
+import { chosenKernels } from '../kernels/registry.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
 import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from '../webgpu/capture.ts';
 import { collectErrors } from '../webgpu/errorScope.ts';
@@ -60,7 +61,7 @@ interface Replayable {
   replays: number;
 }
 
-/** Passes with inputs of the same shapes. */
+/** Passes with inputs of the same shapes, and with the same kernels. */
 interface Shape {
   recordings: number;
   last: Recorded | null;
@@ -136,7 +137,7 @@ export class PassCaptures {
         return null;
       }
     }
-    const key = JSON.stringify([scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
+    const key = JSON.stringify([chosenKernels(), scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
     const known = this.#shapes.get(key);
     if (known) return known;
     if (this.#shapes.size === MOST_SHAPES) return null;

@@ -8,6 +8,7 @@ import type { Dataset } from '../../src/jobs/index.ts';
 import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../src/jobs/gpt/text.ts';
+import { useKernels } from '../../src/kernels/index.ts';
 import { differentiateAlone, type Pass } from '../../src/parallel/ddp/pass.ts';
 import { TensorReader, variablesOf, writeVariables, type Gradients } from '../../src/parallel/ddp/flatten.ts';
 import { createLayout } from '../../src/parallel/ddp/buckets.ts';
@@ -159,6 +160,22 @@ test('replays go on with the bits of eager passes after an evaluation and after 
   variable!.assign(other);
   other.dispose();
   for (let step = 0; step < 4; step++) await trainer.checkedStep();
+  expect(trainer.runs).toBe(6);
+  expect(trainer.reasons).toEqual([]);
+  trainer.dispose();
+}, 60_000);
+
+test('after a change of kernels, steps have the bits of eager passes with the new kernels', async () => {
+  const trainer = new Trainer(await mlpTask());
+  for (let step = 0; step < 5; step++) await trainer.step();
+  try {
+    useKernels('stock');
+    for (let step = 0; step < 5; step++) await trainer.checkedStep();
+  } finally {
+    useKernels('own');
+  }
+  await trainer.checkedStep();
+  // Two recordings and the comparison of the first replay, with each choice of kernels.
   expect(trainer.runs).toBe(6);
   expect(trainer.reasons).toEqual([]);
   trainer.dispose();
