@@ -7,10 +7,11 @@
  * with a smaller scale before it sends anything. So every sample is used once, ranks with different
  * scales can train together, and ranks in full precision too.
  */
+import * as tf from '@tensorflow/tfjs';
 import { inHalfPrecision } from '../kernels/halfPrecision.ts';
 import { UsageError } from '../util/errors.ts';
 import { checkCount } from './checks.ts';
-import { gradientsOnCpu, TensorReader, type Gradients } from './ddp/flatten.ts';
+import { TensorReader, type Gradients, type Scalar } from './ddp/flatten.ts';
 
 export interface GradScalerOptions {
   /**
@@ -82,4 +83,40 @@ export class GradScaler {
     this.#scale *= 2;
     this.#finitePasses = 0;
   }
+}
+
+/**
+ * Reads `computed` from the GPU and divides all its values by `scale`.
+ *
+ * @returns gradients with tensors on the CPU, and whether the loss and all gradients are finite.
+ */
+async function gradientsOnCpu(
+  computed: Gradients,
+  scale: number,
+  reader: TensorReader,
+): Promise<{ gradients: Gradients; isFinite: boolean }> {
+  const { value, metrics, gradients, used, readyOrder } = computed;
+  const tensors = [...(metrics ? [metrics] : []), value, ...gradients];
+  const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
+  await reader.read(0, tensors, flat);
+  const firstCounted = metrics?.size ?? 0;
+  let isFinite = true;
+  for (let i = 0; i < flat.length; i++) {
+    flat[i]! /= scale;
+    if (i >= firstCounted) isFinite &&= Number.isFinite(flat[i]);
+  }
+  let at = 0;
+  const onCpu = tensors.map(({ shape, size }) => tf.tensor(flat.subarray(at, (at += size)), shape, 'float32'));
+  const rest = [...onCpu];
+  return {
+    isFinite,
+    gradients: {
+      ...(metrics && { metrics: rest.shift()! }),
+      value: rest.shift() as Scalar,
+      gradients: rest,
+      used,
+      readyOrder,
+      dispose: () => tf.dispose(onCpu),
+    },
+  };
 }

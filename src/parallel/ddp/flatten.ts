@@ -237,42 +237,6 @@ export class TensorReader {
   }
 }
 
-/**
- * Reads `computed` from the GPU and divides all its values by `scale`.
- *
- * @returns gradients with tensors on the CPU, and whether the loss and all gradients are finite.
- */
-export async function gradientsOnCpu(
-  computed: Gradients,
-  scale: number,
-  reader: TensorReader,
-): Promise<{ gradients: Gradients; isFinite: boolean }> {
-  const { value, metrics, gradients, used, readyOrder } = computed;
-  const tensors = [...(metrics ? [metrics] : []), value, ...gradients];
-  const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
-  await reader.read(0, tensors, flat);
-  const firstCounted = metrics?.size ?? 0;
-  let isFinite = true;
-  for (let i = 0; i < flat.length; i++) {
-    flat[i]! /= scale;
-    if (i >= firstCounted) isFinite &&= Number.isFinite(flat[i]);
-  }
-  let at = 0;
-  const onCpu = tensors.map(({ shape, size }) => tf.tensor(flat.subarray(at, (at += size)), shape, 'float32'));
-  const rest = [...onCpu];
-  return {
-    isFinite,
-    gradients: {
-      ...(metrics && { metrics: rest.shift()! }),
-      value: rest.shift() as Scalar,
-      gradients: rest,
-      used,
-      readyOrder,
-      dispose: () => tf.dispose(onCpu),
-    },
-  };
-}
-
 /** Reads with the public API. */
 function readEach(tensors: readonly Tensor[]): Reading {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
