@@ -119,8 +119,9 @@ export class PassCaptures {
     return this.#record(backend, shape, pass, scale, pinned, onfinal);
   }
 
-  /** Frees the buffers of all replays. */
+  /** Frees the buffers of all replays. Passes that are being computed stay eager. */
   dispose(): void {
+    this.#isStopped = true;
     this.#clear();
     this.#reader.dispose();
   }
@@ -182,6 +183,10 @@ export class PassCaptures {
       this.#stop(messageOf(error));
       return eager;
     }
+    if (this.#isStopped) {
+      free(replayable);
+      return eager;
+    }
     shape.replayable = replayable;
     return this.#compared(backend, replayable, pass, eager);
   }
@@ -219,8 +224,8 @@ export class PassCaptures {
 
   /** Returns `eager`; stops if a replay of the same pass has other bits. */
   async #compared(backend: Backend, replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
-    replay(backend, replayable, pass);
     try {
+      replay(backend, replayable, pass);
       const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
       if (expected.some((bits, i) => bits !== replayed[i])) this.#stop('a replay had other values than the pass');
       return eager;
@@ -246,14 +251,15 @@ export class PassCaptures {
   }
 
   #clear(): void {
-    for (const { replayable } of this.#shapes.values()) {
-      if (!replayable) continue;
-      tf.dispose([replayable.outputs.value, replayable.outputs.gradients]);
-      replayable.capture.dispose();
-    }
+    for (const { replayable } of this.#shapes.values()) if (replayable) free(replayable);
     this.#shapes.clear();
     this.#bytes = 0;
   }
+}
+
+function free({ capture, outputs: { value, gradients } }: Replayable): void {
+  tf.dispose([value, gradients]);
+  capture.dispose();
 }
 
 /** The first replay with other samples is compared, too. */

@@ -227,6 +227,34 @@ test('without memory for a replay, passes stay eager, the reason is reported, an
   expect(tf.memory().numTensors).toBe(numTensors);
 }, 60_000);
 
+test('a run that ends while its pass is captured leaves no tensor', async () => {
+  const { numTensors } = tf.memory();
+  const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
+  const reasons: string[] = [];
+  const captures = PassCaptures.of(variablesOf([weights]), (reason) => reasons.push(reason))!;
+  const begin = (): [tf.Tensor, Promise<Gradients>] => {
+    const x = tf.ones([30, 40]);
+    return [
+      x,
+      captures.gradientsOf(
+        declareInputs([x], () => tf.sum(tf.matMul(x, weights))),
+        1,
+      ),
+    ];
+  };
+  const [first, recorded] = begin();
+  (await recorded).dispose();
+  const [second, captured] = begin();
+  // An aborted step does not wait for its pass.
+  captures.dispose();
+  tf.dispose([first, second]);
+  const gradients = await captured;
+  expect((await read(gradients))[0]).toBe(30 * 40 * 3);
+  gradients.dispose();
+  weights.dispose();
+  expect([tf.memory().numTensors, reasons]).toEqual([numTensors, []]);
+});
+
 test('the memory of tensors and of the GPU does not grow over 200 steps', async () => {
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
