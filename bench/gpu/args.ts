@@ -55,6 +55,8 @@ export interface ModelFigures {
   /** Tokens of a sample; `null`: samples are not texts. */
   tokens: number | null;
   loops: ByLoop<LoopFigures>;
+  /** A sentence that says why steps of our loop are not replayed; `null` if they are. */
+  notReplayed: string | null;
 }
 
 /** The first steps of a loop in a browser that has compiled no shaders. */

@@ -20,27 +20,35 @@ const LEARNING_RATE = 0.001;
 type Pass = Parameters<Parameters<Task['withBatch']>[1]>[0];
 type Times = Pick<StepFigures, 'jsMs' | 'readbackMs'>;
 
-/** Takes one step on the samples of `pass`, which began at `startedAt`. */
-type TakeStep = (pass: Pass, startedAt: number) => Promise<Times>;
+interface Steps {
+  /** Takes one step on the samples of `pass`, which began at `startedAt`. */
+  take: (pass: Pass, startedAt: number) => Promise<Times>;
+  /** A sentence that says why steps are not replayed; `null` if nothing prevents it. */
+  notReplayed: string | null;
+}
 
 export class Loop {
   readonly model: BenchModel;
   readonly #name: LoopName;
   readonly #batch: number;
-  readonly #take: TakeStep;
+  readonly #steps: Steps;
   #step = 0;
 
-  private constructor(name: LoopName, model: BenchModel, batch: number, take: TakeStep) {
+  private constructor(name: LoopName, model: BenchModel, batch: number, steps: Steps) {
     this.#name = name;
     this.model = model;
     this.#batch = batch;
-    this.#take = take;
+    this.#steps = steps;
+  }
+
+  get notReplayed(): string | null {
+    return this.#steps.notReplayed;
   }
 
   static async create(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
     const model = await loadModel(modelName);
-    const take = name === 'plain' ? plainLoop(model.task, batch) : await ddpLoop(model.task, batch, name === 'ours');
-    return new Loop(name, model, batch, take);
+    const steps = name === 'plain' ? plainSteps(model.task, batch) : await ddpSteps(model.task, batch, name === 'ours');
+    return new Loop(name, model, batch, steps);
   }
 
   /** Takes one step with the loop's kernels. */
@@ -51,7 +59,7 @@ export class Loop {
     const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
     const before = currentCounts()!;
     const startedAt = performance.now();
-    const times = await task.withBatch(indices, (pass) => this.#take(pass, startedAt), this.#step, this.#batch);
+    const times = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), this.#step, this.#batch);
     const ms = performance.now() - startedAt;
     const after = currentCounts()!;
     this.#step += 1;
@@ -71,10 +79,10 @@ export class Loop {
  * A training loop as in TensorFlow.js's guide. It reads the loss in each step, like a page that
  * shows the loss.
  */
-function plainLoop(task: Task, batch: number): TakeStep {
+function plainSteps(task: Task, batch: number): Steps {
   const { parameters } = variablesOf(task.model);
   const optimizer = tf.train.adam(LEARNING_RATE);
-  return async (pass, startedAt) => {
+  const take: Steps['take'] = async (pass, startedAt) => {
     const { value, grads } = tf.variableGrads(() => lossOf(pass).div(batch), [...parameters]);
     optimizer.applyGradients(Object.entries(grads).map(([name, tensor]) => ({ name, tensor })));
     const loss = value.data();
@@ -83,17 +91,18 @@ function plainLoop(task: Task, batch: number): TakeStep {
     tf.dispose([value, grads]);
     return { jsMs, readbackMs: 0 };
   };
+  return { take, notReplayed: null };
 }
 
 /** @param isOurs whether shaders are compiled in parallel and passes are replayed, as by a rank. */
-async function ddpLoop(task: Task, batch: number, isOurs: boolean): Promise<TakeStep> {
+async function ddpSteps(task: Task, batch: number, isOurs: boolean): Promise<Steps> {
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
   const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   const variables = variablesOf(task.model);
   let isCompiled = !isOurs;
-  const captures = isOurs ? PassCaptures.of(variables, stopReplays) : null;
-  return async (pass, startedAt) => {
+  const captures = isOurs ? PassCaptures.of(variables, (reason) => (steps.notReplayed = reason)) : null;
+  const take: Steps['take'] = async (pass, startedAt) => {
     if (!isCompiled) await compileAhead(() => differentiateAlone(pass, variables).dispose(), { clock: systemClock });
     isCompiled = true;
     const yielded = nextTask();
@@ -104,10 +113,8 @@ async function ddpLoop(task: Task, batch: number, isOurs: boolean): Promise<Take
     ddp.step(optimizer);
     return { jsMs: recordedMs + performance.now() - reducedAt, readbackMs: readback };
   };
-}
-
-function stopReplays(reason: string): void {
-  throw new Error(reason);
+  const steps: Steps = { take, notReplayed: null };
+  return steps;
 }
 
 /** Resolves in the next task of this thread, after all promise jobs of this task, with its time. */

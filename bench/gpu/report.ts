@@ -72,8 +72,14 @@ function productTable({ matmul }: GpuBenchResult): string {
 }
 
 export function tables(result: GpuBenchResult): string {
-  const missing = result.leftOut.length === 0 ? [] : [missingOf(result.leftOut)];
-  return [stepTable(result.models), costTable(result.models), productTable(result), ...missing].join('\n\n');
+  const { leftOut, models } = result;
+  const missing = leftOut.length === 0 ? [] : [missingOf(leftOut)];
+  return [stepTable(models), costTable(models), productTable(result), ...eagerModels(models), ...missing].join('\n\n');
+}
+
+/** A sentence for each model whose steps are not replayed. */
+function eagerModels(models: readonly ModelResult[]): string[] {
+  return models.flatMap(({ name, notReplayed }) => (notReplayed === null ? [] : [`${name}: ${notReplayed}`]));
 }
 
 /** Sentences about what was not measured, one for each reason. */
@@ -146,12 +152,15 @@ export async function drawResult({ adapter, models, matmul }: GpuBenchResult, fi
 export function section(result: GpuBenchResult): string {
   const { adapter, browser, date, leftOut, models } = result;
   const missing = leftOut.length === 0 ? '' : ` ${missingOf(leftOut)}`;
+  const eager = eagerModels(models)
+    .map((sentence) => ` ${sentence}`)
+    .join('');
   return `## Training on WebGPU
 
 \`npm run -s bench -- gpu\`, on ${adapter}, ${browser}, ${date}. One worker trains in three loops, which take turns: *plain* is a TensorFlow.js loop
 (\`variableGrads\`, \`tf.train.adam\`, the loss is read in each step); *stock* is \`DistributedDataParallel\` in a world of one with TensorFlow.js's
 kernels; *own* is the same with this project's kernels, whose shaders are compiled in parallel, and whose steps are replayed from recorded commands
-([ADR 19](adr/0019-captured-steps.md)). Times are medians.${missing}
+([ADR 19](adr/0019-captured-steps.md)). Times are medians.${eager}${missing}
 
 ${stepTable(models)}
 

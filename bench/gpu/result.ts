@@ -39,6 +39,8 @@ export interface ModelResult {
   compileMs: ByLoop<number>;
   /** Bytes of GPU buffers after these steps. */
   gpuBytes: ByLoop<number>;
+  /** A sentence that says why steps of our loop are not replayed; `null` if they are. */
+  notReplayed: string | null;
 }
 
 /** A model, or products of matrices of one size, that was not measured. */
@@ -65,7 +67,7 @@ const PASSES = 3;
 export function modelResult(
   { model, batch }: Batch,
   first: ByLoop<FirstSteps>,
-  { parameters, multiplyAdds, tokens, loops }: ModelFigures,
+  { parameters, multiplyAdds, tokens, loops, notReplayed }: ModelFigures,
 ): ModelResult {
   const by = <T>(pick: (figures: LoopFigures, name: LoopName) => T): ByLoop<T> => ({
     plain: pick(loops.plain, 'plain'),
@@ -101,5 +103,6 @@ export function modelResult(
     gpuMs: by(({ gpuMs }) => gpuMs),
     compileMs: by((_, name) => Math.max(0, first[name].firstMs - first[name].laterMs)),
     gpuBytes: by((_, name) => first[name].gpuBytes),
+    notReplayed,
   };
 }

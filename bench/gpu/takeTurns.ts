@@ -50,7 +50,8 @@ export async function takeTurns({ model, batch, turns, steps, limitMs }: Batch &
     figures[name].gpuMs = ms === null ? null : ms / TIMED_STEPS;
   }
   const { parameters, multiplyAdds, tokens } = loops[0]![1].model;
-  return { parameters, multiplyAdds, tokens, loops: figures };
+  const notReplayed = loops.map(([, loop]) => loop.notReplayed).find((reason) => reason !== null) ?? null;
+  return { parameters, multiplyAdds, tokens, loops: figures, notReplayed };
 }
 
 /** Takes the first steps of one loop. Call it in a fresh browser, which has no pipelines. */

@@ -7,13 +7,16 @@
  * with a smaller scale before it sends anything. So every sample is used once, ranks with different
  * scales can train together, and ranks in full precision too.
  */
+import * as tf from '@tensorflow/tfjs';
 import { inHalfPrecision } from '../kernels/halfPrecision.ts';
-import { gradientsOnCpu, TensorReader, type Gradients } from './ddp/flatten.ts';
+import { UsageError } from '../util/errors.ts';
+import { checkCount } from './checks.ts';
+import { TensorReader, type Gradients, type Scalar } from './ddp/flatten.ts';
 
 export interface GradScalerOptions {
   /**
-   * First scale, a power of two. PyTorch starts with 65 536, for mean losses; sums over the samples
-   * of a batch have larger gradients. Default 1024.
+   * First scale, a power of two from 1 on. PyTorch starts with 65 536, for mean losses; sums over
+   * the samples of a batch have larger gradients. Default 1024.
    */
   initScale?: number;
   /** Number of passes without an overflow after which the scale is doubled. Default 2000. */
@@ -26,7 +29,14 @@ export class GradScaler {
   #scale: number;
   #finitePasses = 0;
 
+  /** @throws UsageError for an option out of its range. */
   constructor({ initScale = 1024, growthInterval = 2000 }: GradScalerOptions = {}) {
+    checkCount('initScale', initScale, 1);
+    checkCount('growthInterval', growthInterval, 1);
+    // Halving must end at 1. Other factors would round gradients, too.
+    if (!Number.isInteger(Math.log2(initScale))) {
+      throw new UsageError(`initScale is ${initScale}; pass a power of two.`);
+    }
     this.#scale = initScale;
     this.#growthInterval = growthInterval;
   }
@@ -39,6 +49,7 @@ export class GradScaler {
   /**
    * Runs `compute` in mixed precision and unscales its result. After an overflow, halves the scale
    * and runs `compute` again. If values are not finite even with a scale of 1, returns them.
+   * Metrics do not count, because they may not be finite in full precision either.
    *
    * @param compute differentiates the loss times `scale`. All its ops run before it first waits.
    * @returns gradients on the CPU. The caller disposes of them.
@@ -72,4 +83,40 @@ export class GradScaler {
     this.#scale *= 2;
     this.#finitePasses = 0;
   }
+}
+
+/**
+ * Reads `computed` from the GPU and divides all its values by `scale`.
+ *
+ * @returns gradients with tensors on the CPU, and whether the loss and all gradients are finite.
+ */
+async function gradientsOnCpu(
+  computed: Gradients,
+  scale: number,
+  reader: TensorReader,
+): Promise<{ gradients: Gradients; isFinite: boolean }> {
+  const { value, metrics, gradients, used, readyOrder } = computed;
+  const tensors = [...(metrics ? [metrics] : []), value, ...gradients];
+  const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
+  await reader.read(0, tensors, flat);
+  const firstCounted = metrics?.size ?? 0;
+  let isFinite = true;
+  for (let i = 0; i < flat.length; i++) {
+    flat[i]! /= scale;
+    if (i >= firstCounted) isFinite &&= Number.isFinite(flat[i]);
+  }
+  let at = 0;
+  const onCpu = tensors.map(({ shape, size }) => tf.tensor(flat.subarray(at, (at += size)), shape, 'float32'));
+  const rest = [...onCpu];
+  return {
+    isFinite,
+    gradients: {
+      ...(metrics && { metrics: rest.shift()! }),
+      value: rest.shift() as Scalar,
+      gradients: rest,
+      used,
+      readyOrder,
+      dispose: () => tf.dispose(onCpu),
+    },
+  };
 }

@@ -4,8 +4,10 @@
  * pass, later passes with inputs of the same shapes are replayed. Otherwise passes stay eager.
  */
 import * as tf from '@tensorflow/tfjs';
+import { chosenKernels } from '../kernels/registry.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
 import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from '../webgpu/capture.ts';
+import { collectErrors } from '../webgpu/errorScope.ts';
 import { canRecord, record, type Command } from '../webgpu/recording.ts';
 import { messageOf } from '../util/errors.ts';
 import {
@@ -59,7 +61,7 @@ interface Replayable {
   replays: number;
 }
 
-/** Passes with inputs of the same shapes. */
+/** Passes with inputs of the same shapes, and with the same kernels. */
 interface Shape {
   recordings: number;
   last: Recorded | null;
@@ -117,8 +119,9 @@ export class PassCaptures {
     return this.#record(backend, shape, pass, scale, pinned, onfinal);
   }
 
-  /** Frees the buffers of all replays. */
+  /** Frees the buffers of all replays. Passes that are being computed stay eager. */
   dispose(): void {
+    this.#isStopped = true;
     this.#clear();
     this.#reader.dispose();
   }
@@ -135,7 +138,7 @@ export class PassCaptures {
         return null;
       }
     }
-    const key = JSON.stringify([scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
+    const key = JSON.stringify([chosenKernels(), scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
     const known = this.#shapes.get(key);
     if (known) return known;
     if (this.#shapes.size === MOST_SHAPES) return null;
@@ -175,17 +178,21 @@ export class PassCaptures {
     shape.last = null;
     let replayable: Replayable;
     try {
-      replayable = this.#capture(backend, recorded, eager);
+      replayable = await this.#capture(backend, recorded, eager);
     } catch (error) {
       this.#stop(messageOf(error));
+      return eager;
+    }
+    if (this.#isStopped) {
+      free(replayable);
       return eager;
     }
     shape.replayable = replayable;
     return this.#compared(backend, replayable, pass, eager);
   }
 
-  /** @throws Error if the recording cannot be replayed. */
-  #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Replayable {
+  /** @throws (rejects) Error if the recording cannot be replayed. */
+  async #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Promise<Replayable> {
     const results = [eager.value, ...eager.gradients];
     const buffers = results.map(({ dataId }) => backend.tensorMap.get(dataId).resource as GPUBuffer | null);
     if (!buffers.every((buffer) => buffer !== null && buffer !== undefined)) {
@@ -195,8 +202,12 @@ export class PassCaptures {
     if (this.#bytes > MOST_BYTES) {
       throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory on the GPU`);
     }
-    const capture = new Capture(backend, commands, pinned);
+    const { result: capture, refused } = await collectErrors(
+      backend.device,
+      () => new Capture(backend, commands, pinned),
+    );
     try {
+      if (refused) throw new Error(`the GPU refused its buffers (${refused.message})`);
       const own = buffers.map((buffer) => capture.bufferOf(buffer));
       if (!own.every((buffer) => buffer !== undefined)) throw new Error('a gradient is computed outside of the pass');
       const tensors = results.map(({ shape }, i) =>
@@ -213,8 +224,8 @@ export class PassCaptures {
 
   /** Returns `eager`; stops if a replay of the same pass has other bits. */
   async #compared(backend: Backend, replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
-    replay(backend, replayable, pass);
     try {
+      replay(backend, replayable, pass);
       const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
       if (expected.some((bits, i) => bits !== replayed[i])) this.#stop('a replay had other values than the pass');
       return eager;
@@ -240,14 +251,15 @@ export class PassCaptures {
   }
 
   #clear(): void {
-    for (const { replayable } of this.#shapes.values()) {
-      if (!replayable) continue;
-      tf.dispose([replayable.outputs.value, replayable.outputs.gradients]);
-      replayable.capture.dispose();
-    }
+    for (const { replayable } of this.#shapes.values()) if (replayable) free(replayable);
     this.#shapes.clear();
     this.#bytes = 0;
   }
+}
+
+function free({ capture, outputs: { value, gradients } }: Replayable): void {
+  tf.dispose([value, gradients]);
+  capture.dispose();
 }
 
 /** The first replay with other samples is compared, too. */

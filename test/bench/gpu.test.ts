@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { section } from '../../bench/gpu/report.ts';
+import { section, tables } from '../../bench/gpu/report.ts';
 import { modelResult, type GpuBenchResult, type LeftOut } from '../../bench/gpu/result.ts';
 import { multiplyAddsOf } from '../../bench/gpu/models.ts';
 import type { StepFigures } from '../../bench/gpu/args.ts';
@@ -30,6 +30,7 @@ const MODEL = modelResult(
       stock: { steps: [step(40, 60)], gpuMs: 20 },
       ours: { steps: [step(10, 20), step(20, 20), step(16, 20)], gpuMs: null },
     },
+    notReplayed: null,
   },
 );
 
@@ -58,6 +59,16 @@ test('the section names adapter, browser, date and what was left out', () => {
   expect(text).toMatch(/\| gpt-tiny +\| +54000 \| +8 \| +50.0 \| +40.0 \| +16.0 \| +2.50 \|/);
   expect(text).toMatch(/\| 90 \/ 60 \/ 20 \|.* 30.0 \/ 20.0 \/ - \|/);
   expect(text).toMatch(/\| NT 512 +\| +0.500 \| +1.00 \| +2.00 \|/);
+});
+
+test('the section and the tables name models whose steps are not replayed', () => {
+  const about = { adapter: 'a GPU', browser: 'Chromium 1', features: [], date: '2026-01-02', leftOut: [], matmul: [] };
+  const eager = { ...MODEL, notReplayed: 'Steps are not replayed: it would need 300 MiB more memory on the GPU.' };
+  const result = { ...about, models: [MODEL, { ...eager, name: 'gpt-large' }] } satisfies GpuBenchResult;
+  for (const text of [section(result), tables(result)]) {
+    expect(text.match(/\S+: Steps are not replayed: .*300 MiB/g)).toHaveLength(1);
+    expect(text).toContain('gpt-large: Steps');
+  }
 });
 
 test('multiply-adds are those of matrices and convolutions', () => {

@@ -26,7 +26,7 @@ async function measureOn(
   const answers = {
     measureMatMul: ({ sizes }: { sizes: number[] }) => [{ size: sizes[0], kind: 'NN', stockGflops: 1, oursGflops: 2 }],
     firstSteps: () => FIRST,
-    takeTurns: () => ({ parameters: 1, multiplyAdds: 1, tokens: null, loops: LOOPS }),
+    takeTurns: () => ({ parameters: 1, multiplyAdds: 1, tokens: null, loops: LOOPS, notReplayed: null }),
   };
   let open = 0;
   const page = {

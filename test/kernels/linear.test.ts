@@ -97,3 +97,11 @@ test('gelu is finite for large values', async () => {
   expect([...(await value.data())]).toEqual([expect.closeTo(0, 9), 200, 0]);
   value.dispose();
 });
+
+test.each([4, 3])('a relu of NaN is NaN, as in the kernels of TensorFlow.js (%i columns)', async (columns) => {
+  const x = tf.tensor2d([NaN, 1, -2, 1], [2, 2]);
+  const weights = tf.ones([2, columns]);
+  const y = linear(x, weights, { activation: 'relu' });
+  expect([...(await y.data())]).toEqual([...Array<number>(columns).fill(NaN), ...Array<number>(columns).fill(0)]);
+  tf.dispose([x, weights, y]);
+});

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { GradScaler } from '../../src/parallel/gradScaler.ts';
+import { UsageError } from '../../src/util/errors.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { line, meanSquare, mlp, normalized, samplesOf, weightsOf } from './models.ts';
 
@@ -61,7 +62,7 @@ describe('GradScaler', () => {
     expect(gradient!.toSorted((a, b) => a - b)).toEqual([1, Math.fround(1e38)]);
   });
 
-  test('returns a loss that is NaN instead of repeating the pass for ever', async () => {
+  test('repeats a pass whose loss is NaN down to a scale of 1, and then returns NaN', async () => {
     const gradScaler = new GradScaler({ initScale: 4 });
     const [loss] = await runWorld(1, async (group) => {
       const [weight, bias] = line(Number.NaN);
@@ -74,6 +75,29 @@ describe('GradScaler', () => {
     expect(loss).toBeNaN();
     expect(gradScaler.scale).toBe(1);
   });
+
+  test('keeps its scale if only a metric is not finite', async () => {
+    const gradScaler = new GradScaler({ initScale: 16 });
+    const [metrics] = await runWorld(1, async (group) => {
+      const model = mlp(1);
+      const ddp = await DistributedDataParallel.create(model, group, { metrics: 2 });
+      const inputs = samplesOf(0, 0, 6);
+      const pass = { inputs, loss: meanSquare, metrics: () => tf.tensor1d([Number.NaN, 3]) };
+      const reduction = await ddp.backward(pass, { samples: 6, gradScaler });
+      tf.dispose([inputs, model.weights.map((weight) => weight.read())]);
+      ddp.dispose();
+      return reduction.metrics;
+    });
+    expect(gradScaler.scale).toBe(16);
+    expect(metrics).toEqual([Number.NaN, 3]);
+  });
+
+  test.each([{ initScale: 1000 }, { initScale: 0.5 }, { initScale: Infinity }, { growthInterval: 0 }])(
+    'rejects the option %j',
+    (options) => {
+      expect(() => new GradScaler(options)).toThrow(UsageError);
+    },
+  );
 
   test('doubles its scale after passes without an overflow', async () => {
     const gradScaler = new GradScaler({ initScale: 4, growthInterval: 2 });

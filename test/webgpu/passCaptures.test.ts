@@ -8,6 +8,7 @@ import type { Dataset } from '../../src/jobs/index.ts';
 import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../src/jobs/gpt/text.ts';
+import { useKernels } from '../../src/kernels/index.ts';
 import { differentiateAlone, type Pass } from '../../src/parallel/ddp/pass.ts';
 import { TensorReader, variablesOf, writeVariables, type Gradients } from '../../src/parallel/ddp/flatten.ts';
 import { createLayout } from '../../src/parallel/ddp/buckets.ts';
@@ -164,6 +165,22 @@ test('replays go on with the bits of eager passes after an evaluation and after 
   trainer.dispose();
 }, 60_000);
 
+test('after a change of kernels, steps have the bits of eager passes with the new kernels', async () => {
+  const trainer = new Trainer(await mlpTask());
+  for (let step = 0; step < 5; step++) await trainer.step();
+  try {
+    useKernels('stock');
+    for (let step = 0; step < 5; step++) await trainer.checkedStep();
+  } finally {
+    useKernels('own');
+  }
+  await trainer.checkedStep();
+  // Two recordings and the comparison of the first replay, with each choice of kernels.
+  expect(trainer.runs).toBe(6);
+  expect(trainer.reasons).toEqual([]);
+  trainer.dispose();
+}, 60_000);
+
 test('a pass with a constant that changes stays eager, and the reason is reported once', async () => {
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const reasons: string[] = [];
@@ -179,6 +196,63 @@ test('a pass with a constant that changes stays eager, and the reason is reporte
   expect(reasons).toEqual([expect.stringMatching(/^Steps are not replayed: .* on the CPU changed\. They take/)]);
   captures.dispose();
   weights.dispose();
+});
+
+test('without memory for a replay, passes stay eager, the reason is reported, and no error of the GPU', async () => {
+  const { device } = webgpuBackend()!;
+  const { numTensors } = tf.memory();
+  const trainer = new Trainer(await mlpTask());
+  await trainer.checkedStep();
+  // The buffers of the replay are created while errors are collected.
+  const push = device.pushErrorScope.bind(device);
+  const create = device.createBuffer.bind(device);
+  let isReplay = false;
+  device.pushErrorScope = (filter) => {
+    isReplay = true;
+    push(filter);
+  };
+  device.createBuffer = (descriptor) => create(isReplay ? { ...descriptor, size: 2 ** 50 } : descriptor);
+  const pop = vi.spyOn(device, 'popErrorScope').mockImplementation(function (this: GPUDevice) {
+    isReplay = false;
+    return GPUDevice.prototype.popErrorScope.call(this);
+  });
+  await trainer.step();
+  expect(pop).toHaveBeenCalled();
+  pop.mockRestore();
+  Object.assign(device, { pushErrorScope: push, createBuffer: create });
+  expect(trainer.reasons).toEqual([expect.stringContaining('Steps are not replayed: the GPU refused its buffers')]);
+  for (let step = 2; step < 5; step++) await trainer.checkedStep();
+  expect(trainer.runs).toBe(5);
+  trainer.dispose();
+  expect(tf.memory().numTensors).toBe(numTensors);
+}, 60_000);
+
+test('a run that ends while its pass is captured leaves no tensor', async () => {
+  const { numTensors } = tf.memory();
+  const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
+  const reasons: string[] = [];
+  const captures = PassCaptures.of(variablesOf([weights]), (reason) => reasons.push(reason))!;
+  const begin = (): [tf.Tensor, Promise<Gradients>] => {
+    const x = tf.ones([30, 40]);
+    return [
+      x,
+      captures.gradientsOf(
+        declareInputs([x], () => tf.sum(tf.matMul(x, weights))),
+        1,
+      ),
+    ];
+  };
+  const [first, recorded] = begin();
+  (await recorded).dispose();
+  const [second, captured] = begin();
+  // An aborted step does not wait for its pass.
+  captures.dispose();
+  tf.dispose([first, second]);
+  const gradients = await captured;
+  expect((await read(gradients))[0]).toBe(30 * 40 * 3);
+  gradients.dispose();
+  weights.dispose();
+  expect([tf.memory().numTensors, reasons]).toEqual([numTensors, []]);
 });
 
 test('the memory of tensors and of the GPU does not grow over 200 steps', async () => {

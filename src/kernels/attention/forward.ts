@@ -70,6 +70,8 @@ fn main() {
   for (var other = 0u; other <= tile; other++) {
     ${onlineSoftmax(tiles)}
   }
+  // The last maxima are read from the memory that the sums overwrite.
+  workgroupBarrier();
   let logSum = largest + log(rowSum(row, column, sum));
   var products = vec4<f32>(0.0);
   for (var i = 0u; i < 4u; i++) {

@@ -7,10 +7,10 @@
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../webgpu/backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../../webgpu/program.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
 import {
   channelReader,
-  componentsOf,
   patchCode,
   patchSizeOf,
   positionsOf,
@@ -38,7 +38,14 @@ export interface FilterGradient {
 }
 
 /** A thread sums 4 elements of the patch times 4 channels. */
-function codeOf(rows: number, columns: number, x: 1 | 4, dy: 1 | 4, isMasked: boolean, hasBias: boolean): string {
+function codeOf(
+  rows: number,
+  columns: number,
+  x: Components,
+  dy: Components,
+  isMasked: boolean,
+  hasBias: boolean,
+): string {
   const [rowVectors, columnVectors] = [rows / 4, columns / 4];
   const perThread = [0, 1, 2, 3];
   return `

@@ -5,10 +5,10 @@
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../webgpu/backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../../webgpu/program.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
 import {
   channelReader,
-  componentsOf,
   patchCode,
   patchSizeOf,
   positionsOf,
@@ -38,7 +38,7 @@ export interface Forward {
  * a vec4, and threads of a warp read consecutive vec4. A thread's positions are THREAD_ROWS apart
  * for the same reason.
  */
-function codeOf(columns: number, x: 1 | 4, weights: 1 | 4, hasBias: boolean, activation: Activation): string {
+function codeOf(columns: number, x: Components, weights: Components, hasBias: boolean, activation: Activation): string {
   const vectors = columns / 4;
   const threads = THREAD_ROWS * vectors;
   const perThread = [0, 1, 2, 3];

@@ -1,7 +1,7 @@
 /** Shapes of a two-dimensional convolution, and the WGSL code that reads its patches. */
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
-import type { Program } from '../../webgpu/program.ts';
+import type { Components, Program } from '../../webgpu/program.ts';
 
 /** Attributes of the convolution ops of TensorFlow.js. Some ops lack some of them. */
 export interface ConvolutionAttributes extends tf.NamedAttrMap {
@@ -88,11 +88,6 @@ export function tileColumnsOf(columns: number): number {
   return [8, 16, 32].find((tile) => columns <= tile) ?? 64;
 }
 
-/** Components that kernels read at once from a tensor with this number of channels. */
-export function componentsOf(channels: number): 1 | 4 {
-  return channels % 4 === 0 ? 4 : 1;
-}
-
 /**
  * WGSL functions that read the patches of the images `x` in place (implicit im2col), instead of
  * copying them to a matrix of [positions, patch size].
@@ -102,7 +97,7 @@ export function componentsOf(channels: number): 1 | 4 {
  *
  * @param components of `x`
  */
-export function patchCode(components: 1 | 4): string {
+export function patchCode(components: Components): string {
   return `
 /** Row of images in x; row and offset of the patch's first element in the image. */
 fn originOf(position: i32) -> vec3<i32> {
@@ -169,7 +164,7 @@ fn readPatch(origin: vec3<i32>, index: PatchIndex) -> vec4<f32> {
  * @param mask a matrix like `input`. Where it is not positive, the result is 0: this is the
  *   derivative of ReLU, of which the mask is the result.
  */
-export function channelReader(name: string, input: string, components: 1 | 4, mask: string | null = null): string {
+export function channelReader(name: string, input: string, components: Components, mask: string | null = null): string {
   const zero = components === 4 ? 'vec4<f32>(0.0)' : '0.0';
   const element = (at: string): string =>
     mask === null ? `${input}[${at}]` : `select(${zero}, ${input}[${at}], ${mask}[${at}] > ${zero})`;

@@ -7,8 +7,9 @@
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../webgpu/backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../../webgpu/program.ts';
-import { channelReader, componentsOf, tileColumnsOf, uniformsOf, type Geometry } from './geometry.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
+import { channelReader, tileColumnsOf, uniformsOf, type Geometry } from './geometry.ts';
 
 /** Pixels of a tile. A thread computes 4 pixels of 4 channels. */
 const TILE_ROWS = 64;
@@ -28,7 +29,7 @@ export interface InputGradient {
  * neither dy nor the filter is transposed. Rows and columns of a thread lie apart, so that threads
  * of a warp read consecutive vec4.
  */
-function codeOf(columns: number, components: 1 | 4, isMasked: boolean): string {
+function codeOf(columns: number, components: Components, isMasked: boolean): string {
   const threadColumns = columns / 4;
   const threads = THREAD_ROWS * threadColumns;
   const perThread = [0, 1, 2, 3];

@@ -54,7 +54,8 @@ fn sigmoidOfGelu(x: vec4<f32>) -> vec4<f32> {
 }
 `;
 const FUNCTIONS: Record<ElementFunction, string> = {
-  relu: 'fn apply(x: vec4<f32>) -> vec4<f32> { return max(x, vec4<f32>()); }',
+  // The maximum of NaN and 0 may be 0, which would hide an overflow from the loss.
+  relu: 'fn apply(x: vec4<f32>) -> vec4<f32> { return select(x, vec4<f32>(), x < vec4<f32>()); }',
   reluDerivative:
     'fn apply(x: vec4<f32>) -> vec4<f32> { return select(vec4<f32>(), vec4<f32>(1.0), x > vec4<f32>()); }',
   gelu: `${SIGMOID}

@@ -37,7 +37,7 @@ import {
   type ReplicaEnd,
   type ReplicaResult,
 } from './messages.ts';
-import { differentiateLoss, gather, type LossGradients } from './outputs.ts';
+import { addDirect, differentiateLoss, gather, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
 import { describeModel } from './replicaModel.ts';
 import { ReplicaPass } from './replicaPass.ts';
@@ -359,9 +359,14 @@ export class DataParallel {
       buffers: new Float32Array(size),
     };
     if (size > 0) await readVariables(buffers, slots, call.buffers);
-    await Promise.all(this.#replicas.map((replica) => replica.call(call)));
+    // Parameters that change while they are sent are sent again before the next pass.
     this.#isChanged = false;
     this.#replicated = ids;
+    const sent = Promise.all(this.#replicas.map((replica) => replica.call(call)));
+    await sent.catch((error: unknown) => {
+      this.#isChanged = true;
+      throw error;
+    });
   }
 
   #describe(
@@ -383,14 +388,6 @@ export class DataParallel {
 
 function openWorker(): ReplicaEnd {
   return new Worker(new URL('./dataParallelWorker.ts', import.meta.url), { type: 'module' });
-}
-
-/** Adds the gradient of a parameter that the loss uses directly. */
-function addDirect(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
-  if (!direct) return gradient;
-  const sum = gradient.add(direct);
-  gradient.dispose();
-  return sum;
 }
 
 function addTo(sum: Float32Array, { values }: ArrayTensor): void {

@@ -53,6 +53,14 @@ function checkedLoss(loss: unknown): tf.Scalar {
   return loss as tf.Scalar;
 }
 
+/** Adds the gradient of a parameter that the loss uses directly, and disposes of `gradient`. */
+export function addDirect(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
+  if (!direct) return gradient;
+  const sum = gradient.add(direct);
+  gradient.dispose();
+  return sum;
+}
+
 /** Concatenates the output `i` of all replicas. */
 export function gather(first: tf.Tensor, results: readonly ReplicaResult[], i: number): tf.Tensor {
   return tf.tidy(() => tf.concat([first, ...results.map(({ tensors }) => createTensor(tensors[i]!))]));

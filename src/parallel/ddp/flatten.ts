@@ -237,41 +237,6 @@ export class TensorReader {
   }
 }
 
-/**
- * Reads `computed` from the GPU and divides all its values by `scale`.
- *
- * @returns gradients with tensors on the CPU, and whether all values are finite.
- */
-export async function gradientsOnCpu(
-  computed: Gradients,
-  scale: number,
-  reader: TensorReader,
-): Promise<{ gradients: Gradients; isFinite: boolean }> {
-  const { value, metrics, gradients, used, readyOrder } = computed;
-  const tensors = [value, ...(metrics ? [metrics] : []), ...gradients];
-  const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
-  await reader.read(0, tensors, flat);
-  let isFinite = true;
-  for (let i = 0; i < flat.length; i++) {
-    flat[i]! /= scale;
-    isFinite &&= Number.isFinite(flat[i]);
-  }
-  let at = 0;
-  const onCpu = tensors.map(({ shape, size }) => tf.tensor(flat.subarray(at, (at += size)), shape, 'float32'));
-  const [ownValue, ...rest] = onCpu as [Scalar, ...Tensor[]];
-  return {
-    isFinite,
-    gradients: {
-      value: ownValue,
-      ...(metrics && { metrics: rest.shift()! }),
-      gradients: rest,
-      used,
-      readyOrder,
-      dispose: () => tf.dispose(onCpu),
-    },
-  };
-}
-
 /** Reads with the public API. */
 function readEach(tensors: readonly Tensor[]): Reading {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));

@@ -115,6 +115,33 @@ describe('training', () => {
     expect(rows).toEqual(sizes.map((size) => [size, [[size, 3]], [[size, 2]]]));
   });
 
+  test('parameters that change while they are sent are sent again', async () => {
+    const model = oneLayer();
+    let onreplicate: (() => void) | null = null;
+    const openReplica = (): ReplicaEnd => {
+      const end = openHere() as MessagePort;
+      const post = end.postMessage.bind(end);
+      end.postMessage = (message: { type: string }) => {
+        post(message);
+        if (message.type === 'replicate') onreplicate?.();
+      };
+      return end;
+    };
+    const parallel = await DataParallel.create(model, { replicas: 2, openReplica });
+    opened.push(parallel);
+    const xs = samplesOf(0, 0, 4);
+    onreplicate = () => {
+      onreplicate = null;
+      parallel.parameters.fill(1);
+      parallel.writeParameters();
+    };
+    tf.dispose(await parallel.predict(xs));
+    const outputs = (await parallel.predict(xs)) as tf.Tensor;
+    const expected = model.predict(xs) as tf.Tensor;
+    expect(relativeDifference(outputs.dataSync(), expected.dataSync())).toBeLessThan(1e-6);
+    tf.dispose([xs, outputs, expected]);
+  });
+
   test('several inputs and outputs are scattered and gathered, and a loss may use some outputs', async () => {
     const [plain, model] = [twoByTwo(), twoByTwo()];
     const parallel = await open(model, 3);

@@ -18,6 +18,7 @@ const FIELDS = [
   'otherBytesSent',
   'memoryBytes',
 ] as const satisfies readonly (keyof RankStatistics)[];
+type Fields = Record<(typeof FIELDS)[number], number>;
 
 const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
 
@@ -73,32 +74,15 @@ export async function exchangeTelemetry(
   const rows = await group.allGather(mine);
   return rows.map((all, rank) => {
     const halves = all.subarray(0, HALVES);
-    const numbers = [...all.subarray(HALVES, HALVES + FIELDS.length)] as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
-    const [computeMs, communicateMs, stepMs, ...bytes] = numbers;
-    const [gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes] = bytes;
+    const fields = Object.fromEntries(FIELDS.map((field, i) => [field, all[HALVES + i]!])) as Fields;
     const [dispatches, submits, ...row] = all.subarray(HALVES + FIELDS.length);
-    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
-      ...row.slice(0, OWN_NUMBERS),
-    ] as [number, number, number, number, number, number, number, number, number, number];
+    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] =
+      row as OwnNumbers;
     return {
       hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
       statistics: {
         rank,
-        computeMs,
-        communicateMs,
-        stepMs,
-        gradientBytesSent,
-        gradientBytesReceived,
-        otherBytesSent,
-        memoryBytes,
+        ...fields,
         ...(!Number.isNaN(dispatches) && { commands: { dispatches: dispatches!, submits: submits! } }),
       },
       isHidden: hidden === 1,
@@ -118,6 +102,7 @@ const HALVES = 2;
 const HALF = 8;
 /** How many numbers are sent between the commands and the lanes. */
 const OWN_NUMBERS = 10;
+type OwnNumbers = [number, number, number, number, number, number, number, number, number, number, ...number[]];
 
 function orNull(value: number): number | null {
   return Number.isNaN(value) ? null : value;
