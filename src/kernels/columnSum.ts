@@ -90,6 +90,8 @@ function sumChunks(backend: Backend, x: tf.TensorInfo, from: number, count: numb
 
 /** Like {@link columnSum}, for kernels: sums `count` columns of `x`, beginning with `from`. */
 export function sumColumns(backend: Backend, x: tf.TensorInfo, from: number, count: number): tf.TensorInfo {
+  // WebGPU cannot bind an empty buffer.
+  if (sizeOf(x.shape) === 0) return backend.makeTensorInfo([count], 'float32', new Float32Array(count));
   let sums = sumChunks(backend, x, from, count);
   while (sums.shape[0]! > 1) {
     const chunks = sums;

@@ -37,6 +37,12 @@ test('columnSum equals a sum in double precision', async () => {
   expect(tf.memory().numTensors).toBe(before);
 });
 
+test('columnSum of no rows is 0', async () => {
+  const x = tf.zeros([0, 5]);
+  expect([...(await sumsOf(x))]).toEqual([0, 0, 0, 0, 0]);
+  x.dispose();
+});
+
 test('columnSum has equal bits in every run', async () => {
   const { values } = uniform(createRng(2), 5000, 7);
   const x = tf.tensor(values, [50, 100, 7]);
