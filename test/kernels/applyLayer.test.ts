@@ -27,9 +27,14 @@ function opOf(layer: tf.layers.Layer, apply: Apply): Op {
   };
 }
 
-const { layerNormalization } = tf.layers;
+const { dense, layerNormalization } = tf.layers;
+const units = 6;
 
 test.each<[name: string, layer: tf.layers.Layer, shape: number[], isOwn: boolean]>([
+  ['a dense layer', dense({ units }), [5, 7], true],
+  ['a dense layer with relu and without bias', dense({ units, activation: 'relu', useBias: false }), [5, 7], true],
+  ['a dense layer with gelu_new', dense({ units, activation: 'gelu_new' }), [5, 7], true],
+  ['a dense layer with tanh', dense({ units, activation: 'tanh' }), [5, 7], false],
   ['layer normalization', layerNormalization({}), [5, 13], true],
   ['layer normalization of pictures', layerNormalization({ epsilon: 0.1 }), [2, 3, 4, 8], true],
   ['layer normalization over another axis', layerNormalization({ axis: 1 }), [3, 5, 7], false],

@@ -2,14 +2,14 @@
 import * as tf from '@tensorflow/tfjs';
 import { conv2d, type Conv2dOptions } from '../../kernels/conv2d/conv2d.ts';
 import { layerNorm } from '../../kernels/layerNorm.ts';
-import { linear } from '../../kernels/linear.ts';
+import { linear, type Activation } from '../../kernels/linear.ts';
 import { usesOwnKernels } from '../../kernels/registry.ts';
 
 /**
  * Applies `layer` in training mode, differentiable. With own kernels, these layers are single ops:
- * dense and convolution layers without activation or with ReLU, and layer normalization over the
- * last axis. All other layers are TensorFlow.js's, as are dense and convolution layers on other
- * backends.
+ * dense and convolution layers without activation or with ReLU, dense layers with GELU by tanh, and
+ * layer normalization over the last axis. All other layers are TensorFlow.js's, as are dense and
+ * convolution layers on other backends.
  *
  * @param inputs the layer's inputs, float32 [batch, ...]
  * @returns float32 [batch, ...]
@@ -42,12 +42,19 @@ interface LayerConfig {
   center: boolean;
 }
 
+/** Activations of dense layers that are part of the product, by TensorFlow.js's names. */
+const FUSED: ReadonlyMap<string, Activation | undefined> = new Map([
+  ['linear', undefined],
+  ['relu', 'relu'],
+  ['gelu_new', 'gelu'],
+]);
+
 type Apply = (config: LayerConfig, x: tf.Tensor, weights: tf.Tensor[]) => tf.Tensor | null;
 
 const APPLY: Partial<Record<string, Apply>> = {
   Dense: ({ activation }, x, [kernel, bias]) => {
-    if (!usesOwnKernels() || x.rank !== 2 || (activation !== 'linear' && activation !== 'relu')) return null;
-    return linear(x, kernel!, { bias, activation: activation === 'relu' ? activation : undefined });
+    if (!usesOwnKernels() || x.rank !== 2 || !FUSED.has(activation)) return null;
+    return linear(x, kernel!, { bias, activation: FUSED.get(activation) });
   },
   Conv2D: ({ activation, strides, padding, dataFormat, dilationRate }, x, [kernel, bias]) => {
     if (!usesOwnKernels() || (activation !== 'linear' && activation !== 'relu')) return null;
