@@ -10,12 +10,9 @@ import { sizeOf } from '../util/shape.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
 import { usesHalfPrecision } from './halfPrecision.ts';
 import { columnSums } from './matMul/columnSums.ts';
-import type { Epilogue, Factor } from './matMul/epilogue.ts';
+import type { Activation, Epilogue, Factor } from './matMul/epilogue.ts';
 import { multiply } from './matMul/product.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
-
-/** `gelu`: the approximation by tanh, as in GPT-2. */
-export type Activation = 'relu' | 'gelu';
 
 export interface LinearOptions {
   /** float32 [out] */
@@ -59,6 +56,7 @@ function composed(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions): tf.
 function activate(x: tf.Tensor, activation: Activation): tf.Tensor {
   if (activation === 'relu') return tf.relu(x);
   // Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+  if (activation === 'geluErf') return x.mul(0.5).mul(tf.erf(x.mul(Math.SQRT1_2)).add(1));
   const tanh = tf.tanh(x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI)));
   return x.mul(0.5).mul(tanh.add(1));
 }

@@ -33,6 +33,7 @@ const units = 6;
 test.each<[name: string, layer: tf.layers.Layer, shape: number[], isOwn: boolean]>([
   ['a dense layer', dense({ units }), [5, 7], true],
   ['a dense layer with relu and without bias', dense({ units, activation: 'relu', useBias: false }), [5, 7], true],
+  ['a dense layer with gelu', dense({ units, activation: 'gelu' }), [5, 7], true],
   ['a dense layer with gelu_new', dense({ units, activation: 'gelu_new' }), [5, 7], true],
   ['a dense layer with tanh', dense({ units, activation: 'tanh' }), [5, 7], false],
   ['layer normalization', layerNormalization({}), [5, 13], true],

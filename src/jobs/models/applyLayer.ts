@@ -2,12 +2,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { conv2d, type Conv2dOptions } from '../../kernels/conv2d/conv2d.ts';
 import { layerNorm } from '../../kernels/layerNorm.ts';
-import { linear, type Activation } from '../../kernels/linear.ts';
+import { linear } from '../../kernels/linear.ts';
+import type { Activation } from '../../kernels/matMul/epilogue.ts';
 import { usesOwnKernels } from '../../kernels/registry.ts';
 
 /**
  * Applies `layer` in training mode, differentiable. With own kernels, these layers are single ops:
- * dense and convolution layers without activation or with ReLU, dense layers with GELU by tanh, and
+ * dense and convolution layers without activation or with ReLU, dense layers with GELU, and
  * layer normalization over the last axis. All other layers are TensorFlow.js's, as are dense and
  * convolution layers on other backends.
  *
@@ -46,6 +47,7 @@ interface LayerConfig {
 const FUSED: ReadonlyMap<string, Activation | undefined> = new Map([
   ['linear', undefined],
   ['relu', 'relu'],
+  ['gelu', 'geluErf'],
   ['gelu_new', 'gelu'],
 ]);
 
