@@ -8,8 +8,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../util/shape.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
+import { sumColumns } from './columnSum.ts';
 import { usesHalfPrecision } from './halfPrecision.ts';
-import { columnSums } from './matMul/columnSums.ts';
 import type { Activation, Epilogue, Factor } from './matMul/epilogue.ts';
 import { multiply } from './matMul/product.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
@@ -176,7 +176,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const lengths = { batches: 1, rows: height, columns: width, inner: rows, isHalf };
       return owned((backend) => multiply(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
     },
-    bias: () => owned((backend) => columnSums(backend, d.tensor, rows, columns, d.factor)),
+    bias: () => owned((backend) => sumColumns(backend, d.tensor, { factor: d.factor })),
     mask: () => {
       const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);

@@ -70,6 +70,11 @@ test('relu with a residual has the derivative of the value before the addition',
   await expectEqualsCpu(layer(parts), inputsOf(createRng(5), { batch: 2, positions: 6, from: 9, to: 7 }, parts));
 });
 
+test.each([4, 5])('the gradient of a bias of %i channels counts the mask', async (to) => {
+  const parts: Parts = { ...NOTHING, bias: true, mask: true };
+  await expectEqualsCpu(layer(parts), inputsOf(createRng(7), { batch: 3, positions: 6, from: 4, to }, parts));
+});
+
 test('shapes that do not fit are rejected', () => {
   const [x, weights] = [tf.ones([2, 3]), tf.ones([4, 5])];
   expect(() => linear(x, weights)).toThrow('x [2,3] and weights [4,5]');
