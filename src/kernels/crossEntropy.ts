@@ -94,7 +94,7 @@ function keptOfRows(backend: Backend, logits: tf.TensorInfo, labels: tf.TensorIn
       elementCode(components) +
       rowCode(layout) +
       rowReduction(layout, 'rowMaximum', 'f32', 'max(a, b)') +
-      rowReduction(layout, 'rowSum', 'f32', 'a + b') +
+      rowReduction(layout, 'rowSum', 'f32') +
       ROWS,
   };
   return runProgram(backend, program, [logits, labels], [rows, KEPT]);
@@ -119,7 +119,7 @@ function sumOfLosses(backend: Backend, kept: tf.TensorInfo, weights: tf.TensorIn
     inputs: { kept: 1, weights: 1 },
     uniforms: { rows: { type: 'i32', value: 1 }, columns: { type: 'i32', value: rows } },
     ...rowDispatch(backend, 1, layout),
-    code: rowCode(layout) + rowReduction(layout, 'rowSum', 'f32', 'a + b') + SUM,
+    code: rowCode(layout) + rowReduction(layout, 'rowSum', 'f32') + SUM,
   };
   return runProgram(backend, program, [kept, weights], []);
 }

@@ -8,6 +8,7 @@ import { columnSumOp } from './columnSum.ts';
 import { conv2dReplacements, convolutionOps } from './conv2d/conv2d.ts';
 import { crossEntropyOps } from './crossEntropy.ts';
 import { embeddingOps } from './embedding.ts';
+import { layerNormOps } from './layerNorm.ts';
 import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
@@ -20,6 +21,7 @@ const OPS: readonly TrainingOp[] = [
   ...convolutionOps,
   ...crossEntropyOps,
   ...embeddingOps,
+  ...layerNormOps,
   linearOp,
   ...rmsNormOps,
 ];

@@ -8,14 +8,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../util/shape.ts';
 import { webgpuBackend, type Backend } from '../webgpu/backend.ts';
+import { sumColumns } from './columnSum.ts';
 import { usesHalfPrecision } from './halfPrecision.ts';
-import { columnSums } from './matMul/columnSums.ts';
-import type { Epilogue, Factor } from './matMul/epilogue.ts';
+import type { Activation, Epilogue, Factor } from './matMul/epilogue.ts';
 import { multiply } from './matMul/product.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
-
-/** `gelu`: the approximation by tanh, as in GPT-2. */
-export type Activation = 'relu' | 'gelu';
 
 export interface LinearOptions {
   /** float32 [out] */
@@ -59,6 +56,7 @@ function composed(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions): tf.
 function activate(x: tf.Tensor, activation: Activation): tf.Tensor {
   if (activation === 'relu') return tf.relu(x);
   // Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+  if (activation === 'geluErf') return x.mul(0.5).mul(tf.erf(x.mul(Math.SQRT1_2)).add(1));
   const tanh = tf.tanh(x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI)));
   return x.mul(0.5).mul(tanh.add(1));
 }
@@ -178,7 +176,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const lengths = { batches: 1, rows: height, columns: width, inner: rows, isHalf };
       return owned((backend) => multiply(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
     },
-    bias: () => owned((backend) => columnSums(backend, d.tensor, rows, columns, d.factor)),
+    bias: () => owned((backend) => sumColumns(backend, d.tensor, { factor: d.factor })),
     mask: () => {
       const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);

@@ -5,16 +5,12 @@
  *
  *   dx = r * scale * dy - x * r^3 / n * sum(scale * dy * x)
  *   dscale = sum over rows of dy * x * r
- *
- * r is computed again for gradients: they read x anyway, and the forward pass then has one output.
  */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../util/shape.ts';
-import type { Backend } from '../webgpu/backend.ts';
-import { runProgram, spread, type Components, type Program } from '../webgpu/program.ts';
 import { columnSum } from './columnSum.ts';
-import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
-import { componentsOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
+import { normalize, partialScaleGradient, runOnRows, type Norm, type NormArguments } from './normalization.ts';
+import { usesOwnKernels, type TrainingOp } from './registry.ts';
+import { rowReduction, type RowLayout } from './rows.ts';
 
 /**
  * Normalizes each row of `x`.
@@ -45,45 +41,33 @@ export function rmsNormResidual(
   return tf.engine().runKernel('RmsNormResidual', { x, scale }, { epsilon }) as [tf.Tensor, tf.Tensor];
 }
 
-/** Rows of which a workgroup sums the gradient of the scale. */
-const BLOCK = 16;
-
-type NormArguments = KernelArguments<tf.NamedAttrMap>;
-
-const FORWARD = `
-fn main() {
-  let start = rowIndex() * uniforms.columns;
+const rms: Norm = {
+  name: 'rmsNorm',
+  code: (layout) => `
+alias Statistics = f32;
+fn normalized(value: Element, r: Statistics) -> Element { return value * r; }
+${rowReduction(layout, 'rowSum', 'f32')}
+fn statisticsOf(start: i32) -> Statistics {
   var squares = Element();
   for (var i = lane(); i < uniforms.columns; i += LANES) {
     squares += x[start + i] * x[start + i];
   }
-  let r = inverseSqrt(rowSum(fold(squares)) / uniforms.channels + uniforms.epsilon);
-  for (var i = lane(); i < uniforms.columns; i += LANES) {
-    result[start + i] = x[start + i] * r * scale[i];
-  }
+  return inverseSqrt(rowSum(fold(squares)) / uniforms.channels + uniforms.epsilon);
 }
-`;
+`,
+};
 
-function forward({ inputs, attrs, backend }: NormArguments): tf.TensorInfo {
-  const x = inputs['x']!;
-  const own = describe(backend, x, attrs);
-  const program: Program = {
-    ...own.program,
-    key: `rmsNorm ${own.key}`,
-    inputs: { x: own.components, scale: own.components },
-    code: own.prelude('f32') + FORWARD,
-  };
-  return runProgram(backend, program, [x, inputs['scale']!], x.shape);
+function forwardResidual(args: NormArguments): tf.TensorInfo[] {
+  const { dataId, shape, dtype } = args.inputs['x']!;
+  args.backend.incRef(dataId);
+  return [normalize(rms, args), { dataId, shape, dtype }];
 }
 
-function forwardResidual(own: NormArguments): tf.TensorInfo[] {
-  const { dataId, shape, dtype } = own.inputs['x']!;
-  own.backend.incRef(dataId);
-  return [forward(own), { dataId, shape, dtype }];
-}
-
-/** @param passed WGSL code after the expression of the gradient at `at` */
-const gradientCode = (passed: string): string => `
+function gradientByX(args: NormArguments): tf.TensorInfo {
+  const names = ['x', 'scale', 'dy', 'dPassed'].filter((name) => name in args.inputs);
+  const isResidual = names.includes('dPassed');
+  const code = (layout: RowLayout): string => `
+${rowReduction(layout, 'rowSums', 'vec2<f32>')}
 fn main() {
   let start = rowIndex() * uniforms.columns;
   var squares = Element();
@@ -93,107 +77,16 @@ fn main() {
     squares += xi * xi;
     products += xi * scale[i] * dy[start + i];
   }
-  let sums = rowSum(vec2<f32>(fold(squares), fold(products)));
+  let sums = rowSums(vec2<f32>(fold(squares), fold(products)));
   let r = inverseSqrt(sums.x / uniforms.channels + uniforms.epsilon);
   let along = r * r * r * sums.y / uniforms.channels;
   for (var i = lane(); i < uniforms.columns; i += LANES) {
     let at = start + i;
-    result[at] = r * scale[i] * dy[at] - along * x[at]${passed};
+    result[at] = r * scale[i] * dy[at] - along * x[at]${isResidual ? ' + dPassed[at]' : ''};
   }
 }
 `;
-
-function gradientByX({ inputs, attrs, backend }: NormArguments): tf.TensorInfo {
-  const x = inputs['x']!;
-  const own = describe(backend, x, attrs);
-  const names = ['x', 'scale', 'dy', 'dPassed'].filter((name) => name in inputs);
-  const isResidual = 'dPassed' in inputs;
-  const program: Program = {
-    ...own.program,
-    key: `rmsNormGradient ${own.key} ${isResidual ? 'residual' : ''}`,
-    inputs: Object.fromEntries(names.map((name) => [name, own.components])),
-    code: own.prelude('vec2<f32>') + gradientCode(isResidual ? ' + dPassed[at]' : ''),
-  };
-  const tensors = names.map((name) => inputs[name]!);
-  return runProgram(backend, program, tensors, x.shape);
-}
-
-/** Sums one block of rows. Threads first share rows to compute r, then each takes columns. */
-const SCALE_GRADIENT = `
-var<workgroup> roots: array<f32, ${BLOCK}>;
-fn main() {
-  let block = min(flatWorkgroup(), uniforms.blocks - 1);
-  let first = block * ${BLOCK};
-  for (var next = 0; next < ${BLOCK}; next += ROWS_AT_ONCE) {
-    let own = next + i32(localIndex) / LANES;
-    let start = min(first + own, uniforms.rows - 1) * uniforms.columns;
-    var squares = Element();
-    for (var i = lane(); i < uniforms.columns; i += LANES) {
-      squares += x[start + i] * x[start + i];
-    }
-    roots[own] = inverseSqrt(rowSum(fold(squares)) / uniforms.channels + uniforms.epsilon);
-    workgroupBarrier();
-  }
-  let rows = min(${BLOCK}, uniforms.rows - first);
-  for (var i = i32(localIndex); i < uniforms.columns; i += THREADS) {
-    var sum = Element();
-    for (var own = 0; own < rows; own++) {
-      let at = (first + own) * uniforms.columns + i;
-      sum += dy[at] * x[at] * roots[own];
-    }
-    result[block * uniforms.columns + i] = sum;
-  }
-}
-`;
-
-/** Returns float32 [blocks, channels], whose sum over blocks is the gradient of the scale. */
-function partialGradientByScale({ inputs, attrs, backend }: NormArguments): tf.TensorInfo {
-  const x = inputs['x']!;
-  const own = describe(backend, x, attrs);
-  const blocks = Math.ceil(own.rows / BLOCK);
-  const program: Program = {
-    ...own.program,
-    uniforms: { ...own.program.uniforms, blocks: { type: 'i32', value: blocks } },
-    dispatch: spread(backend, blocks),
-    key: `rmsNormScaleGradient ${own.key}`,
-    inputs: { x: own.components, dy: own.components },
-    code: own.prelude('f32') + SCALE_GRADIENT,
-  };
-  return runProgram(backend, program, [x, inputs['dy']!], [blocks, own.channels]);
-}
-
-interface Description {
-  rows: number;
-  channels: number;
-  components: Components;
-  key: string;
-  program: Pick<Program, 'outputComponents' | 'uniforms' | 'workgroupSize' | 'dispatch'>;
-  prelude: (sumType: 'f32' | 'vec2<f32>') => string;
-}
-
-function describe(backend: Backend, x: tf.TensorInfo, attrs: tf.NamedAttrMap): Description {
-  const channels = x.shape.at(-1)!;
-  const rows = sizeOf(x.shape) / channels;
-  const components = componentsOf(channels);
-  const columns = channels / components;
-  const layout = rowLayout(columns);
-  return {
-    rows,
-    channels,
-    components,
-    key: `${components} ${layout.lanes}`,
-    program: {
-      outputComponents: components,
-      uniforms: {
-        rows: { type: 'i32', value: rows },
-        columns: { type: 'i32', value: columns },
-        channels: { type: 'f32', value: channels },
-        epsilon: { type: 'f32', value: attrs['epsilon'] as number },
-      },
-      ...rowDispatch(backend, rows, layout),
-    },
-    prelude: (sumType) => elementCode(components) + rowCode(layout) + rowReduction(layout, 'rowSum', sumType, 'a + b'),
-  };
+  return runOnRows(rms, { key: `rmsNormGradient${isResidual ? 'Residual' : ''}`, names, code }, args);
 }
 
 type Gradients = Record<string, () => tf.Tensor>;
@@ -209,13 +102,11 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.Nam
   };
 }
 
+const config = { inputsToSave: ['x', 'scale'], gradFunc: gradient };
+
 export const rmsNormOps: readonly TrainingOp[] = [
-  { kernelName: 'RmsNorm', run: forward, gradient: { inputsToSave: ['x', 'scale'], gradFunc: gradient } },
-  {
-    kernelName: 'RmsNormResidual',
-    run: forwardResidual,
-    gradient: { inputsToSave: ['x', 'scale'], gradFunc: gradient },
-  },
+  { kernelName: 'RmsNorm', run: (args) => normalize(rms, args), gradient: config },
+  { kernelName: 'RmsNormResidual', run: forwardResidual, gradient: config },
   { kernelName: 'RmsNormGradient', run: gradientByX },
-  { kernelName: 'RmsNormScaleGradient', run: partialGradientByScale },
+  { kernelName: 'RmsNormScaleGradient', run: (args) => partialScaleGradient(rms, args) },
 ];

@@ -59,13 +59,13 @@ fn rowIndex() -> i32 {
  * WGSL function `name(value: type) -> type` that combines the values of all threads of a row. It
  * contains barriers, so all threads must call it.
  *
- * @param combine WGSL expression of `a` and `b`
+ * @param combine WGSL expression of `a` and `b`; by default their sum, which has a fixed order.
  */
 export function rowReduction(
   { lanes, threads }: RowLayout,
   name: string,
-  type: 'f32' | 'vec2<f32>',
-  combine: string,
+  type: 'f32' | 'vec2<f32>' | 'vec4<f32>',
+  combine = 'a + b',
 ): string {
   return `
 var<workgroup> ${name}Values: array<${type}, ${threads}>;

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { linear, type Activation, type LinearOptions } from '../../src/kernels/linear.ts';
+import { linear, type LinearOptions } from '../../src/kernels/linear.ts';
+import type { Activation } from '../../src/kernels/matMul/epilogue.ts';
 import { createRng, type Rng } from '../../src/util/rng.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
 
@@ -69,6 +70,11 @@ test('relu with a residual has the derivative of the value before the addition',
   await expectEqualsCpu(layer(parts), inputsOf(createRng(5), { batch: 2, positions: 6, from: 9, to: 7 }, parts));
 });
 
+test.each([4, 5])('the gradient of a bias of %i channels counts the mask', async (to) => {
+  const parts: Parts = { ...NOTHING, bias: true, mask: true };
+  await expectEqualsCpu(layer(parts), inputsOf(createRng(7), { batch: 3, positions: 6, from: 4, to }, parts));
+});
+
 test('shapes that do not fit are rejected', () => {
   const [x, weights] = [tf.ones([2, 3]), tf.ones([4, 5])];
   expect(() => linear(x, weights)).toThrow('x [2,3] and weights [4,5]');
@@ -92,10 +98,21 @@ test('a linear layer of two dimensions needs no batch', async () => {
   );
 });
 
-test('gelu is finite for large values', async () => {
-  const value = linear(tf.tensor2d([[-200, 200, 0]]), tf.eye(3), { activation: 'gelu' });
-  expect([...(await value.data())]).toEqual([expect.closeTo(0, 9), 200, 0]);
-  value.dispose();
+test.each(['gelu', 'geluErf'] as const)('%s and its derivative are finite for large values', async (activation) => {
+  const xs = tf.tensor2d([[-1e4, -200, 200, 1e4, 0]]);
+  const { value, grad } = tf.valueAndGrad((x) => linear(x, tf.eye(5), { activation }))(xs, tf.ones([1, 5]));
+  expect([...(await value.data())]).toEqual([expect.closeTo(0, 9), expect.closeTo(0, 9), 200, 1e4, 0]);
+  expect([...(await grad.data())]).toEqual([0, 0, 1, 1, 0.5].map((slope) => expect.closeTo(slope, 6) as number));
+  tf.dispose([xs, value, grad]);
+});
+
+test('geluErf and its gradients equal those of the CPU and finite differences', async () => {
+  const parts: Parts = { ...ALL, activation: 'geluErf' };
+  const inputs = inputsOf(createRng(6), { batch: 2, positions: 5, from: 9, to: 7 }, parts);
+  const large = inputs.map((input, i) => (i === 0 ? { ...input, values: input.values.map((v) => 4 * v) } : input));
+  await expectEqualsCpu(layer(parts), large);
+  await expectFiniteDifferences(layer(parts), inputs);
+  await expectEqualBits(layer(parts), inputs);
 });
 
 test.each([4, 3])('a relu of NaN is NaN, as in the kernels of TensorFlow.js (%i columns)', async (columns) => {

@@ -1,45 +1,83 @@
 /** Forward pass of one layer, with this project's kernels where they serve it. */
-import type * as tf from '@tensorflow/tfjs';
+import * as tf from '@tensorflow/tfjs';
 import { conv2d, type Conv2dOptions } from '../../kernels/conv2d/conv2d.ts';
+import { layerNorm } from '../../kernels/layerNorm.ts';
 import { linear } from '../../kernels/linear.ts';
+import type { Activation } from '../../kernels/matMul/epilogue.ts';
 import { usesOwnKernels } from '../../kernels/registry.ts';
 
 /**
- * Applies `layer` in training mode, differentiable. With own kernels, dense and convolution layers
- * without activation or with ReLU are single ops; all other layers are TensorFlow.js's, as are all
- * layers on other backends.
+ * Applies `layer` in training mode, differentiable. With own kernels, these layers are single ops:
+ * dense and convolution layers without activation or with ReLU, dense layers with GELU, and
+ * layer normalization over the last axis. All other layers are TensorFlow.js's, as are dense and
+ * convolution layers on other backends.
  *
  * @param inputs the layer's inputs, float32 [batch, ...]
  * @returns float32 [batch, ...]
  */
 export function applyLayer(layer: tf.layers.Layer, inputs: readonly tf.Tensor[]): tf.Tensor {
   const [x] = inputs as [tf.Tensor, ...tf.Tensor[]];
-  const own = usesOwnKernels() && x.dtype === 'float32' ? applyOwn(layer, x) : null;
+  const own = x.dtype === 'float32' ? applyOwn(layer, x) : null;
   return own ?? (layer.apply(inputs.length === 1 ? x : [...inputs], { training: true }) as tf.Tensor);
 }
 
-/** What the configurations of dense and convolution layers have in common, and convolutions add. */
+/** Returns `null` if the kernels do not serve the layer. */
+function applyOwn(layer: tf.layers.Layer, x: tf.Tensor): tf.Tensor | null {
+  const apply = APPLY[layer.getClassName()];
+  if (!apply) return null;
+  const weights = layer.weights.map((weight) => weight.read());
+  return apply(layer.getConfig() as unknown as LayerConfig, x, weights);
+}
+
+/** The fields of the configurations that the kernels depend on, for the layers that have them. */
 interface LayerConfig {
   activation: string;
   strides: Conv2dOptions['strides'];
   padding: string;
   dataFormat: string;
   dilationRate: number[];
+  /** All axes count from the first one. */
+  axis: number[];
+  epsilon: number;
+  scale: boolean;
+  center: boolean;
 }
 
-/** Returns `null` if the kernels do not serve the layer. */
-function applyOwn(layer: tf.layers.Layer, x: tf.Tensor): tf.Tensor | null {
-  const name = layer.getClassName();
-  if (name !== 'Dense' && name !== 'Conv2D') return null;
-  const { activation, strides, padding, dataFormat, dilationRate } = layer.getConfig() as unknown as LayerConfig;
-  if (activation !== 'linear' && activation !== 'relu') return null;
-  const [weights, bias] = layer.weights.map((weight) => weight.read()) as [tf.Tensor, tf.Tensor?];
-  if (name === 'Dense') {
-    return x.rank === 2
-      ? linear(x, weights, { bias, activation: activation === 'relu' ? activation : undefined })
-      : null;
-  }
-  if (dataFormat !== 'channelsLast' || dilationRate.some((rate) => rate !== 1)) return null;
-  if (padding !== 'same' && padding !== 'valid') return null;
-  return conv2d(x as tf.Tensor4D, weights as tf.Tensor4D, { strides, pad: padding, activation, ...(bias && { bias }) });
-}
+/** Activations of dense layers that are part of the product, by TensorFlow.js's names. */
+const FUSED: ReadonlyMap<string, Activation | undefined> = new Map([
+  ['linear', undefined],
+  ['relu', 'relu'],
+  ['gelu', 'geluErf'],
+  ['gelu_new', 'gelu'],
+]);
+
+type Apply = (config: LayerConfig, x: tf.Tensor, weights: tf.Tensor[]) => tf.Tensor | null;
+
+const APPLY: Partial<Record<string, Apply>> = {
+  Dense: ({ activation }, x, [kernel, bias]) => {
+    if (!usesOwnKernels() || x.rank !== 2 || !FUSED.has(activation)) return null;
+    return linear(x, kernel!, { bias, activation: FUSED.get(activation) });
+  },
+  Conv2D: ({ activation, strides, padding, dataFormat, dilationRate }, x, [kernel, bias]) => {
+    if (!usesOwnKernels() || (activation !== 'linear' && activation !== 'relu')) return null;
+    if (dataFormat !== 'channelsLast' || dilationRate.some((rate) => rate !== 1)) return null;
+    if (padding !== 'same' && padding !== 'valid') return null;
+    return conv2d(x as tf.Tensor4D, kernel as tf.Tensor4D, {
+      strides,
+      pad: padding,
+      activation,
+      ...(bias && { bias }),
+    });
+  },
+  // On all backends, because TensorFlow.js's layer has no gradient without a scale or an offset.
+  LayerNormalization: ({ axis, epsilon, scale, center }, x, weights) => {
+    if (axis.length !== 1 || axis[0] !== x.rank - 1) return null;
+    const channels = x.shape.at(-1)!;
+    return layerNorm(
+      x,
+      scale ? weights[0]! : tf.ones([channels]),
+      center ? weights.at(-1)! : tf.zeros([channels]),
+      epsilon,
+    );
+  },
+};

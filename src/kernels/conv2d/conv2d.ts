@@ -126,7 +126,7 @@ export const conv2dReplacements: readonly Replacement[] = [
       const geometry = servedGeometry(inputs, x.shape, filterShape, attrs);
       if (!geometry) return null;
       const sums = filterGradientSums(backend, geometry, { x, dy, y: undefined, hasBias: false });
-      const gradient = sumColumns(backend, sums, 0, sizeOf(filterShape));
+      const gradient = sumColumns(backend, sums, { count: sizeOf(filterShape) });
       backend.disposeData(sums.dataId);
       return { ...gradient, shape: filterShape };
     },

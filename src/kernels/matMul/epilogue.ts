@@ -11,8 +11,11 @@ export interface Factor {
   isGate?: boolean;
 }
 
-/** Functions of an element; `gelu` is the approximation by tanh. */
-export type ElementFunction = 'relu' | 'gelu' | 'reluDerivative' | 'geluDerivative';
+/** `gelu`: the approximation by tanh, as in GPT-2; `geluErf`: without this approximation. */
+export type Activation = 'relu' | 'gelu' | 'geluErf';
+
+/** Functions of an element. */
+export type ElementFunction = Activation | `${Activation}Derivative`;
 
 /** `apply(product + bias) * factors + residual`. */
 export interface Epilogue {
@@ -53,6 +56,21 @@ fn sigmoidOfGelu(x: vec4<f32>) -> vec4<f32> {
   return 1.0 / (1.0 + exp(min(-1.5957691216 * (x + 0.044715 * x * x * x), vec4<f32>(80.0))));
 }
 `;
+
+// Half of 1 - erf(|x| / sqrt(2)), by formula 7.1.26 of Abramowitz and Stegun, "Handbook of
+// Mathematical Functions", as tf.erf: its largest error is 1.5e-7.
+const NORMAL = `
+fn normalTail(x: vec4<f32>) -> vec4<f32> {
+  let a = abs(x) * 0.7071067812;
+  let t = 1.0 / (1.0 + 0.3275911 * a);
+  let p = 0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)));
+  return 0.5 * t * p * exp(-a * a);
+}
+fn normalDistribution(x: vec4<f32>) -> vec4<f32> {
+  let tail = normalTail(x);
+  return select(tail, 1.0 - tail, x > vec4<f32>());
+}
+`;
 const FUNCTIONS: Record<ElementFunction, string> = {
   // The maximum of NaN and 0 may be 0, which would hide an overflow from the loss.
   relu: 'fn apply(x: vec4<f32>) -> vec4<f32> { return select(x, vec4<f32>(), x < vec4<f32>()); }',
@@ -64,6 +82,12 @@ fn apply(x: vec4<f32>) -> vec4<f32> { return x * sigmoidOfGelu(x); }`,
 fn apply(x: vec4<f32>) -> vec4<f32> {
   let s = sigmoidOfGelu(x);
   return s + x * s * (1.0 - s) * (1.5957691216 + 0.2140644488 * x * x);
+}`,
+  geluErf: `${NORMAL}
+fn apply(x: vec4<f32>) -> vec4<f32> { return x * normalDistribution(x); }`,
+  geluErfDerivative: `${NORMAL}
+fn apply(x: vec4<f32>) -> vec4<f32> {
+  return normalDistribution(x) + x * 0.3989422804 * exp(-0.5 * x * x);
 }`,
 };
 
