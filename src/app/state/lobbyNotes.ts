@@ -6,15 +6,18 @@ import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
 import type { Lobby } from './room.ts';
 import type { View } from './view.ts';
 
-/** Returns a sentence for a tab in the lobby that says what the current run means for it. */
+/** Returns sentences for a tab in the lobby that say what the current run means for it. */
 export function runFromOutside(view: View, lobby: Lobby): string {
-  const { outside } = messages.value.lobby;
-  if (isSpectating(view)) return outside.watching;
-  if (!isOpen(lobby)) return outside.next;
-  if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
+  const { outside, note } = messages.value.lobby;
+  if (view.state === 'LINKING') return outside.connecting;
+  // The page of the run appears when this tab has prepared the run.
+  if (view.state === 'SYNCING') return outside.preparing;
+  const about = outside.phases[lobby.phase === 'RUNNING' || lobby.phase === 'PAUSED' ? lobby.phase : 'SYNCING'];
+  if (isSpectating(view)) return note.sentences(about, outside.watching);
+  if (!isOpen(lobby)) return note.sentences(about, outside.next);
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? outside.pausedByHost : outside.paused(lobby.waitingFor);
-  if (!isReady(view)) return outside.unready;
-  return isFull(lobby) ? outside.full : outside.soon;
+  if (!isReady(view)) return note.sentences(about, outside.unready);
+  return note.sentences(about, isFull(lobby) ? outside.full : outside.soon);
 }
 
 /**

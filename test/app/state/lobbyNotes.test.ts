@@ -81,7 +81,7 @@ describe('the start of a run', () => {
   });
 });
 
-describe('the lobby of a room in which others train', () => {
+describe('the lobby of a room with a run', () => {
   test.each<[Partial<Lobby>, RankState, string]>([
     [{ nodes: null }, 'WAITING', 'This room is training. You can join its next run.'],
     [{}, 'LINKING', 'Connecting. This tab will train in a moment.'],
@@ -91,10 +91,29 @@ describe('the lobby of a room in which others train', () => {
       'WAITING',
       'This room is training. You will join when this tab is ready.',
     ],
-    [{ nodes: { min: 1, max: 2 } }, 'WAITING', 'This room is training and full. You will join when a tab leaves.'],
+    [
+      { nodes: { min: 1, max: 2 } },
+      'WAITING',
+      'This room is training. The run is full: you will join when a tab leaves.',
+    ],
     [{}, 'WAITING', 'This room is training. You will join in a moment.'],
+    [{ phase: 'SYNCING' }, 'WAITING', 'This room is getting ready to train. You will join in a moment.'],
+    [{ phase: 'LINKING', nodes: null }, 'WAITING', 'This room is getting ready to train. You can join its next run.'],
+    [{ phase: 'LINKING', nodes: null }, 'LINKING', 'Connecting. This tab will train in a moment.'],
+    [{ phase: 'SYNCING', nodes: null }, 'SYNCING', 'This tab is getting ready. It will then train.'],
+    [{ phase: 'SYNCING' }, 'SYNCING', 'This tab is getting ready. It will then train.'],
   ])('states when this tab will train, for a lobby with %o and the state %s', (change, name, sentence) => {
     const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
+    expect(runFromOutside(view, view.lobby!)).toBe(sentence);
+  });
+
+  test.each<[Lobby['phase'], string]>([
+    ['SYNCING', 'This room is getting ready to train. You will see the run in a moment.'],
+    ['RUNNING', 'This room is training. You will see the run in a moment.'],
+    ['PAUSED', 'The run of this room is paused. You will see the run in a moment.'],
+  ])('states for a spectator what the room does in the phase %s', (phase, sentence) => {
+    const spectators = [{ member: GRACE.member, name: 'Grace' }];
+    const view = fold(GRACE, state('WAITING'), room({ phase, spectators, members: [member('Ada')] }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });
 });

@@ -70,15 +70,23 @@ export const lobby = {
     alone: 'You can start alone. Your tab then has nothing to exchange.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
   },
+  /** For a tab in the lobby while there is a run. */
   outside: {
-    watching: 'This room is training. You will see the run in a moment.',
-    next: 'This room is training. You can join its next run.',
+    /** The first sentence; one of the others follows. */
+    phases: {
+      SYNCING: 'This room is getting ready to train.',
+      RUNNING: 'This room is training.',
+      PAUSED: 'The run of this room is paused.',
+    },
+    watching: 'You will see the run in a moment.',
+    next: 'You can join its next run.',
+    unready: 'You will join when this tab is ready.',
+    full: 'The run is full: you will join when a tab leaves.',
+    soon: 'You will join in a moment.',
     connecting: 'Connecting. This tab will train in a moment.',
+    preparing: 'This tab is getting ready. It will then train.',
     paused: (more: number) => `The run is paused. It resumes when ${plural(more, 'more tab')} can take part.`,
     pausedByHost: 'The host has paused the run. You will join when it resumes.',
-    unready: 'This room is training. You will join when this tab is ready.',
-    full: 'This room is training and full. You will join when a tab leaves.',
-    soon: 'This room is training. You will join in a moment.',
   },
   files: {
     choose: {

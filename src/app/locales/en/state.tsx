@@ -11,7 +11,7 @@ export const state = {
   waiting: 'waiting',
   waitingFor: {
     server: ': the signaling server is away; reconnecting',
-    next: ' for the next start: the others are training',
+    next: ' for the next start: the run began without this tab',
     ready: ' to get ready',
     tabs: (more: number) => ` for ${plural(more, 'more tab')}`,
     resume: ' for the host to resume',

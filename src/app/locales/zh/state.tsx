@@ -7,7 +7,7 @@ export const state: Messages['state'] = {
   waiting: '等待中',
   waitingFor: {
     server: '：信令服务器不在，正在重连',
-    next: '：别人正在训练，等下一次开始',
+    next: '：这次训练已经开始，等下一次开始',
     ready: '：正在准备',
     tabs: (more) => `：还差 ${more} 个标签页`,
     resume: '：等主持人继续',
