@@ -5,9 +5,17 @@
 import { webgpuBackend } from '../webgpu/backend.ts';
 import { usesOwnKernels } from './registry.ts';
 
+/**
+ * The ops of TensorFlow.js have no argument for the precision, so it is a global. It is set only
+ * while one function runs without waiting, like the current tidy. `linear` passes it on to its
+ * gradient.
+ */
 let isHalf = false;
 
-/** Whether the current device can multiply in float16. */
+/**
+ * Whether the current device computes with float16. Conversions from and to float16 exist in all of
+ * WebGPU, but other devices may emulate them.
+ */
 export function supportsHalfPrecision(): boolean {
   return usesOwnKernels() && (webgpuBackend()?.device.features.has('shader-f16') ?? false);
 }

@@ -10,13 +10,16 @@ import { mlp, relativeDifference } from '../parallel/models.ts';
 
 const STEPS = 20;
 const RATE = 0.1;
+/** Rounding to nearest would round the first one down to 65 504. */
+const LARGE = [65505, 65520, 1e5, -1e5, 3e38, Number.NaN];
 
 interface HalfPrecision {
   isSupported: boolean;
   /** Relative differences from full precision: of each op's result, then of its gradients. */
   differences: Record<'matMul' | 'linear', number[]>;
-  /** A product with a factor that is too large for float16. */
-  overflow: number;
+  /** Products with the largest float16 and with factors that are too large for it. */
+  largest: number;
+  overflows: number[];
   /** Losses of a training in full and in mixed precision. */
   losses: Record<'full' | 'mixed', number[]>;
 }
@@ -58,7 +61,9 @@ async function train(gradScaler: GradScaler | null): Promise<number[]> {
 globalThis.measureHalfPrecision = async () => {
   const device = await openDevice(systemClock, () => Promise.resolve(false));
   const factors = [normal(1, 40, 70), normal(2, 70, 50)];
-  const large = inHalfPrecision(() => tf.matMul(tf.tensor2d([[1e5]]), tf.tensor2d([[1]])));
+  const one = tf.ones([1, 1]);
+  const large = inHalfPrecision(() => [65504, ...LARGE].map((factor) => tf.matMul(tf.tensor2d([[factor]]), one)));
+  const [largest, ...overflows] = (await read(large)).map(([value]) => value!);
   const measured = {
     isSupported: supportsHalfPrecision(),
     differences: {
@@ -68,7 +73,8 @@ globalThis.measureHalfPrecision = async () => {
         [...factors, normal(3, 50)],
       ),
     },
-    overflow: (await large.data())[0]!,
+    largest: largest!,
+    overflows,
     losses: { full: await train(null), mixed: await train(new GradScaler()) },
   };
   device.check();

@@ -1,6 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { useKernels } from '../../src/kernels/index.ts';
+import { multiply } from '../../src/kernels/matMul/product.ts';
+import { fromHalf, toHalf } from '../../src/util/float16.ts';
 import { createRng, type Rng } from '../../src/util/rng.ts';
 import { webgpuBackend } from '../../src/webgpu/backend.ts';
 import { spread } from '../../src/webgpu/program.ts';
@@ -147,8 +149,9 @@ test('more products than a dimension of a dispatch holds run in one dispatch', a
     [11, 1, 2],
   );
   const b = tf.ones([11, 2, 1]);
-  const limits = { maxComputeWorkgroupsPerDimension: 4 };
-  Object.defineProperty(device, 'limits', { value: limits, configurable: true });
+  const { limits } = device;
+  const small = { maxComputeWorkgroupsPerDimension: 4 };
+  Object.defineProperty(device, 'limits', { value: small, configurable: true });
   try {
     expect(spread(webgpuBackend()!, 11)).toEqual([4, 3, 1]);
     expect(dispatchesOf(() => tf.matMul(a, b))).toBe(1);
@@ -156,7 +159,8 @@ test('more products than a dimension of a dispatch holds run in one dispatch', a
     expect([...(await product.data())]).toEqual(Array.from({ length: 11 }, (_, i) => 4 * i + 1));
     tf.dispose([a, b, product]);
   } finally {
-    Reflect.deleteProperty(device, 'limits');
+    // Dawn in Node has the limits as an own property, so that deleting it would leave none.
+    Object.defineProperty(device, 'limits', { value: limits, configurable: true });
   }
 });
 
@@ -167,4 +171,51 @@ test('stock kernels are restored', async () => {
   expect(() => tf.matMul(a, b)).toThrow();
   useKernels('own');
   tf.dispose([a, b]);
+});
+
+/** Multiplies in half precision, also on a device without float16, and disposes the factors. */
+async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array> {
+  const [rows, inner] = a.shape;
+  const columns = b.shape[1];
+  const product = {
+    a: { tensor: a, isTransposed: false, batches: 1 },
+    b: { tensor: b, isTransposed: false, batches: 1 },
+    batches: 1,
+    rows,
+    inner,
+    columns,
+    epilogue: {},
+    isHalf: true,
+  };
+  const result = tf.engine().makeTensorFromTensorInfo(multiply(webgpuBackend()!, product, [rows, columns]));
+  const values = (await result.data<'float32'>()).slice();
+  tf.dispose([a, b, result]);
+  return values;
+}
+
+test.each([8, 9])('a product of %i columns in half precision sums products of float16 numbers', async (columns) => {
+  const rng = createRng(8);
+  const [rows, inner] = [7, 33];
+  const [a, b] = [uniform(rng, rows, inner), uniform(rng, inner, columns)];
+  const actual = await halfProduct(
+    tf.tensor2d(a.values as Float32Array, [rows, inner]),
+    tf.tensor2d(b.values as Float32Array, [inner, columns]),
+  );
+  const [x, y] = [a, b].map(({ values }) => fromHalf(toHalf(values as Float32Array))) as [Float32Array, Float32Array];
+  for (const [at, value] of actual.entries()) {
+    const [row, column] = [Math.floor(at / columns), at % columns];
+    let expected = 0;
+    for (let i = 0; i < inner; i++) expected += x[row * inner + i]! * y[i * columns + column]!;
+    expect(Math.abs(value - expected)).toBeLessThan(1e-5);
+  }
+});
+
+// WGSL lets implementations convert to the largest number of float16 instead of infinity.
+test('a factor that is too large for float16 makes its row of a product infinite or NaN', async () => {
+  const large = [65_505, 65_520, 1e5, -1e5, 3e38, Number.NaN, Infinity];
+  const factors = [65_504, -65_504, 2 ** -14, ...large];
+  const ones = tf.ones<tf.Rank.R2>([1, 5]);
+  const values = await halfProduct(tf.tensor2d(factors, [factors.length, 1]), ones);
+  expect([...values.slice(0, 15)]).toEqual(factors.slice(0, 3).flatMap((factor) => Array<number>(5).fill(factor)));
+  for (const value of values.slice(15)) expect(value).not.toSatisfy(Number.isFinite);
 });

@@ -142,13 +142,36 @@ function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: 
     let inner = step + y;
     ${
       isInnerFirst
-        ? `for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = Four(load_${name}(${name}First, inner + i, outer)); }`
+        ? `for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(load_${name}(${name}First, inner + i, outer)); }`
         : `var rows: mat4x4<f32>;
     for (var i = 0; i < 4; i++) { rows[i] = load_${name}(${name}First, outer + i, inner); }
     let columns = transpose(rows);
-    for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = Four(columns[i]); }`
+    for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(columns[i]); }`
     }`;
 }
+
+/** Four numbers of a tile, and conversions to it and from it. */
+const FULL = `
+alias Four = vec4<f32>;
+fn toFour(v: vec4<f32>) -> Four { return v; }
+fn fromFour(v: Four) -> vec4<f32> { return v; }
+`;
+
+/**
+ * The same in float16, two in each u32. WGSL lets implementations convert numbers that are too
+ * large to infinity or to the largest number of float16, 65 504, which is 0x477fe000 as bits of
+ * float32. Loss scaling needs infinity, so its bits are set here; also for NaN.
+ */
+const HALF = `
+alias Four = vec2<u32>;
+fn toFour(v: vec4<f32>) -> Four {
+  let isLarge = (bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x477fe000u);
+  let small = select(v, vec4<f32>(), isLarge);
+  let infinities = select(vec4<u32>(), vec4<u32>(0x7c00u, 0x7c000000u, 0x7c00u, 0x7c000000u), isLarge);
+  return Four(pack2x16float(small.xy), pack2x16float(small.zw)) | infinities.xz | infinities.yw;
+}
+fn fromFour(v: Four) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
+`;
 
 function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
   const across = tile.outer / 4;
@@ -158,8 +181,7 @@ function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean, is
   const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
   const apart = across / groups.length;
   const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
-  return `${isHalf ? '\nenable f16;' : ''}
-alias Four = vec4<${isHalf ? 'f16' : 'f32'}>;
+  return `${isHalf ? HALF : FULL}
 var<workgroup> aTile: array<Four, ${tile.inner * across}>;
 var<workgroup> bTile: array<Four, ${tile.inner * across}>;
 
@@ -185,8 +207,8 @@ fn main() {
     }
     workgroupBarrier();
     for (var k = 0; k < ${tile.inner * across}; k += ${across}) {
-      let b = vec4<f32>(bTile[k + x]);
-      ${groups.map((group) => `let a${group} = vec4<f32>(aTile[k + y + ${group * apart}]);`).join('\n      ')}
+      let b = fromFour(bTile[k + x]);
+      ${groups.map((group) => `let a${group} = fromFour(aTile[k + y + ${group * apart}]);`).join('\n      ')}
       ${sums.map(({ name, group, i }) => `${name} += a${group}[${i}] * b;`).join('\n      ')}
     }
     workgroupBarrier();
