@@ -29,6 +29,15 @@ test('causalAttention and its gradient equal those of the CPU for 50 shapes', as
   }
 });
 
+/** Depths of published models, of one, two and four chunks. The second tile is not full. */
+test.each([32, 64, 128])('causalAttention and its gradient serve a depth of %i', async (depth) => {
+  const input = packed(depth, 1, 37, 2, depth);
+  await expectEqualsCpu(attend(2), [input]);
+  const qkv = tf.tensor3d(input.values as Float32Array, [1, 37, 6 * depth]);
+  expect(dispatchesOf(() => attend(2)(qkv))).toBe(1);
+  qkv.dispose();
+});
+
 test('causalAttention serves 300 positions', async () => {
   await expectEqualsCpu(attend(1), [packed(5, 1, 300, 1, 4)]);
 });
