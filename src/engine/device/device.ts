@@ -14,7 +14,6 @@ import type { KernelChoice } from '../../spec/names.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import { observeCommands } from '../../webgpu/commands.ts';
 import { observeRecordings } from '../../webgpu/recording.ts';
-import { moveEnableDirectives } from '../../webgpu/enableDirectives.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
 
@@ -56,8 +55,11 @@ const RAISED_LIMITS = [
   'maxStorageBuffersPerShaderStage',
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** Extensions of WebGPU that kernels use where the adapter has them. */
-const WANTED_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const satisfies readonly GPUFeatureName[];
+/**
+ * Extensions of WebGPU that are requested where the adapter has them. `shader-f16` tells that the
+ * GPU computes in half precision; measurements use `timestamp-query`.
+ */
+const WANTED_FEATURES = ['shader-f16', 'timestamp-query'] as const satisfies readonly GPUFeatureName[];
 
 /**
  * Opens the fastest available backend and makes it the current backend of TensorFlow.js.
@@ -117,7 +119,6 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   const errors = watchGpu(gpu);
   observeCommands(gpu);
   observeRecordings(gpu);
-  moveEnableDirectives(gpu);
   await makeMapsPrompt(gpu, clock);
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
   // factory raises fewer limits and hides errors, so it is replaced.

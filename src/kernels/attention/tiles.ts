@@ -97,7 +97,8 @@ fn multiplyTiles(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
   return s;
 }
 
-// Returns 4 rows of the product of the stored scores and the right tile, for the chunk's element \`column\`.
+// Returns 4 rows of the product of the stored scores and the right tile, for the chunk's element
+// \`column\`.
 fn multiplyScores(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
   var s = sums;
   if (column < CHUNK) {
