@@ -13,13 +13,16 @@ const COMMAND_MS = 10 * 60_000;
  */
 const FLAGS = ['--enable-webgpu-developer-features'];
 
+/** Mesa and NVIDIA's driver keep compiled shaders in files, so later runs would not compile them. */
+const WITHOUT_SHADER_FILES = { MESA_SHADER_CACHE_DISABLE: 'true', __GL_SHADER_DISK_CACHE: '0' };
+
 export interface Adapter {
   name: string;
   /** WebGPU features that the adapter has and the engine requests, such as `shader-f16`. */
   features: string[];
 }
 
-/** A page in a browser of its own, which has compiled no shaders. */
+/** A page in a browser of its own, whose GPU driver has compiled no shaders. */
 export interface GpuPage {
   /** Name and version. */
   readonly browser: string;
@@ -36,6 +39,7 @@ export interface BrowserChoice {
 }
 
 export async function openGpuPage(url: string, { browser, gpu }: BrowserChoice): Promise<GpuPage> {
+  Object.assign(process.env, WITHOUT_SHADER_FILES);
   return browser === 'firefox'
     ? openInFirefox(url)
     : openInChromium(url, { gpu, ...(browser && { executable: browser }) });

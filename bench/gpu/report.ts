@@ -172,10 +172,9 @@ What a step consists of, plain / stock / own:
 ${costTable(models)}
 
 *JavaScript* is the time until a step first waits for the GPU, and the update of the parameters (Adam runs on the CPU in *stock* and *own*).
-*GPU* is the sum of all compute passes by timestamps, which browsers round to 0.1 ms. *Compile* is the first step in a fresh browser with a new
-profile, which has no compiled shaders, without the median of three later steps. On SwiftShader, this time grows with the workgroup memory of the
-shaders: the same matrix product takes 0.45 s to compile with tiles of 4 KiB, and 0.08 s with tiles of 0.25 KiB. *GPU MB* are the buffers that TensorFlow.js
-holds, with its pool; those of replays are not included.
+*GPU* is the sum of all compute passes by timestamps, which browsers round to 0.1 ms. *Compile* is the first step in a fresh browser, without the
+median of three later steps; neither the browser nor the driver has files of compiled shaders. *GPU MB* are the buffers that TensorFlow.js holds,
+with its pool; those of replays are not included.
 
 Products of square matrices, A B (NN), A B^T (NT) and A^T B (TN):
 
