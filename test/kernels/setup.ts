@@ -11,6 +11,13 @@ import { webgpuBackend } from '../../src/webgpu/backend.ts';
 
 /** Manifest of SwiftShader, in Debian's package of Chromium. */
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
+/**
+ * Dawn fills workgroup memory with zeros before each shader, as the specification demands. The
+ * launcher's browsers turn this off for SwiftShader, because it takes most of the compile time. It
+ * is off here, too. SwiftShader's memory is often zero anyway, so these tests do not reliably
+ * detect a kernel that reads workgroup memory before it writes it.
+ */
+const DAWN_OPTIONS = ['enable-dawn-features=disable_workgroup_init'];
 
 let opening: ReturnType<typeof openDevice> | null = null;
 
@@ -28,7 +35,7 @@ afterEach(async () => {
 
 function open(): ReturnType<typeof openDevice> {
   if (existsSync(SWIFTSHADER)) process.env['VK_DRIVER_FILES'] ??= SWIFTSHADER;
-  const navigator = { gpu: create([]), userAgent: 'node' };
+  const navigator = { gpu: create(DAWN_OPTIONS), userAgent: 'node' };
   // TensorFlow.js uses WebGPU only on a page or in a worker.
   Object.assign(globalThis, globals, { navigator, isSecureContext: true, WorkerGlobalScope: Object });
   return openDevice(systemClock, () => Promise.resolve(false));
