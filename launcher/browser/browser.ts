@@ -51,9 +51,8 @@ const SOFTWARE = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
   // This flag turns off the filling of workgroup memory with zeros, which takes four fifths of
-  // SwiftShader's compile time: 15 s for four tabs on two cores. TensorFlow.js kernels do not need
-  // it, because they write this memory before they read it. The flag does not change any bit of the
-  // losses.
+  // SwiftShader's compile time: 15 s for four tabs on two cores. No kernel needs it, because all
+  // write this memory before they read it. The flag does not change any bit of the losses.
   '--enable-dawn-features=disable_workgroup_init',
 ];
 /**
