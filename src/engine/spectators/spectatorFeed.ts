@@ -231,12 +231,13 @@ class Thinned<T> {
 }
 
 /**
- * Returns `most` evenly spaced items of a list, or all items if there are fewer. The list's last
- * item is always among them.
+ * Returns `most` evenly spaced items of a list, or all items if there are fewer. The list's first
+ * and last items are always among them, or the last item alone.
  */
 function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];
-  return Array.from({ length: most }, (_, i) => list[Math.ceil(((i + 1) * list.length) / most) - 1]!);
+  if (most === 1) return list.slice(-1);
+  return Array.from({ length: most }, (_, i) => list[Math.round((i * (list.length - 1)) / (most - 1))]!);
 }
 
 /**

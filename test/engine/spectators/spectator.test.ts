@@ -109,7 +109,7 @@ describe('a rank', () => {
       parseSpectatorUpdate(digests[1]!)
         .map((event) => ('step' in event ? event.step : event.type))
         .slice(-3),
-    ).toEqual([93, 99, 99]);
+    ).toEqual([92, 99, 99]);
     expect(typesOf(digests[1]!).filter((type) => type === 'trace')).toHaveLength(1);
     clock.advance(60_000);
     expect(digests).toHaveLength(2);
@@ -123,6 +123,17 @@ describe('a rank', () => {
     clock.advance(1000);
     const traces = digests.flatMap(parseSpectatorUpdate).filter(({ type }) => type === 'trace');
     expect(traces).toMatchObject([{ algorithm: 'two-level' }]);
+  });
+
+  test('sends the first and the last step of a run that ends within a second', () => {
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
+    teller.audience = ['wu'];
+    clock.advance(0);
+    for (let step = 0; step < 24; step++) see(stepEvent(step));
+    see({ type: 'finished', result: { ...RESULT, losses: [2, 1] } });
+    const { spectator, stepsShown } = watching();
+    for (const update of digests) spectator.receive(update);
+    expect([stepsShown()[0], stepsShown().at(-1), stepsShown().length]).toEqual([0, 23, 16]);
   });
 
   test('sends the end of the run at once', () => {
