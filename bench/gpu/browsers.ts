@@ -13,7 +13,7 @@ const COMMAND_MS = 10 * 60_000;
  */
 const FLAGS = ['--enable-webgpu-developer-features'];
 
-/** Mesa and NVIDIA's driver keep compiled shaders in files, so later runs would not compile them. */
+/** Mesa and NVIDIA's driver keep compiled shaders in files: later runs would not compile them. */
 const WITHOUT_SHADER_FILES = { MESA_SHADER_CACHE_DISABLE: 'true', __GL_SHADER_DISK_CACHE: '0' };
 
 export interface Adapter {
