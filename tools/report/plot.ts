@@ -9,7 +9,7 @@ export interface Panel {
   x: string;
   y: string;
   isLogarithmic?: true;
-  /** Labels of the positions on the x axis, if these are not steps. */
+  /** Labels of the positions on the x axis, if these are not steps. Values are drawn as dots. */
   names?: readonly string[];
   /** Positions of the values on a logarithmic x axis. Default: steps 1, 2, ... */
   xs?: readonly number[];
@@ -65,6 +65,8 @@ const PAGE_STYLE = `
 
 /** A function as source text. It runs in the page. */
 const DRAW = `({ panels, size, font }) => {
+  const marker = ({ colour, dash: [on, off] }) =>
+    on === undefined ? colour : \`repeating-linear-gradient(90deg, \${colour} 0 \${on}px, white \${on}px \${on + off}px)\`;
   for (const { title, x, y, isLogarithmic, names, xs, curves } of panels) {
     const box = document.createElement('div');
     box.className = 'panel';
@@ -77,9 +79,9 @@ const DRAW = `({ panels, size, font }) => {
       width: size.width, height: size.height - 90, title,
       padding: [8, 24, 0, 0],
       cursor: { show: false },
-      legend: { live: false, markers: { fill: (plot, i) => curves[i - 1].colour } },
+      legend: { live: false, markers: { width: 0, fill: (plot, i) => marker(curves[i - 1]) } },
       scales: {
-        x: xs ? { time: false, distr: 3, log: 2 } : { time: false },
+        x: xs ? { time: false, distr: 3, log: 2 } : { time: false, ...(names && { range: () => [0.5, names.length + 0.5] }) },
         y: isLogarithmic ? { distr: 3, range: () => [lows / 1.15, highs * 1.1] } : { range: () => [0, highs * 1.05] },
       },
       axes: [
@@ -94,7 +96,9 @@ const DRAW = `({ panels, size, font }) => {
         },
       ],
       series: [{ label: x }, ...curves.map(({ label, colour, width, dash }) => ({
-        label, stroke: colour, width, dash: dash.length > 0 ? dash : undefined, points: { show: names !== undefined },
+        label, stroke: colour, width, dash: dash.length > 0 ? dash : undefined,
+        // Names have no order, so no line leads from one to the next.
+        ...(names ? { paths: () => null, points: { show: true, size: 12, fill: colour } } : { points: { show: false } }),
       }))],
     }, [steps, ...curves.map(({ values }) => values)], box);
   }
