@@ -1,6 +1,7 @@
 /** What happens to the elements of a matrix product before they are stored. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Components, Program } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
 
 /** A matrix whose elements multiply those of another matrix with as many columns. */
 export interface Factor {
@@ -93,7 +94,7 @@ fn apply(x: vec4<f32>) -> vec4<f32> {
 
 /** @param columns of the result, which the code reads from the uniform `columns`. */
 export function epilogueCode({ bias, apply, factors = [], residual }: Epilogue, columns: number): EpilogueCode {
-  const components = columns % 4 === 0 ? 4 : 1;
+  const components = componentsOf(columns);
   const inputs: EpilogueCode['inputs'] = {};
   const tensors: TensorInfo[] = [];
   const uniforms: Record<string, { type: 'i32'; value: number }> = {};

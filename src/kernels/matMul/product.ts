@@ -10,6 +10,7 @@
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Backend } from '../../webgpu/backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
 import { epilogueCode, four, multiplied, type Epilogue, type Factor } from './epilogue.ts';
 import { planOf, type Lengths, type Plan, type Tile } from './plan.ts';
 import { sumParts } from './sumParts.ts';
@@ -66,7 +67,7 @@ function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonl
   const program: Program = {
     key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
     inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
-    outputComponents: columns % 4 === 0 ? 4 : 1,
+    outputComponents: componentsOf(columns),
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
     workgroupSize: [tile.threads, 1, 1],
     dispatch: spread(backend, workgroups),
@@ -102,7 +103,7 @@ function loader(
   { tensor, isTransposed, factor, batches }: Operand,
   [height, width]: [number, number],
 ): Loader {
-  const components: Components = width % 4 === 0 ? 4 : 1;
+  const components = componentsOf(width);
   const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
   const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
   let values = four(name, 'at', components);

@@ -3,6 +3,7 @@ import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import type { Backend } from '../../webgpu/backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread } from '../../webgpu/program.ts';
+import { componentsOf } from '../rows.ts';
 import { epilogueCode, four, type Epilogue } from './epilogue.ts';
 
 const THREADS = 64;
@@ -19,7 +20,7 @@ export function sumParts(
   epilogue: Epilogue,
   shape: readonly number[],
 ): TensorInfo {
-  const components = columns % 4 === 0 ? 4 : 1;
+  const components = componentsOf(columns);
   const { key, inputs, tensors, uniforms, code } = epilogueCode(epilogue, columns);
   const size = sizeOf(shape);
   const across = Math.ceil(columns / 4);
