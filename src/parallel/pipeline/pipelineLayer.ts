@@ -1,0 +1,41 @@
+/** The layers of a model that is cut into stages. */
+import type { Tensor, Variable } from '../ddp/flatten.ts';
+
+/** A pass of a micro-batch through a layer. */
+export interface LayerPass {
+  /** Whether dropout is applied, and whether batch normalization uses the micro-batch. */
+  training: boolean;
+  /**
+   * Returns the dropout mask of a place in the model, with the shape of the layer's output or one
+   * that broadcasts to it; `null` if the model's masks are random. The same pass has equal masks
+   * each time, so that a layer may be computed twice.
+   */
+  mask: ((place: number) => Tensor | undefined) | null;
+}
+
+/**
+ * A part of a model that is not cut further. Its input is the output of the layer before it. A
+ * layer has no memory on the device before {@link build}, so a rank builds only its own layers.
+ */
+export interface PipelineLayer {
+  /** Unique in the model. */
+  readonly name: string;
+  /** Shape of the output for one sample. */
+  readonly outputShape: readonly number[];
+  /** Number of weights of all variables. */
+  readonly size: number;
+  /**
+   * Creates the variables with their initial values, and returns them in the order of their use.
+   * Trainable variables are parameters; the others are buffers.
+   */
+  build(): readonly Variable[];
+  /**
+   * The forward pass, differentiable.
+   *
+   * @param x [batch, ...shape of the input]
+   * @returns [batch, ...outputShape]
+   */
+  apply(x: Tensor, pass: LayerPass): Tensor;
+  /** Frees the variables. */
+  dispose(): void;
+}

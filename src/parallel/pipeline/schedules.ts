@@ -1,0 +1,220 @@
+/**
+ * Schedules of pipeline parallelism as pure functions: which rank computes the forward or the
+ * backward pass of which micro-batch, in which order. The executor runs the plan, property tests
+ * check it, the cost model predicts its time, and the page draws it.
+ *
+ * - GPipe (Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline
+ *   Parallelism", 2019): all forward passes, then all backward passes.
+ * - 1F1B (Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", 2019;
+ *   the variant with a flush after each step of "Memory-Efficient Pipeline-Parallel DNN Training",
+ *   2021): a stage computes a backward pass as soon as it can. It takes the same time as GPipe, but
+ *   a stage keeps the activations of at most `stages` micro-batches.
+ *
+ * In a ring, the last stage is on rank 0 as well: S ranks have S + 1 stages. So the first and the
+ * last layer may share their weights, as the embedding and the output layer of a language model do.
+ *
+ * Both names and meanings are those of torch.distributed.pipelining
+ * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
+ */
+import { UsageError } from '../../util/errors.ts';
+
+export type PassKind = 'forward' | 'backward';
+
+/** A pass of one micro-batch through one stage. */
+export interface StagePass {
+  kind: PassKind;
+  stage: number;
+  microBatch: number;
+  /** When the pass runs if all passes take the same time, and sending takes none: 0, 1, .. */
+  tick: number;
+}
+
+export interface PipelinePlan {
+  ranks: number;
+  /** Number of stages: `ranks`, or `ranks + 1` in a ring. */
+  stages: number;
+  microBatches: number;
+  /** The passes of each rank, in the order in which the rank computes them. */
+  passes: readonly (readonly StagePass[])[];
+  /** Number of ticks of a step. */
+  ticks: number;
+}
+
+export interface RingOptions {
+  /** Whether rank 0 has the first and the last of `ranks + 1` stages. */
+  ring?: boolean;
+}
+
+/** Chooses among the passes that a rank could compute now. */
+interface Policy {
+  /** The largest number of micro-batches whose activations a stage keeps. */
+  inFlight: (stage: number, stages: number, microBatches: number) => number;
+  /** Whether a rank computes backward passes before forward passes. */
+  backwardFirst: boolean;
+}
+
+const GPIPE: Policy = { inFlight: (_stage, _stages, microBatches) => microBatches, backwardFirst: false };
+const ONE_FORWARD_ONE_BACKWARD: Policy = { inFlight: (stage, stages) => stages - stage, backwardFirst: true };
+
+/**
+ * Returns the plan of GPipe.
+ *
+ * @throws UsageError unless both numbers are whole and at least 1.
+ */
+export function gpipe(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
+  return planOf(ranks, microBatches, GPIPE, options);
+}
+
+/**
+ * Returns the plan of 1F1B.
+ *
+ * @throws UsageError unless both numbers are whole and at least 1.
+ */
+export function oneForwardOneBackward(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
+  return planOf(ranks, microBatches, ONE_FORWARD_ONE_BACKWARD, options);
+}
+
+/** Returns the rank that has `stage`. */
+export function rankOfStage({ ranks }: Pick<PipelinePlan, 'ranks'>, stage: number): number {
+  return stage % ranks;
+}
+
+/** Returns the stages of a rank: one, or two on rank 0 of a ring. */
+export function stagesOfRank({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, rank: number): number[] {
+  return Array.from({ length: stages }, (_, stage) => stage).filter((stage) => stage % ranks === rank);
+}
+
+/**
+ * Returns the share of time in which ranks wait, the bubble: (S - 1) / (M + S - 1) for S stages on
+ * as many ranks and M micro-batches.
+ */
+export function idleShare({ passes, ticks, ranks }: PipelinePlan): number {
+  const busy = passes.reduce((sum, own) => sum + own.length, 0);
+  return 1 - busy / (ticks * ranks);
+}
+
+/** Returns the largest number of micro-batches whose activations each stage keeps at a time. */
+export function mostInFlight({ passes, stages }: PipelinePlan): number[] {
+  const most = Array.from({ length: stages }, () => 0);
+  for (const own of passes) {
+    const kept = Array.from({ length: stages }, () => 0);
+    for (const { kind, stage } of own) {
+      kept[stage]! += kind === 'forward' ? 1 : -1;
+      most[stage] = Math.max(most[stage]!, kept[stage]!);
+    }
+  }
+  return most;
+}
+
+/** Times of a pass. `start` and `end` have the unit of the durations. */
+export interface TimedPass extends StagePass {
+  start: number;
+  end: number;
+}
+
+/**
+ * Returns when each pass of the plan runs, by rank. A pass starts when its rank is free and the
+ * value from the neighbouring stage has arrived.
+ *
+ * @param durationOf duration of a pass.
+ * @param transferOf time for which a value travels from a stage to the next or to the previous one.
+ */
+export function timePlan(
+  { passes, ranks, stages }: Pick<PipelinePlan, 'passes' | 'ranks' | 'stages'>,
+  durationOf: (pass: Pick<StagePass, 'kind' | 'stage'>) => number,
+  transferOf: (kind: PassKind) => number = () => 0,
+): TimedPass[][] {
+  const timed = passes.map((): TimedPass[] => []);
+  const ends = new Map<string, number>();
+  const free = Array.from({ length: ranks }, () => 0);
+  let left = passes.reduce((sum, own) => sum + own.length, 0);
+  while (left > 0) {
+    const before = left;
+    for (const [rank, own] of passes.entries()) {
+      for (let next = own[timed[rank]!.length]; next; next = own[timed[rank]!.length]) {
+        const needed = inputOf(next, stages);
+        const arrival = needed === null ? 0 : ends.get(needed);
+        if (arrival === undefined) break;
+        const travels = needed !== null && needed !== keyOf('forward', next.stage, next.microBatch) && ranks > 1;
+        const start = Math.max(free[rank]!, arrival + (travels ? transferOf(next.kind) : 0));
+        const end = start + durationOf(next);
+        timed[rank]!.push({ ...next, start, end });
+        ends.set(keyOf(next.kind, next.stage, next.microBatch), end);
+        free[rank] = end;
+        left -= 1;
+      }
+    }
+    if (left === before) throw new UsageError('The plan cannot run: every rank waits for another one.');
+  }
+  return timed;
+}
+
+function planOf(ranks: number, microBatches: number, policy: Policy, { ring = false }: RingOptions): PipelinePlan {
+  checkCount('stages', ranks);
+  checkCount('microBatches', microBatches);
+  const stages = ring ? ranks + 1 : ranks;
+  const passes = Array.from({ length: ranks }, (): StagePass[] => []);
+  /** For each stage, the number of micro-batches whose pass of this kind has been computed. */
+  const done = {
+    forward: Array.from({ length: stages }, () => 0),
+    backward: Array.from({ length: stages }, () => 0),
+  };
+  const total = 2 * stages * microBatches;
+  let tick = 0;
+  for (let computed = 0; computed < total; tick++) {
+    // All ranks choose by what was computed in earlier ticks.
+    const before = { forward: [...done.forward], backward: [...done.backward] };
+    for (let rank = 0; rank < ranks; rank++) {
+      const own = stagesOfRank({ ranks, stages }, rank);
+      const pass = choose(own, before, stages, microBatches, policy);
+      if (!pass) continue;
+      passes[rank]!.push({ ...pass, tick });
+      done[pass.kind][pass.stage]! += 1;
+      computed += 1;
+    }
+  }
+  return { ranks, stages, microBatches, passes, ticks: tick };
+}
+
+/** Returns the pass that a rank with the stages `own` computes next; `null` if it has to wait. */
+function choose(
+  own: readonly number[],
+  done: Record<PassKind, readonly number[]>,
+  stages: number,
+  microBatches: number,
+  { inFlight, backwardFirst }: Policy,
+): Omit<StagePass, 'tick'> | null {
+  // Later stages come first: their results are needed sooner.
+  const ordered = own.toReversed();
+  const backward = ordered.flatMap((stage): Omit<StagePass, 'tick'>[] => {
+    const microBatch = done.backward[stage]!;
+    const isReady = stage === stages - 1 ? done.forward[stage]! > microBatch : done.backward[stage + 1]! > microBatch;
+    // With GPipe, a rank computes all its forward passes first.
+    const isAllowed = backwardFirst || own.every((each) => done.forward[each] === microBatches);
+    return microBatch < microBatches && isReady && isAllowed ? [{ kind: 'backward', stage, microBatch }] : [];
+  });
+  const forward = ordered.flatMap((stage): Omit<StagePass, 'tick'>[] => {
+    const microBatch = done.forward[stage]!;
+    const isReady = stage === 0 || done.forward[stage - 1]! > microBatch;
+    const kept = microBatch - done.backward[stage]!;
+    const isAllowed = kept < inFlight(stage, stages, microBatches);
+    return microBatch < microBatches && isReady && isAllowed ? [{ kind: 'forward', stage, microBatch }] : [];
+  });
+  return (backwardFirst ? [...backward, ...forward] : [...forward, ...backward])[0] ?? null;
+}
+
+/** Returns the key of the pass whose result a pass needs; `null` if it needs none. */
+function inputOf({ kind, stage, microBatch }: StagePass, stages: number): string | null {
+  if (kind === 'forward') return stage === 0 ? null : keyOf('forward', stage - 1, microBatch);
+  if (stage === stages - 1) return keyOf('forward', stage, microBatch);
+  return keyOf('backward', stage + 1, microBatch);
+}
+
+function keyOf(kind: PassKind, stage: number, microBatch: number): string {
+  return `${kind}/${stage}/${microBatch}`;
+}
+
+function checkCount(name: string, value: number): void {
+  if (Number.isSafeInteger(value) && value >= 1) return;
+  throw new UsageError(`The number of ${name} is ${value}. Pass a whole number from 1 on.`);
+}

@@ -1,0 +1,145 @@
+/** The laws of pipeline schedules, for every number of stages and micro-batches. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  gpipe,
+  idleShare,
+  mostInFlight,
+  oneForwardOneBackward,
+  rankOfStage,
+  timePlan,
+  type PipelinePlan,
+  type StagePass,
+} from '../../../src/parallel/pipeline/schedules.ts';
+
+const SCHEDULES = { gpipe, oneForwardOneBackward } as const;
+const sizes = [fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 20 })] as const;
+
+function tickOf({ passes }: PipelinePlan, kind: StagePass['kind'], stage: number, microBatch: number): number {
+  const found = passes
+    .flat()
+    .filter((pass) => pass.kind === kind && pass.stage === stage && pass.microBatch === microBatch);
+  expect(found).toHaveLength(1);
+  return found[0]!.tick;
+}
+
+describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
+  const everyPlan = (check: (plan: PipelinePlan, ring: boolean) => void): void =>
+    fc.assert(
+      fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
+        check(schedule(ranks, microBatches, { ring }), ring);
+      }),
+    );
+
+  test('computes each micro-batch once forward and once backward on each stage, in order', () => {
+    everyPlan((plan) => {
+      for (const [rank, own] of plan.passes.entries()) {
+        for (let stage = 0; stage < plan.stages; stage++) {
+          for (const kind of ['forward', 'backward'] as const) {
+            const microBatches = own
+              .filter((pass) => pass.stage === stage && pass.kind === kind)
+              .map(({ microBatch }) => microBatch);
+            const all = Array.from({ length: plan.microBatches }, (_, microBatch) => microBatch);
+            expect(microBatches).toEqual(rankOfStage(plan, stage) === rank ? all : []);
+          }
+        }
+      }
+    });
+  });
+
+  test('computes a pass only after the pass whose result it needs', () => {
+    everyPlan((plan) => {
+      for (let microBatch = 0; microBatch < plan.microBatches; microBatch++) {
+        for (let stage = 1; stage < plan.stages; stage++) {
+          const [forward, before] = [stage, stage - 1].map((each) => tickOf(plan, 'forward', each, microBatch));
+          expect(forward).toBeGreaterThan(before!);
+          const [backward, after] = [stage - 1, stage].map((each) => tickOf(plan, 'backward', each, microBatch));
+          expect(backward).toBeGreaterThan(after!);
+        }
+        const last = plan.stages - 1;
+        expect(tickOf(plan, 'backward', last, microBatch)).toBeGreaterThan(tickOf(plan, 'forward', last, microBatch));
+      }
+    });
+  });
+
+  test('computes one pass per rank and tick', () => {
+    everyPlan((plan) => {
+      for (const own of plan.passes) {
+        const ticks = own.map(({ tick }) => tick);
+        expect(ticks).toEqual([...new Set(ticks)].sort((a, b) => a - b));
+      }
+    });
+  });
+
+  test('is idle for (S - 1) / (M + S - 1) of the time', () => {
+    fc.assert(
+      fc.property(...sizes, (ranks, microBatches) => {
+        const plan = schedule(ranks, microBatches);
+        expect(plan.ticks).toBe(2 * (microBatches + ranks - 1));
+        expect(idleShare(plan)).toBeCloseTo((ranks - 1) / (microBatches + ranks - 1), 12);
+      }),
+    );
+  });
+
+  test('takes its ticks if every pass takes one unit of time', () => {
+    everyPlan((plan) => {
+      const timed = timePlan(plan, () => 1);
+      expect(timed.map((own) => own.map(({ start }) => start))).toEqual(
+        plan.passes.map((own) => own.map(({ tick }) => tick)),
+      );
+    });
+  });
+
+  test.each([0, -1, 1.5, NaN])('rejects %s stages or micro-batches', (count) => {
+    expect(() => schedule(count, 4)).toThrow(`The number of stages is ${count}. Pass a whole number from 1 on.`);
+    expect(() => schedule(4, count)).toThrow(`The number of microBatches is ${count}.`);
+  });
+});
+
+test('GPipe keeps the activations of all micro-batches', () => {
+  fc.assert(
+    fc.property(...sizes, (ranks, microBatches) => {
+      expect(mostInFlight(gpipe(ranks, microBatches))).toEqual(Array.from({ length: ranks }, () => microBatches));
+    }),
+  );
+});
+
+test('1F1B keeps the activations of at most as many micro-batches as stages follow', () => {
+  fc.assert(
+    fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
+      const plan = oneForwardOneBackward(ranks, microBatches, { ring });
+      for (const [stage, kept] of mostInFlight(plan).entries()) {
+        expect(kept).toBeLessThanOrEqual(Math.min(plan.stages - stage, microBatches));
+      }
+    }),
+  );
+});
+
+test('GPipe computes all forward passes of a rank before its backward passes', () => {
+  const kinds = gpipe(3, 4).passes.map((own) => own.map(({ kind }) => kind[0]).join(''));
+  expect(kinds).toEqual(['ffffbbbb', 'ffffbbbb', 'ffffbbbb']);
+});
+
+test('1F1B alternates after as many forward passes as stages follow', () => {
+  const kinds = oneForwardOneBackward(3, 5).passes.map((own) => own.map(({ kind }) => kind[0]).join(''));
+  expect(kinds).toEqual(['fffbfbfbbb', 'ffbfbfbfbb', 'fbfbfbfbfb']);
+});
+
+test('a slow stage delays the others', () => {
+  const timed = timePlan(gpipe(2, 2), ({ stage }) => (stage === 1 ? 3 : 1));
+  expect(timed[0]!.map(({ start, end }) => [start, end])).toEqual([
+    [0, 1],
+    [1, 2],
+    [10, 11],
+    [13, 14],
+  ]);
+});
+
+test('values that travel delay the next stage', () => {
+  const timed = timePlan(
+    gpipe(2, 1),
+    () => 1,
+    () => 5,
+  );
+  expect(timed.flat().map(({ start }) => start)).toEqual([0, 13, 6, 7]);
+});
