@@ -17,12 +17,22 @@ const EPSILON = 1e-6;
  * @throws UsageError if `maxNorm` is negative or NaN.
  */
 export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
-  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number from 0 on.`);
   let squares = 0;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
   const norm = Math.sqrt(squares);
-  const scale = maxNorm / (norm + EPSILON);
+  const scale = clipScale(norm, maxNorm);
   if (scale >= 1) return norm;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
   return norm;
+}
+
+/**
+ * Returns the factor that scales a gradient of this norm down to `maxNorm`; at least 1 if the norm
+ * is small enough.
+ *
+ * @throws UsageError if `maxNorm` is negative or NaN.
+ */
+export function clipScale(norm: number, maxNorm: number): number {
+  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number from 0 on.`);
+  return maxNorm / (norm + EPSILON);
 }

@@ -7,10 +7,14 @@ export interface LayerPass {
   training: boolean;
   /**
    * Returns the dropout mask of a place in the model, with the shape of the layer's output or one
-   * that broadcasts to it; `null` if the model's masks are random. The same pass has equal masks
-   * each time, so that a layer may be computed twice.
+   * that broadcasts to it. `null`: a layer draws random numbers with {@link seed}.
    */
   mask: ((place: number) => Tensor | undefined) | null;
+  /**
+   * Seed of the random numbers of this pass. A layer that is computed twice (see `recompute`) draws
+   * the same numbers again.
+   */
+  seed: number;
 }
 
 /**

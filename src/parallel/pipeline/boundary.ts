@@ -1,0 +1,117 @@
+/**
+ * Sends activations and their gradients between stages, in float32 or in float16 (see the codec
+ * `fp16`: one exponent per message, so that small gradients do not become zero).
+ *
+ * A value is sent in parts of at most {@link PART_BYTES}. Such parts are sent without waiting for
+ * the receiver. A rank that computes cannot answer that it is ready, so a large message would wait
+ * until the receiver's pass ends.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { codecOf } from '../../collectives/codecs.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Work } from '../../collectives/work.ts';
+import { FRAME_HEADER_BYTES } from '../../protocol/frame.ts';
+import { sizeOf } from '../../util/shape.ts';
+import { TensorReader, type Tensor } from '../ddp/flatten.ts';
+import type { PassKind } from './schedules.ts';
+
+/** Formats of values that travel between stages. */
+export type BoundaryPrecision = 'fp32' | 'fp16';
+
+/** The largest message that is sent before its receiver asks for it. */
+const PART_BYTES = 64 * 1024;
+
+const fp16 = codecOf('fp16')!;
+
+/** A value of a micro-batch: an output of `stage` (forward), or the gradient of its input. */
+export interface BoundaryValue {
+  kind: PassKind;
+  stage: number;
+  shape: readonly number[];
+}
+
+/** A value that is being received. */
+export interface Arrival {
+  /** Resolves with the value. The caller disposes of it. */
+  value(): Promise<Tensor>;
+}
+
+export class Boundary {
+  readonly #group: ProcessGroup;
+  readonly #precision: BoundaryPrecision;
+  readonly #timeoutMs: number;
+  readonly #reader = new TensorReader();
+  /** Parts that are on their way. */
+  #sends: Work<void>[] = [];
+
+  /** @param timeoutMs deadline of each message. It includes the time that the sender computes. */
+  constructor(group: ProcessGroup, precision: BoundaryPrecision, timeoutMs: number) {
+    this.#group = group;
+    this.#precision = precision;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Bytes of a value with `elements` elements, without the headers of frames. */
+  bytesOf(elements: number): number {
+    return this.#precision === 'fp16' ? fp16.bytesOf(elements) : elements * Float32Array.BYTES_PER_ELEMENT;
+  }
+
+  /** Reads a tensor from the device and sends it to rank `to` of the group. */
+  async send({ kind, stage }: Omit<BoundaryValue, 'shape'>, tensor: Tensor, to: number): Promise<void> {
+    const values = new Float32Array(tensor.size);
+    await this.#reader.read(0, [tensor], values);
+    const { payload, frame } = this.#messageOf(tensor.size);
+    if (this.#precision === 'fp16') fp16.encode(values, frame, null);
+    else new Float32Array(frame, FRAME_HEADER_BYTES).set(values);
+    const options = { tag: tagOf(kind, stage), timeoutMs: this.#timeoutMs };
+    this.#sends = this.#sends.filter((work) => !work.isCompleted());
+    for (const part of partsOf(payload)) this.#sends.push(this.#group.isend(part, this.#global(to), options));
+  }
+
+  /** Starts to receive a value from rank `from` of the group. */
+  receive({ kind, stage, shape }: BoundaryValue, from: number): Arrival {
+    const size = sizeOf(shape);
+    const { payload, frame } = this.#messageOf(size);
+    const options = { tag: tagOf(kind, stage), timeoutMs: this.#timeoutMs };
+    const works = partsOf(payload).map((part) => this.#group.irecv(part, this.#global(from), options));
+    return {
+      value: async () => {
+        for (const work of works) await work;
+        if (this.#precision === 'fp32') return tf.tensor(new Float32Array(frame, FRAME_HEADER_BYTES), [...shape]);
+        const values = new Float32Array(size);
+        fp16.decode(frame, values);
+        return tf.tensor(values, [...shape]);
+      },
+    };
+  }
+
+  /** Resolves when all values have been received at the other end. */
+  async flush(): Promise<void> {
+    for (const work of this.#sends.splice(0)) await work;
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+  }
+
+  /** The codec writes behind the header of a frame. */
+  #messageOf(elements: number): { payload: Uint8Array; frame: ArrayBuffer } {
+    const frame = new ArrayBuffer(FRAME_HEADER_BYTES + this.bytesOf(elements));
+    return { payload: new Uint8Array(frame, FRAME_HEADER_BYTES), frame };
+  }
+
+  #global(rank: number): number {
+    return this.#group.ranks[rank]!;
+  }
+}
+
+/** Messages of one tag arrive in the order in which they were sent: that of the micro-batches. */
+function tagOf(kind: PassKind, stage: number): number {
+  return 2 * stage + (kind === 'forward' ? 0 : 1);
+}
+
+function partsOf(payload: Uint8Array): Uint8Array[] {
+  const parts: Uint8Array[] = [];
+  for (let at = 0; at < payload.length; at += PART_BYTES) parts.push(payload.subarray(at, at + PART_BYTES));
+  return parts;
+}

@@ -1,0 +1,239 @@
+/**
+ * `PipelineStage`: the layers of one rank of a pipeline (torch.distributed.pipelining's
+ * `PipelineStage`, https://docs.pytorch.org/docs/stable/distributed.pipelining.html). The ranks of a
+ * group hold one model together: each has some of its layers, with their gradients and the
+ * optimizer's averages. `ScheduleGPipe` and `Schedule1F1B` train it.
+ *
+ * It differs from PyTorch in this: gradients are averaged over samples, also with micro-batches of
+ * unequal size; the optimizer runs on the CPU (see `distributedDataParallel.ts`); and a pipeline may
+ * be a ring, in which the loss uses the weights of the first layer.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
+import { systemClock, type Clock } from '../../util/clock.ts';
+import { UsageError } from '../../util/errors.ts';
+import { clipScale } from '../ddp/clip.ts';
+import type { Variable } from '../ddp/flatten.ts';
+import { ModelBuffers } from '../ddp/modelBuffers.ts';
+import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
+import { Boundary, type BoundaryPrecision } from './boundary.ts';
+import type { PipelineLayer } from './pipelineLayer.ts';
+import { stagesOfRank } from './schedules.ts';
+import { sequentialLayers, type SequentialModel } from './sequentialLayers.ts';
+import { StageLayers } from './stageLayers.ts';
+import { StageParameters } from './stageParameters.ts';
+
+/** Deadline of a message between stages, which includes the computation of the sender. */
+const DEFAULT_TIMEOUT_MS = 10 * 60_000;
+
+/** A model as a chain of layers. */
+export interface LayerChain {
+  layers: readonly PipelineLayer[];
+  /** Whether the loss uses variables of the first layer, so that rank 0 also has the last stage. */
+  ring: boolean;
+}
+
+export interface PipelineStageOptions {
+  /** Number of layers of each stage, in the order of the stages. */
+  stages: readonly number[];
+  /**
+   * An optimizer of TensorFlow.js, such as `tf.train.adam(1e-3)`, or a function that creates an
+   * optimizer for a number of elements. It is called for each parameter.
+   */
+  optimizer: TensorflowOptimizer | ((size: number) => Optimizer);
+  /**
+   * The ranks that hold the same stage of other replicas of the model. Their gradients are
+   * averaged.
+   */
+  dataGroup?: ProcessGroup | null;
+  /** Format of activations and their gradients between stages. `fp32` by default. */
+  precision?: BoundaryPrecision;
+  /**
+   * Whether a stage keeps only its input of each micro-batch and computes its activations again in
+   * the backward pass (activation checkpointing). It saves memory, and costs one more forward pass.
+   */
+  recompute?: boolean;
+  /** Deadline of a message between stages, in milliseconds. Ten minutes by default. */
+  timeoutMs?: number;
+  clock?: Clock;
+}
+
+export class PipelineStage {
+  /** The ranks of the pipeline, in the order of their stages. */
+  readonly group: ProcessGroup;
+  readonly dataGroup: ProcessGroup | null;
+  /** The layers of this rank, by stage. */
+  readonly stages: ReadonlyMap<number, StageLayers>;
+  /** Number of stages of the pipeline: the group's world size, or one more in a ring. */
+  readonly stageCount: number;
+  readonly isRing: boolean;
+  readonly boundary: Boundary;
+  readonly clock: Clock;
+  readonly parameters: StageParameters;
+  readonly #cuts: readonly number[];
+  readonly #chain: LayerChain;
+  readonly #own: readonly PipelineLayer[];
+  readonly #buffers: ModelBuffers;
+
+  private constructor(
+    chain: LayerChain,
+    group: ProcessGroup,
+    own: readonly PipelineLayer[],
+    variables: { parameters: readonly Variable[]; buffers: readonly Variable[]; state: StageParameters },
+    options: PipelineStageOptions,
+  ) {
+    const { stages, dataGroup = null, precision = 'fp32', recompute = false } = options;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, clock = systemClock } = options;
+    this.group = group;
+    this.dataGroup = dataGroup;
+    this.clock = clock;
+    this.isRing = chain.ring;
+    this.stageCount = stages.length;
+    this.boundary = new Boundary(group, precision, timeoutMs);
+    this.parameters = variables.state;
+    this.#chain = chain;
+    this.#own = own;
+    this.#cuts = startsOf(stages);
+    this.#buffers = new ModelBuffers(variables.buffers, dataGroup ?? group);
+    this.stages = new Map(
+      stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).map((stage) => [
+        stage,
+        new StageLayers(layersOfStage(chain, stages, stage), variables.parameters, variables.buffers, recompute),
+      ]),
+    );
+  }
+
+  /**
+   * Builds this rank's layers. Every rank of the group must call it with the same model, and every
+   * rank of `dataGroup`. The initial values of a stage are those of the first rank of `dataGroup`.
+   *
+   * @param model a `tf.Sequential`, or a list of layers that are not built yet.
+   * @param group the ranks of the pipeline.
+   * @throws (rejects) UsageError if the model cannot be cut as `stages` says.
+   */
+  static async create(
+    model: SequentialModel | LayerChain,
+    group: ProcessGroup,
+    options: PipelineStageOptions,
+  ): Promise<PipelineStage> {
+    const chain = isChain(model) ? model : { layers: sequentialLayers(model), ring: false };
+    const { stages, optimizer, dataGroup = null } = options;
+    checkStages(chain, stages, group.worldSize);
+    const own = stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).flatMap((stage) =>
+      layersOfStage(chain, stages, stage),
+    );
+    const built = [...new Set(own.flatMap((layer) => layer.build()))];
+    const parameters = built.filter(({ trainable }) => trainable);
+    const buffers = built.filter(({ trainable }) => !trainable);
+    const createOptimizer =
+      typeof optimizer === 'function' ? optimizer : (size: number): Optimizer => optimizerOf(optimizer, size);
+    const state = await StageParameters.create(parameters, createOptimizer);
+    const stage = new PipelineStage(chain, group, own, { parameters, buffers, state }, options);
+    if (dataGroup && dataGroup.worldSize > 1) await stage.#broadcast(dataGroup);
+    return stage;
+  }
+
+  /** Names of the layers of this rank. */
+  get layerNames(): string[] {
+    return this.#own.map(({ name }) => name);
+  }
+
+  /** Shape of one sample of the value between stage `stage - 1` and `stage`. */
+  shapeBefore(stage: number): readonly number[] {
+    return this.#chain.layers[this.#cuts[stage]! - 1]!.outputShape;
+  }
+
+  /** Averages the gradients of all micro-batches over `samples` samples of all replicas. */
+  async reduceGradients(samples: number): Promise<void> {
+    await this.parameters.reduce(this.dataGroup, samples);
+  }
+
+  /**
+   * Scales the gradients of all stages down to an L2 norm of at most `maxNorm` together. Every rank
+   * must call it (torch: `clip_grad_norm_`).
+   *
+   * @returns the norm before clipping.
+   */
+  async clipGradNorm(maxNorm: number): Promise<number> {
+    const squares = Float64Array.of(this.parameters.squaredNorm());
+    await this.group.allReduce(squares);
+    const norm = Math.sqrt(squares[0]!);
+    const scale = clipScale(norm, maxNorm);
+    if (scale < 1) this.parameters.scale(scale);
+    return norm;
+  }
+
+  /** Applies the gradients, and sets the buffers of all replicas to those of the first one. */
+  async step(): Promise<void> {
+    this.parameters.apply();
+    if (this.dataGroup && this.#buffers.count > 0) await this.#buffers.broadcast(0);
+  }
+
+  /** Drops everything that belongs to an unfinished step. */
+  drop(): void {
+    for (const layers of this.stages.values()) layers.drop();
+    this.parameters.drop();
+  }
+
+  /** Frees everything, the layers' variables included. */
+  dispose(): void {
+    this.drop();
+    this.parameters.dispose();
+    this.boundary.dispose();
+    this.#buffers.dispose();
+    for (const layer of this.#own) layer.dispose();
+  }
+
+  /** Sets this stage's parameters and buffers to those of the first replica. */
+  async #broadcast(dataGroup: ProcessGroup): Promise<void> {
+    for (const values of this.parameters.values) await dataGroup.broadcast(values, dataGroup.ranks[0]!);
+    this.parameters.write();
+    await this.#buffers.broadcast(0);
+  }
+}
+
+function isChain(model: SequentialModel | LayerChain): model is LayerChain {
+  return !(model instanceof tf.LayersModel) && 'ring' in model;
+}
+
+/** Returns the index of each stage's first layer. */
+function startsOf(stages: readonly number[]): number[] {
+  let at = 0;
+  return stages.map((count) => (at += count) - count);
+}
+
+function layersOfStage({ layers }: LayerChain, stages: readonly number[], stage: number): readonly PipelineLayer[] {
+  const start = startsOf(stages)[stage]!;
+  return layers.slice(start, start + stages[stage]!);
+}
+
+function checkStages({ layers, ring }: LayerChain, stages: readonly number[], ranks: number): void {
+  const expected = ring ? ranks + 1 : ranks;
+  if (stages.length !== expected) {
+    throw new UsageError(
+      `The list of stages has ${stages.length} numbers, but ${ranks} ranks${ring ? ' in a ring' : ''} have ${expected} stages. Pass one ` +
+        'number of layers for each stage.',
+    );
+  }
+  const total = stages.reduce((sum, count) => sum + count, 0);
+  // The last stage of a ring has the loss, so it needs no layer.
+  const empty = stages.findIndex((count, stage) => count < (ring && stage === expected - 1 ? 0 : 1));
+  if (total !== layers.length || empty !== -1 || !stages.every(Number.isSafeInteger)) {
+    throw new UsageError(
+      `The stages [${stages.join(', ')}] do not cut a model of ${layers.length} layers. The numbers of layers must be at least 1 and ` +
+        `add up to ${layers.length}. The layers are ${layers.map(({ name }) => name).join(', ')}.`,
+    );
+  }
+  for (let stage = 0; stage < expected; stage++) {
+    for (const layer of layersOfStage({ layers, ring }, stages, stage)) {
+      const other = layers.findIndex((each, i) => each.name === layer.name && layers.indexOf(layer) !== i);
+      if (other !== -1) {
+        throw new UsageError(
+          `The model has two layers named "${layer.name}". If they share weights, they cannot be in a pipeline, because their gradients ` +
+            'would be added on two ranks. Use layers of their own, or a model without a pipeline.',
+        );
+      }
+    }
+  }
+}

@@ -1,0 +1,113 @@
+/** Runs one rank's passes of a pipeline plan. */
+import type { Clock } from '../../util/clock.ts';
+import { Yielder } from '../../util/yielder.ts';
+import type { Tensor } from '../ddp/flatten.ts';
+import type { Arrival, Boundary } from './boundary.ts';
+import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
+
+/**
+ * Number of values that a rank is ready to receive before it needs them. Of further values, the
+ * sender keeps all but the first part.
+ */
+const RECEIVES_AHEAD = 2;
+/** A rank that computes for longer yields, so that its messages travel. */
+const YIELD_MS = 4;
+
+export interface PlanRun {
+  plan: PipelinePlan;
+  /** This rank in the pipeline. */
+  rank: number;
+  boundary: Boundary;
+  clock: Clock;
+  /** Shape of the value between stage `stage - 1` and `stage`, for a micro-batch. */
+  shapeBefore: (stage: number, microBatch: number) => readonly number[];
+  /**
+   * Computes a forward pass. `x` is the input from another stage; `null` at stage 0. Returns the
+   * output; `null` at the last stage.
+   */
+  forward: (stage: number, microBatch: number, x: Tensor | null) => Tensor | null;
+  /**
+   * Computes a backward pass. `dy` is the gradient of the output; `null` at the last stage. Returns
+   * the gradient of the input; `null` at stage 0.
+   */
+  backward: (stage: number, microBatch: number, dy: Tensor | null) => Tensor | null;
+}
+
+/**
+ * Runs the passes of this rank in the order of the plan, and sends their results.
+ *
+ * @returns when each pass began and ended, in milliseconds of the clock. A pass ends when its
+ *   result is read from the device, unless nothing is sent.
+ * @throws (rejects) errors of the passes; TimeoutError and PeerGoneError of messages.
+ */
+export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
+  const { plan, rank, boundary, clock } = run;
+  const passes = plan.passes[rank]!;
+  const remote = passes.filter((pass) => {
+    const source = sourceOf(plan, pass);
+    return source !== null && rankOfStage(plan, source) !== rank;
+  });
+  const arrivals = new Map<StagePass, Arrival>();
+  let received = 0;
+  const receiveAhead = (): void => {
+    for (const pass of remote.slice(arrivals.size, received + 1 + RECEIVES_AHEAD)) {
+      const { kind, stage, microBatch } = pass;
+      const source = sourceOf(plan, pass)!;
+      const shape = run.shapeBefore(Math.max(source, stage), microBatch);
+      arrivals.set(pass, boundary.receive({ kind, stage: source, shape }, rankOfStage(plan, source)));
+    }
+  };
+  /** Values whose next stage is on this rank, too. */
+  const local = new Map<string, Tensor>();
+  const inputOf = async (pass: StagePass): Promise<Tensor | null> => {
+    const source = sourceOf(plan, pass);
+    if (source === null) return null;
+    if (remote[received] === pass) {
+      received += 1;
+      return arrivals.get(pass)!.value();
+    }
+    const key = keyOf(pass.kind, source, pass.microBatch);
+    const value = local.get(key)!;
+    local.delete(key);
+    return value;
+  };
+  const timed: TimedPass[] = [];
+  const yielder = new Yielder(clock, YIELD_MS);
+  try {
+    for (const pass of passes) {
+      receiveAhead();
+      const { kind, stage, microBatch } = pass;
+      const input = await inputOf(pass);
+      const start = clock.now();
+      const output = run[kind](stage, microBatch, input);
+      if (kind === 'backward') input?.dispose();
+      if (output) {
+        const to = rankOfStage(plan, kind === 'forward' ? stage + 1 : stage - 1);
+        if (to === rank) local.set(keyOf(kind, stage, microBatch), output);
+        else {
+          try {
+            await boundary.send({ kind, stage }, output, to);
+          } finally {
+            output.dispose();
+          }
+        }
+      }
+      timed.push({ ...pass, start, end: clock.now() });
+      await yielder.yieldIfDue();
+    }
+    await boundary.flush();
+    return timed;
+  } finally {
+    for (const tensor of local.values()) tensor.dispose();
+  }
+}
+
+/** Returns the stage whose result a pass needs; `null` at the ends of the pipeline. */
+function sourceOf({ stages }: PipelinePlan, { kind, stage }: StagePass): number | null {
+  if (kind === 'forward') return stage === 0 ? null : stage - 1;
+  return stage === stages - 1 ? null : stage + 1;
+}
+
+function keyOf(kind: PassKind, stage: number, microBatch: number): string {
+  return `${kind}/${stage}/${microBatch}`;
+}

@@ -1,0 +1,263 @@
+/** Pipelines of several ranks against one rank that holds the whole model. */
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { createOptimizer } from '../../../src/optim/index.ts';
+import { Schedule1F1B, ScheduleGPipe } from '../../../src/parallel/pipeline/pipelineSchedule.ts';
+import { PipelineStage, type PipelineStageOptions } from '../../../src/parallel/pipeline/pipelineStage.ts';
+import { sequentialLayers } from '../../../src/parallel/pipeline/sequentialLayers.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+
+const SCHEDULES = { gpipe: ScheduleGPipe, '1f1b': Schedule1F1B } as const;
+const SAMPLES = 16;
+const optimizer = (size: number) => createOptimizer('adam', { learningRate: 0.02 }, size);
+
+beforeAll(() => tf.setBackend('cpu'));
+
+let tensors = 0;
+beforeEach(() => {
+  tensors = tf.memory().numTensors;
+});
+afterEach(() => {
+  expect(tf.memory().numTensors).toBe(tensors);
+});
+
+/** Six dense layers that are not built. */
+function sixLayers(): tf.layers.Layer[] {
+  return Array.from({ length: 6 }, (_, i) =>
+    tf.layers.dense({
+      units: i === 5 ? 2 : 8,
+      ...(i === 0 && { inputShape: [4] }),
+      ...(i < 5 && { activation: 'tanh' }),
+      kernelInitializer: tf.initializers.glorotUniform({ seed: i + 1 }),
+    }),
+  );
+}
+
+function evenStages(ranks: number): number[] {
+  return Array.from(
+    { length: ranks },
+    (_, rank) => Math.floor((6 * (rank + 1)) / ranks) - Math.floor((6 * rank) / ranks),
+  );
+}
+
+/** Six layers of the same width. */
+const sequentialChain = () =>
+  sequentialLayers(
+    Array.from({ length: 6 }, (_, i) =>
+      tf.layers.dense({
+        units: 8,
+        ...(i === 0 && { inputShape: [4] }),
+        activation: 'tanh',
+        kernelInitializer: tf.initializers.glorotUniform({ seed: i + 1 }),
+      }),
+    ),
+  );
+
+function batchOf(step: number, samples = SAMPLES): { inputs: tf.Tensor; targets: tf.Tensor } {
+  return {
+    inputs: tf.randomNormal([samples, 4], 0, 1, 'float32', step + 1),
+    targets: tf.randomNormal([samples, 2], 0, 1, 'float32', step + 1001),
+  };
+}
+
+const meanSquaredError = (outputs: tf.Tensor, targets: tf.Tensor): tf.Scalar =>
+  outputs.sub(targets).square().mean().asScalar();
+
+interface Trained {
+  losses: number[];
+  outputs: number[] | null;
+}
+
+async function train(
+  group: ProcessGroup,
+  {
+    steps = 20,
+    microBatches = 4,
+    schedule = '1f1b',
+    layers = sixLayers(),
+    stages = evenStages(group.worldSize),
+    samples = SAMPLES,
+    clipNorm = null,
+    ...options
+  }: Partial<PipelineStageOptions> & {
+    steps?: number;
+    microBatches?: number;
+    schedule?: keyof typeof SCHEDULES;
+    layers?: tf.layers.Layer[];
+    samples?: number;
+    clipNorm?: number | null;
+  } = {},
+): Promise<Trained> {
+  const stage = await PipelineStage.create(layers, group, { optimizer, ...options, stages });
+  const trainer = new SCHEDULES[schedule](stage, { microBatches, loss: meanSquaredError });
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    const batch = batchOf(step, samples);
+    const { loss } = await trainer.step(batch);
+    tf.dispose(batch);
+    if (clipNorm !== null) await stage.clipGradNorm(clipNorm);
+    await stage.step();
+    losses.push(loss);
+  }
+  const batch = batchOf(steps, samples);
+  const outputs = await trainer.eval(batch.inputs);
+  const values = outputs && Array.from(outputs.dataSync());
+  tf.dispose(batch);
+  outputs?.dispose();
+  stage.dispose();
+  return { losses, outputs: values };
+}
+
+function largestRelativeDifference(a: readonly number[], b: readonly number[]): number {
+  return Math.max(...a.map((value, i) => Math.abs(value - b[i]!) / Math.abs(b[i]!)));
+}
+
+describe.each([2, 3, 4])('%i stages', (ranks) => {
+  test.each(
+    [1, 2, 4, 8].flatMap((microBatches) => [[microBatches, 'gpipe'] as const, [microBatches, '1f1b'] as const]),
+  )('with %i micro-batches, %s learns what one rank learns', async (microBatches, schedule) => {
+    const [alone] = await runWorld(1, (group) => train(group, { microBatches, schedule }));
+    const all = await runWorld(ranks, (group) => train(group, { microBatches, schedule }));
+    for (const { losses } of all) {
+      expect(losses).toEqual(all[0]!.losses);
+      expect(largestRelativeDifference(losses, alone!.losses)).toBeLessThanOrEqual(1e-5);
+    }
+    expect(all.map(({ outputs }) => outputs !== null)).toEqual(all.map((_, rank) => rank === ranks - 1));
+    expect(all.at(-1)!.outputs!).toHaveLength(2 * SAMPLES);
+    for (const [i, value] of all.at(-1)!.outputs!.entries()) expect(value).toBeCloseTo(alone!.outputs![i]!, 4);
+  });
+});
+
+async function inMesh<T>(main: (pipeline: ProcessGroup, data: ProcessGroup) => Promise<T>): Promise<T[]> {
+  return runWorld(4, async (world) => {
+    const groups = [];
+    for (const ranks of [
+      [0, 1],
+      [2, 3],
+      [0, 2],
+      [1, 3],
+    ])
+      groups.push(await world.newGroup(ranks));
+    const [pipeline, data] = groups.filter(({ rank }) => rank >= 0);
+    return main(pipeline!, data!);
+  });
+}
+
+test('two replicas of two stages learn what one rank learns from all samples', async () => {
+  const [alone] = await runWorld(1, (group) => train(group, { samples: 16, clipNorm: 0.5 }));
+  const all = await inMesh(async (pipeline, data) => {
+    const stage = await PipelineStage.create(sixLayers(), pipeline, { optimizer, dataGroup: data, stages: [3, 3] });
+    const trainer = new Schedule1F1B(stage, { microBatches: 2, loss: meanSquaredError });
+    const losses: number[] = [];
+    for (let step = 0; step < 20; step++) {
+      const batch = batchOf(step, 16);
+      const half = {
+        inputs: tf.slice(batch.inputs, 8 * data.rank, 8),
+        targets: tf.slice(batch.targets, 8 * data.rank, 8),
+      };
+      const { loss, samples } = await trainer.step(half);
+      expect(samples).toBe(16);
+      tf.dispose([batch, half]);
+      await stage.clipGradNorm(0.5);
+      await stage.step();
+      losses.push(loss);
+    }
+    const state = stage.parameters.values.map((values) => Array.from(values));
+    stage.dispose();
+    return { losses, state };
+  });
+  for (const { losses } of all) {
+    expect(losses).toEqual(all[0]!.losses);
+    expect(largestRelativeDifference(losses, alone!.losses)).toBeLessThanOrEqual(1e-5);
+  }
+  expect(all[2]!.state).toEqual(all[0]!.state);
+  expect(all[3]!.state).toEqual(all[1]!.state);
+});
+
+test('micro-batches of unequal size count by their samples', async () => {
+  const [alone] = await runWorld(1, (group) => train(group, { microBatches: 1, samples: 11, steps: 5 }));
+  const [first] = await runWorld(3, (group) => train(group, { microBatches: 4, samples: 11, steps: 5 }));
+  expect(largestRelativeDifference(first!.losses, alone!.losses)).toBeLessThanOrEqual(1e-5);
+});
+
+test('recomputed activations give the same bits, also with dropout', async () => {
+  const layers = (): tf.layers.Layer[] => sixLayers().flatMap((layer) => [layer, tf.layers.dropout({ rate: 0.3 })]);
+  const options = { stages: [5, 7], steps: 5 };
+  const kept = await runWorld(2, (group) => train(group, { ...options, layers: layers() }));
+  const computedAgain = await runWorld(2, (group) => train(group, { ...options, layers: layers(), recompute: true }));
+  expect(computedAgain).toEqual(kept);
+});
+
+test('recomputed batch normalization updates its averages once', async () => {
+  const layers = (): tf.layers.Layer[] => sixLayers().flatMap((layer) => [layer, tf.layers.batchNormalization()]);
+  const options = { stages: [5, 7], steps: 5 };
+  const kept = await runWorld(2, (group) => train(group, { ...options, layers: layers() }));
+  const computedAgain = await runWorld(2, (group) => train(group, { ...options, layers: layers(), recompute: true }));
+  expect(computedAgain).toEqual(kept);
+});
+
+test.each([
+  ['fp32', 4],
+  ['fp16', 2],
+] as const)('with %s, a boundary carries %i bytes for each value, forward and backward', async (precision, bytes) => {
+  const width = 8;
+  const steps = 10;
+  const [alone] = await runWorld(1, (group) => train(group, { steps, samples: 256 }));
+  const sent = await runWorld(2, async (group) => {
+    const before = group.bytesSent;
+    const { losses } = await train(group, { steps, samples: 256, precision });
+    // The messages of 2 x 4 micro-batches, their headers, and the small collectives.
+    return { losses, bytes: group.bytesSent - before };
+  });
+  expect(largestRelativeDifference(sent[0]!.losses, alone!.losses)).toBeLessThanOrEqual(
+    precision === 'fp32' ? 1e-5 : 1e-3,
+  );
+  const formula = 256 * width * bytes * steps;
+  expect(sent[1]!.bytes / formula).toBeGreaterThan(1);
+  expect(sent[1]!.bytes / formula).toBeLessThan(1.25);
+});
+
+test('a ring trains a model whose loss uses the weights of the first layer', async () => {
+  const all = await Promise.all(
+    [1, 2, 3].map((ranks) =>
+      runWorld(ranks, async (group) => {
+        const table = tf.tidy(() => tf.variable(tf.randomNormal([8, 4], 0, 1, 'float32', 7)));
+        const embed = {
+          name: 'embed',
+          outputShape: [8],
+          size: 32,
+          build: () => [table],
+          apply: (x: tf.Tensor) => tf.matMul(x as tf.Tensor2D, table, false, true),
+          dispose: () => table.dispose(),
+        };
+        const [, ...rest] = sequentialChain();
+        const stages = ranks === 1 ? [6, 0] : ranks === 2 ? [2, 3, 1] : [1, 2, 3, 0];
+        const stage = await PipelineStage.create({ layers: [embed, ...rest], ring: true }, group, {
+          optimizer,
+          stages,
+        });
+        if (group.rank !== 0) table.dispose();
+        const loss = (hidden: tf.Tensor, targets: tf.Tensor): tf.Scalar =>
+          tf
+            .matMul(hidden as tf.Tensor2D, table)
+            .sub(targets)
+            .square()
+            .mean()
+            .asScalar();
+        const trainer = new Schedule1F1B(stage, { microBatches: 4, loss });
+        const losses: number[] = [];
+        for (let step = 0; step < 10; step++) {
+          const inputs = tf.randomNormal([8, 4], 0, 1, 'float32', step + 1);
+          losses.push((await trainer.step({ inputs, targets: inputs })).loss);
+          await stage.step();
+          inputs.dispose();
+        }
+        stage.dispose();
+        return losses;
+      }),
+    ),
+  );
+  for (const losses of all.flat()) expect(largestRelativeDifference(losses, all[0]![0]!)).toBeLessThanOrEqual(1e-5);
+  expect(all[0]![0]!.at(-1)).toBeLessThan(all[0]![0]![0]!);
+});
