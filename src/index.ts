@@ -41,6 +41,17 @@ export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/strategies/modelAverager.ts';
+export { PipelineStage, type LayerChain, type PipelineStageOptions } from './parallel/pipeline/pipelineStage.ts';
+export {
+  Schedule1F1B,
+  ScheduleGPipe,
+  type PipelineBatch,
+  type PipelineScheduleOptions,
+  type PipelineStepReport,
+} from './parallel/pipeline/pipelineSchedule.ts';
+export type { LayerPass, PipelineLayer } from './parallel/pipeline/pipelineLayer.ts';
+export type { SequentialModel } from './parallel/pipeline/sequentialLayers.ts';
+export { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from './parallel/pipeline/schedules.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
 export { optimizerOf, type TensorflowOptimizer } from './parallel/optimizerOf.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
