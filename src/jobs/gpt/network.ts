@@ -11,29 +11,8 @@
  * TensorFlow.js's `gather` does not exist on wasm and adds floats in an undefined order.
  */
 import * as tf from '@tensorflow/tfjs';
-import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
-import { embed } from '../../kernels/embedding.ts';
-import { linear } from '../../kernels/linear.ts';
-import { rmsNorm, rmsNormResidual } from '../../kernels/rmsNorm.ts';
-import { createRng, mixSeed } from '../../util/rng.ts';
-import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
-
-/** Added to mean squares to avoid a division by zero. */
-export const NORM_EPSILON = 1e-5;
-/**
- * Initial standard deviation of the shared matrix and of the position embeddings. It is small, so
- * that at first all tokens are about equally likely.
- */
-const EMBEDDING_DEVIATION = 0.02;
-/** Names of a layer's variables, in the order of their use. */
-const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
-type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
-
-/**
- * Dropout masks of a forward pass, one for each position in the network at which dropout is
- * applied. A mask is float32 [batch, 1, width]; its elements are 0 or 1 / (1 - dropout).
- */
-type DropoutMasks = readonly tf.Tensor[];
+import { logitsOf, networkLayers, type NetworkLayer } from './layers.ts';
+import { namesOf, type NetworkSize } from './shapes.ts';
 
 /**
  * Returns the number of positions in the network at which dropout is applied: after the embedding,
@@ -52,12 +31,7 @@ export class Network {
    * {@link shapesOf}.
    */
   readonly variables: readonly tf.Variable[];
-  readonly #embedding: tf.Variable;
-  readonly #positions: tf.Variable;
-  readonly #layers: readonly LayerWeights[];
-  readonly #norm: tf.Variable;
-  /** See {@link causalMask}. */
-  readonly #causalMask: tf.Tensor;
+  readonly #layers: readonly NetworkLayer[];
 
   /**
    * Creates the network. The initial weights of normalizations are 1. All other weights are
@@ -67,18 +41,8 @@ export class Network {
   constructor(size: NetworkSize, seed: number) {
     this.size = size;
     this.names = namesOf(size);
-    const shapes = shapesOf(size);
-    const deviations = deviationsOf(size);
-    this.variables = shapes.map((shape, i) => createVariable(shape, deviations[i]!, mixSeed(seed, i)));
-    const [embedding, positions, ...rest] = this.variables;
-    this.#embedding = embedding!;
-    this.#positions = positions!;
-    this.#layers = Array.from({ length: size.layers }, (_, layer) => {
-      const own = rest.slice(layer * LAYER_WEIGHTS.length, (layer + 1) * LAYER_WEIGHTS.length);
-      return Object.fromEntries(LAYER_WEIGHTS.map((name, i) => [name, own[i]])) as LayerWeights;
-    });
-    this.#norm = rest.at(-1)!;
-    this.#causalMask = causalMask(size.context);
+    this.#layers = networkLayers(size, seed);
+    this.variables = this.#layers.flatMap((layer) => layer.build());
   }
 
   /**
@@ -87,58 +51,20 @@ export class Network {
    * this in a tidy.
    *
    * @param tokens int32 [batch, context]
-   * @param masks one for each of the {@link dropoutPlaces}. If `null`, nothing is dropped.
+   * @param masks one dropout mask for each of the {@link dropoutPlaces}: float32 [batch, 1, width],
+   *   with elements 0 or 1 / (1 - dropout). If `null`, nothing is dropped.
    * @returns float32 [batch * context, vocabulary]
    */
-  logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
-    const { vocabulary, heads } = this.size;
+  logits(tokens: tf.Tensor2D, masks: readonly tf.Tensor[] | null = null): tf.Tensor2D {
+    const mask = masks && ((place: number): tf.Tensor | undefined => masks[place]);
     return tf.tidy(() => {
-      let place = 0;
-      const nextMask = (): tf.Tensor | undefined => masks?.[place++];
-      let x: tf.Tensor = embed(tokens, this.#embedding, this.#positions, nextMask());
-      for (const { norm1, attend, project, norm2, expand, contract } of this.#layers) {
-        const [normed1, passed1] = rmsNormResidual(x, norm1, NORM_EPSILON);
-        const qkv = linear(normed1, attend);
-        const attended = causalAttention(qkv as tf.Tensor3D, heads, this.#causalMask);
-        x = linear(attended, project, { mask: nextMask(), residual: passed1 });
-        const [normed2, passed2] = rmsNormResidual(x, norm2, NORM_EPSILON);
-        const inner = linear(normed2, expand, { activation: 'relu' });
-        x = linear(inner, contract, { mask: nextMask(), residual: passed2 });
-      }
-      const logits = linear(rmsNorm(x, this.#norm, NORM_EPSILON), this.#embedding, { transposeWeights: true });
-      return logits.reshape([-1, vocabulary]);
+      let x: tf.Tensor = tokens;
+      for (const layer of this.#layers) x = layer.apply(x, { mask });
+      return logitsOf(x, this.variables[0]!);
     });
   }
 
   dispose(): void {
-    tf.dispose([...this.variables, this.#causalMask]);
+    for (const layer of this.#layers) layer.dispose();
   }
-}
-
-function namesOf({ layers }: NetworkSize): string[] {
-  const blocks = Array.from({ length: layers }, (_, layer) =>
-    LAYER_WEIGHTS.map((name) => `layer${layer + 1}.${name}/weight`),
-  );
-  return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
-}
-
-/**
- * Returns the standard deviation of each variable's initial weights, or `null` if all its weights
- * are 1. In deeper networks, projections whose result is added to the residual stream start with
- * smaller weights.
- */
-function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
-  const into = 1 / Math.sqrt(width);
-  const added = into / Math.sqrt(2 * layers);
-  const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
-  return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
-}
-
-function createVariable(shape: number[], deviation: number | null, seed: number): tf.Variable {
-  const rng = createRng(seed);
-  // The standard deviation of a uniform distribution from -limit to limit is limit / sqrt(3).
-  const limit = Math.sqrt(3) * (deviation ?? 0);
-  const length = shape.reduce((product, side) => product * side, 1);
-  const values = Float32Array.from({ length }, () => (deviation === null ? 1 : (2 * rng.next() - 1) * limit));
-  return tf.tidy(() => tf.variable(tf.tensor(values, shape)));
 }

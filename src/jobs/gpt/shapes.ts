@@ -18,6 +18,9 @@ export function rowsFor(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
+/** Added to mean squares to avoid a division by zero. */
+export const NORM_EPSILON = 1e-5;
+
 /** Width of the feed-forward sublayer's inner layer, divided by `width`. */
 export const EXPANSION = 4;
 
@@ -26,4 +29,33 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
   const inner = EXPANSION * width;
   const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
   return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
+}
+
+/** Names of a block's variables, in the order of their use: those of attention, then the others. */
+export const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
+
+/** Returns the name of each variable: `layer/weight`. */
+export function namesOf({ layers }: Pick<NetworkSize, 'layers'>): string[] {
+  const blocks = Array.from({ length: layers }, (_, layer) =>
+    LAYER_WEIGHTS.map((name) => `layer${layer + 1}.${name}/weight`),
+  );
+  return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
+}
+
+/**
+ * Initial standard deviation of the shared matrix and of the position embeddings. It is small, so
+ * that at first all tokens are about equally likely.
+ */
+const EMBEDDING_DEVIATION = 0.02;
+
+/**
+ * Returns the standard deviation of each variable's initial weights, or `null` if all its weights
+ * are 1. In deeper networks, projections whose result is added to the residual stream start with
+ * smaller weights.
+ */
+export function deviationsOf({ layers, width }: Pick<NetworkSize, 'layers' | 'width'>): (number | null)[] {
+  const into = 1 / Math.sqrt(width);
+  const added = into / Math.sqrt(2 * layers);
+  const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
+  return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
 }

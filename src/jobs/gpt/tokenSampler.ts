@@ -4,8 +4,7 @@
  * are cached, so each token needs only two operations per parameter.
  */
 import { createRng } from '../../util/rng.ts';
-import { NORM_EPSILON } from './network.ts';
-import { EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
+import { NORM_EPSILON, EXPANSION, shapesOf, type NetworkSize } from './shapes.ts';
 
 interface LayerWeights {
   norm1: Float32Array;
