@@ -16,6 +16,7 @@ import { messageOf, UsageError } from '../util/errors.ts';
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
+export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';
 export { rowsFor } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
@@ -23,6 +24,7 @@ export { TokenSampler } from './gpt/tokenSampler.ts';
 export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
 export { lossSumOf } from './models/loss.ts';
 export { agreeOn, openShard, type SampleShard, type TextShard } from './federated.ts';
+export { layerChain } from './models/layerChain.ts';
 export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
 export {
   amountMetrics,

@@ -19,6 +19,7 @@ import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
 import { JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names.ts';
 import { FileManifest } from './fileManifest.ts';
+import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
   codecsOf,
   defaultOptimizer,
@@ -107,6 +108,7 @@ export const FIELDS = {
   hidden: field(positiveInteger(MAX_HIDDEN), 64, { value: 'n', help: "units of the mlp's hidden layer" }),
   gpt: field(GptModel, defaultValuesOf(GPT_FIELDS)),
   ...PLAN_FIELDS,
+  ...PIPELINE_FIELDS,
   ...MEASURE_FIELDS,
   data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
@@ -120,6 +122,9 @@ export const FIELDS = {
     help: 'how tabs of one browser are linked; auto: by message ports',
   }),
 };
+
+const JobFields = fieldsOf(schemasOf(FIELDS));
+type JobFields = v.InferOutput<typeof JobFields>;
 
 /** The kinds of data that each job supports. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
@@ -175,8 +180,23 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
   return job === 'table' ? task : 'classification';
 }
 
+/** Returns why the job cannot be trained in a pipeline; `null` if it can, or if it is in none. */
+function pipelineProblem(job: JobFields): string | null {
+  if (!isPipeline(job)) return null;
+  if (job.strategy !== 'ddp') return 'a pipeline requires the strategy ddp';
+  if (job.job === 'lesson') return 'the lesson has no model that could be cut into stages';
+  if (job.codec !== 'fp32' && job.codec !== 'fp16') return 'the values between stages can have the codec fp32 or fp16';
+  if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
+  if (job.schedule === 'range-test') return 'a range test needs the whole model in each tab';
+  if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
+  if (typeof job.model === 'object' && job.model.class_name === 'Functional') {
+    return 'the model is not a chain of layers, so it cannot be cut into stages';
+  }
+  return null;
+}
+
 export const JobSpec = v.pipe(
-  fieldsOf(schemasOf(FIELDS)),
+  JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
     'digits has data of kind "synthetic"; mnist has "url", "files" or "shared"; images and table have these or "federated"; gpt has ' +
@@ -212,6 +232,11 @@ export const JobSpec = v.pipe(
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson requires the strategy ddp'),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const message = pipelineProblem(dataset.value);
+    if (message !== null) addIssue({ message, path: issuePath(['pipeline']) });
+  }),
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
@@ -237,8 +262,8 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
  * Returns whether ranks may join and leave during a run. For that, all ranks must have the same
  * state after every step, and each must have all that a joining rank needs.
  */
-export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
-  return strategy === 'ddp';
+export function isElastic(job: Pick<JobSpec, 'strategy'> & Partial<Pick<JobSpec, 'pipeline'>>): boolean {
+  return job.strategy === 'ddp' && !isPipeline(job);
 }
 
 /** Returns whether a run ends with a trained model. Lessons and range tests do not. */

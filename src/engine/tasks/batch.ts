@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 
-interface BatchTensors {
+export interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
   /** [size]: int32 for classes, float32 for numbers to predict. */
@@ -30,25 +30,30 @@ export class Batch {
   }
 
   /**
-   * Copies samples `indices` (at most `size`) into the batch, and passes the batch to `use` as
-   * tensors. The tensors exist until the promise of `use` resolves.
+   * Passes samples `indices` (at most `size`) to `use` as tensors; see {@link load}. The tensors
+   * exist until the promise of `use` resolves.
    */
   async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {
+    const tensors = await this.load(indices);
+    try {
+      return await use(tensors);
+    } finally {
+      tf.dispose([tensors.inputs, tensors.labels, tensors.weights]);
+    }
+  }
+
+  /** Copies samples `indices` (at most `size`) into the batch. The caller disposes of the result. */
+  async load(indices: Uint32Array): Promise<BatchTensors> {
     const { length } = indices;
     this.#inputs.fill(0, length * sampleLength(this.#data));
     this.labels.fill(0, length);
     this.weights.fill(1, 0, length).fill(0, length);
     await this.#data.read(indices, this.#inputs, this.labels);
     // Copies the arrays, because a tensor shares memory with its array until it is uploaded.
-    const tensors: BatchTensors = {
+    return {
       inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
       labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),
       weights: tf.tensor1d(this.weights.slice()),
     };
-    try {
-      return await use(tensors);
-    } finally {
-      tf.dispose([tensors.inputs, tensors.labels, tensors.weights]);
-    }
   }
 }

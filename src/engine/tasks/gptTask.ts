@@ -10,6 +10,7 @@ import {
   Network,
   rowsFor,
   type Corpus,
+  type HeldOutMetrics,
   type Windows,
 } from '../../jobs/index.ts';
 import { crossEntropySum } from '../../kernels/crossEntropy.ts';
@@ -19,6 +20,7 @@ import { hashState } from '../../util/hash.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
+import type { Evaluated } from './task.ts';
 
 /** The largest number of held-out windows in one forward pass. */
 const EVALUATION_BATCH = 64;
@@ -46,11 +48,11 @@ export function createGptTask(
     testSamples: test.size,
     testBatch: testBatch.size,
     isShard: shard !== undefined,
-    dataHash: () => Promise.resolve(shard?.digest ?? hashState([train, test].flatMap(describe))),
+    dataHash: () => Promise.resolve(shard?.digest ?? hashState([train, test].flatMap(describeWindows))),
     dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
     withBatch: (indices, use, step, size) =>
       new WindowBatch(train, size).with(indices, (batch) =>
-        withMasks(dropout === 0 ? [] : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
+        withMasks(dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
           const { tokens, next, weights } = batch;
           const loss = (): tf.Scalar =>
             crossEntropySum(network.logits(tokens, masks.length === 0 ? null : masks), next, weights);
@@ -61,25 +63,43 @@ export function createGptTask(
     score,
     evaluate: (indices) =>
       testBatch.with(indices, async (batch) => {
-        const sums = tf.tidy(() => {
-          const logits = network.logits(batch.tokens);
-          const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
-          const both = [crossEntropySum(logits, batch.next, batch.weights), tf.sum(isRight.mul(batch.weights))];
-          return tf.stack(score.sums > 0 ? [...both, tf.sum(isAmongFirst(logits, batch).mul(batch.weights))] : both);
-        });
+        const logits = network.logits(batch.tokens);
         try {
-          const [lossSum, ...counts] = await sums.data();
-          const [correct, ...others] = counts.map((count) => count / test.tokensPerCharacter);
-          return { lossSum: lossSum!, correct: correct!, sums: others };
+          return await evaluateLogits(logits, batch, score, test.tokensPerCharacter);
         } finally {
-          sums.dispose();
+          logits.dispose();
         }
       }),
     dispose: () => author.dispose(),
   };
 }
 
-interface WindowTensors {
+/**
+ * Returns what `Task.evaluate` returns, for the logits of a batch of windows.
+ *
+ * @param logits float32 [size * context, vocabulary]
+ */
+export async function evaluateLogits(
+  logits: tf.Tensor2D,
+  batch: WindowTensors,
+  score: HeldOutMetrics,
+  tokensPerCharacter: number,
+): Promise<Evaluated> {
+  const sums = tf.tidy(() => {
+    const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
+    const both = [crossEntropySum(logits, batch.next, batch.weights), tf.sum(isRight.mul(batch.weights))];
+    return tf.stack(score.sums > 0 ? [...both, tf.sum(isAmongFirst(logits, batch).mul(batch.weights))] : both);
+  });
+  try {
+    const [lossSum, ...counts] = await sums.data();
+    const [correct, ...others] = counts.map((count) => count / tokensPerCharacter);
+    return { lossSum: lossSum!, correct: correct!, sums: others };
+  } finally {
+    sums.dispose();
+  }
+}
+
+export interface WindowTensors {
   /** int32 [size, context] */
   tokens: tf.Tensor2D;
   /** The token that follows each token: int32 [size * context] */
@@ -95,7 +115,7 @@ interface WindowTensors {
  * Windows of a text in tensors of fixed shape. A batch with fewer windows is padded with positions
  * of weight 0.
  */
-class WindowBatch {
+export class WindowBatch {
   readonly size: number;
   readonly #windows: Windows;
 
@@ -109,6 +129,16 @@ class WindowBatch {
    * promise of `use` resolves.
    */
   async with<T>(indices: Uint32Array, use: (tensors: WindowTensors) => Promise<T>): Promise<T> {
+    const tensors = this.load(indices);
+    try {
+      return await use(tensors);
+    } finally {
+      tf.dispose([tensors.tokens, tensors.next, tensors.weights]);
+    }
+  }
+
+  /** Returns windows `indices` (at most `size`). The caller disposes of the tensors. */
+  load(indices: Uint32Array): WindowTensors {
     const { context, tokensPerCharacter } = this.#windows;
     // Creates new arrays for each call, because a tensor shares memory with its array until it is
     // uploaded.
@@ -117,16 +147,11 @@ class WindowBatch {
     this.#windows.read(indices, tokens, next);
     const weights = new Float32Array(this.size * context);
     weights.fill(tokensPerCharacter / context, 0, indices.length * context);
-    const tensors = {
+    return {
       tokens: tf.tensor2d(tokens, [this.size, context], 'int32'),
       next: tf.tensor1d(next, 'int32'),
       weights: tf.tensor1d(weights),
     };
-    try {
-      return await use(tensors);
-    } finally {
-      tf.dispose(tensors);
-    }
   }
 }
 
@@ -149,7 +174,7 @@ function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
  * Ghahramani, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks",
  * 2016).
  */
-function dropoutMasks(
+export function gptMasks(
   gpt: JobSpec['gpt'],
   seed: number,
   indices: Uint32Array,
@@ -163,6 +188,6 @@ function dropoutMasks(
 }
 
 /** Returns the whole text, so that texts that differ in one character have different hashes. */
-function describe(windows: Windows): ArrayBufferView[] {
+export function describeWindows(windows: Windows): ArrayBufferView[] {
   return [Int32Array.of(windows.size, windows.context), windows.tokens];
 }

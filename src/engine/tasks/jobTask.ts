@@ -3,30 +3,17 @@
  * The data set is built-in or consists of the user's files.
  */
 import * as tf from '@tensorflow/tfjs';
-import {
-  amountMetrics,
-  amountSums,
-  buildModel,
-  classMetrics,
-  countAmongFirst,
-  countConfusion,
-  countCorrect,
-  FIRST_CLASSES,
-  lossSumOf,
-  sampleLength,
-  type Dataset,
-  type JobModel,
-} from '../../jobs/index.ts';
-import { confusedClasses } from '../../protocol/confusion.ts';
+import { buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { lossOf } from '../../spec/measures.ts';
 import { declareInputs } from '../../parallel/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
+import { sizeOf } from '../../util/shape.ts';
 import type { TextGenerator } from '../inference/textGenerator.ts';
 import { Batch } from './batch.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
 import { LearnedModel } from '../inference/inspection.ts';
+import { createJobScores } from './jobScores.ts';
 import type { Task } from './task.ts';
 
 /**
@@ -74,10 +61,7 @@ export async function createJobTask(
 ): Promise<JobTask> {
   const model = buildModel(job, train);
   const queryModel = await LearnedModel.create(model, test, job);
-  const { labelUnit } = train;
-  const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
-  const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
-  const score = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
+  const scores = createJobScores(job, test);
   const trainBatches = new Map<number, Batch>();
   const trainBatchOf = (size: number): Batch => {
     const batch = trainBatches.get(size) ?? new Batch(train, size);
@@ -96,59 +80,50 @@ export async function createJobTask(
     testSamples: test.size,
     testBatch: testBatch.size,
     isShard: shard !== undefined,
-    dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(fingerprintOf))).flat()),
+    dataHash: async () => shard?.digest ?? hashSamples(train, test),
     dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, step, size) =>
       trainBatchOf(size).with(indices, ({ inputs, labels, weights }) =>
         withMasks(dropoutMasks(model, seed, indices, size, step), (masks) =>
           use(
             declareInputs([inputs, labels, weights, ...masks], () =>
-              sumOfLosses(model.logits(inputs, masks), labels, weights),
+              scores.loss(model.logits(inputs, masks), { labels, weights }),
             ),
           ),
         ),
       ),
-    classifies: labelUnit === undefined,
-    classes,
-    score,
+    classifies: scores.classifies,
+    classes: scores.classes,
+    score: scores.metrics,
     evaluate: (indices) =>
-      testBatch.with(indices, async ({ inputs, labels, weights }) => {
-        const [logits, loss] = tf.tidy(() => {
-          const outputs = model.logits(inputs);
-          return [outputs, sumOfLosses(outputs, labels, weights)] as const;
-        });
+      testBatch.with(indices, async (tensors) => {
+        const logits = model.logits(tensors.inputs);
         try {
-          const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
-          const { labels: expected, weights: counted } = testBatch;
-          if (labelUnit !== undefined) {
-            return { lossSum: sum!, correct: 0, sums: amountSums(values, expected, counted) };
-          }
-          const rows = [values, expected, logits.size / testBatch.size, counted] as const;
-          return {
-            lossSum: sum!,
-            correct: countCorrect(...rows),
-            ...(score.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
-            ...(classes && { confusion: countConfusion(...rows) }),
-          };
+          return await scores.evaluate(logits, tensors, testBatch);
         } finally {
-          tf.dispose([logits, loss]);
+          logits.dispose();
         }
       }),
     dispose: () => queryModel.dispose(),
   };
 }
 
-function dropoutMasks(
-  { dropout }: JobModel,
+export function dropoutMasks(
+  { dropout }: Pick<JobModel, 'dropout'>,
   seed: number,
   indices: Uint32Array,
   size: number,
   step: number,
 ): tf.Tensor[] {
   return dropout.map(({ rate, shape }, place) => {
-    const length = shape.reduce((product, side) => product * side, 1);
+    const length = sizeOf(shape);
     return tf.tensor(dropoutMask(indices, { seed, step, place, rate, length, size }), [size, ...shape]);
   });
+}
+
+/** Returns a hash of all samples, or of the parts that distinguish data sets. */
+export async function hashSamples(train: Dataset, test: Dataset): Promise<string> {
+  return hashState((await Promise.all([train, test].map(fingerprintOf))).flat());
 }
 
 /**

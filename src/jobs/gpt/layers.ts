@@ -23,6 +23,8 @@ export interface NetworkLayer {
   readonly outputShape: readonly number[];
   /** Number of weights. */
   readonly size: number;
+  /** The variables, between {@link build} and {@link dispose}. */
+  readonly weights: readonly tf.Variable[];
   build(): readonly tf.Variable[];
   apply(x: tf.Tensor, pass: { mask: DropoutMasks }): tf.Tensor;
   dispose(): void;
@@ -87,7 +89,7 @@ class Layer implements NetworkLayer {
   readonly #create: () => tf.Variable[];
   readonly #compute: Compute;
   readonly #mask: SharedMask | null;
-  #weights: readonly tf.Variable[] = [];
+  weights: readonly tf.Variable[] = [];
 
   /** @param first index of the layer's first variable in the network. */
   constructor(
@@ -110,19 +112,19 @@ class Layer implements NetworkLayer {
   }
 
   build(): readonly tf.Variable[] {
-    this.#weights = this.#create();
+    this.weights = this.#create();
     this.#mask?.acquire();
-    return this.#weights;
+    return this.weights;
   }
 
   apply(x: tf.Tensor, { mask }: { mask: DropoutMasks }): tf.Tensor {
-    return this.#compute(x, this.#weights, mask);
+    return this.#compute(x, this.weights, mask);
   }
 
   dispose(): void {
-    if (this.#weights.length === 0) return;
-    tf.dispose([...this.#weights]);
-    this.#weights = [];
+    if (this.weights.length === 0) return;
+    tf.dispose([...this.weights]);
+    this.weights = [];
     this.#mask?.release();
   }
 }

@@ -77,8 +77,7 @@ export interface JobModel extends KeptModel {
  */
 export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
-  const { layers, sources } =
-    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : buildCustomLayers(job.model, data);
+  const { layers, sources } = planOf(job, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
@@ -117,6 +116,15 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   };
 }
 
+/**
+ * Returns the layers of a model, not built yet.
+ *
+ * @throws UsageError if a custom model's inputs or outputs do not match the data.
+ */
+export function planOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: ModelSamples): Plan {
+  return typeof model === 'string' ? chainOf(layersOf(model, hidden, data)) : buildCustomLayers(model, data);
+}
+
 /** Returns a plan in which the input of each layer is the output of the layer before it. */
 function chainOf(layers: tf.layers.Layer[]): Plan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
@@ -144,7 +152,7 @@ function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] 
   return applyLayer(layer, taken);
 }
 
-interface DropoutLayer extends tf.layers.Layer {
+export interface DropoutLayer extends tf.layers.Layer {
   readonly rate: number;
   readonly outputShape: (number | null)[];
 }
@@ -154,7 +162,7 @@ interface DropoutLayer extends tf.layers.Layer {
  * random numbers of TensorFlow.js's dropout would differ between ranks. The mask of a sample does
  * not depend on the rank that computes the sample.
  */
-function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
+export function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
 
@@ -199,7 +207,7 @@ function convolution(filters: number) {
  * sqrt(6 / (fan in + fan out)). Other variables keep their initial values; for a bias, this is
  * zero.
  */
-function initialize(variable: tf.Variable, seed: number): void {
+export function initialize(variable: tf.Variable, seed: number): void {
   const { shape } = variable;
   if (shape.length < 2) return;
   const field = sizeOf(shape.slice(0, -2));

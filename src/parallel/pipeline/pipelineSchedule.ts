@@ -8,7 +8,7 @@ import { mixSeed } from '../../util/rng.ts';
 import { asError, UsageError } from '../../util/errors.ts';
 import type { Scalar, Tensor } from '../ddp/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { runPlan } from './runPlan.ts';
+import { forwardOnly, runStages } from './runStages.ts';
 import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedPass } from './schedules.ts';
 
 export interface PipelineScheduleOptions {
@@ -92,12 +92,8 @@ abstract class PipelineSchedule {
   async eval(inputs: Tensor | null = null): Promise<Tensor | null> {
     const cuts = await this.#cutBatch({ inputs }, false);
     const outputs: Tensor[] = [];
-    const plan = {
-      ...this.plan,
-      passes: this.plan.passes.map((own) => own.filter(({ kind }) => kind === 'forward')),
-    };
     try {
-      await this.#run(plan, cuts, { inputs }, false, (output) => outputs.push(output));
+      await this.#run(forwardOnly(this.plan), cuts, { inputs }, false, (output) => outputs.push(output));
       return outputs.length === 0 ? null : tf.concat(outputs);
     } finally {
       tf.dispose(outputs);
@@ -111,45 +107,25 @@ abstract class PipelineSchedule {
     training: boolean,
     onoutput: (output: Tensor) => void,
   ): Promise<TimedPass[]> {
-    const { group, dataGroup, boundary, clock, stages } = this.#stage;
     const { loss, seed = 0 } = this.#options;
     const part = (tensor: Tensor, microBatch: number): Tensor =>
       tf.slice(tensor, cuts[microBatch]!, cuts[microBatch + 1]! - cuts[microBatch]!);
     const samplesOf = (microBatch: number): number => cuts[microBatch + 1]! - cuts[microBatch]!;
-    const last = plan.stages - 1;
-    return runPlan({
-      plan,
-      rank: group.rank,
-      boundary,
-      clock,
-      shapeBefore: (stage, microBatch) => [samplesOf(microBatch), ...this.#stage.shapeBefore(stage)],
-      forward: (stage, microBatch, x) => {
-        const pass = { training, mask: null, seed: mixSeed(seed, this.#step, dataGroup?.rank ?? 0, microBatch) };
-        const layers = stages.get(stage)!;
-        const input = x ?? part(inputs!, microBatch);
-        if (!training) {
-          const y = layers.infer(input, pass);
-          input.dispose();
-          if (stage < last) return y;
-          onoutput(y);
-          return null;
-        }
-        // The loss of a micro-batch is weighted by its samples, so that parts of unequal size count
-        // correctly.
-        const lossOf = (output: Tensor): Scalar =>
-          tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch)));
-        const y = layers.forward(microBatch, input, pass, stage === last ? lossOf : null);
-        if (stage < last) return y;
-        onoutput(y);
-        return null;
-      },
-      backward: (stage, microBatch, dy) => {
-        const gradient = dy ?? tf.scalar(1);
-        const { dx, gradients } = stages.get(stage)!.backward(microBatch, gradient, stage > 0);
-        if (!dy) gradient.dispose();
-        this.#stage.parameters.add(gradients);
-        return dx;
-      },
+    return runStages(this.#stage, plan, {
+      rows: samplesOf,
+      input: (microBatch) => part(inputs!, microBatch),
+      pass: (microBatch) => ({
+        training,
+        mask: null,
+        seed: mixSeed(seed, this.#step, this.#stage.dataGroup?.rank ?? 0, microBatch),
+      }),
+      // The loss of a micro-batch is weighted by its samples, so that parts of unequal size count
+      // correctly.
+      loss: training
+        ? (microBatch, output) =>
+            tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch)))
+        : null,
+      onoutput: (_, output) => onoutput(output),
     });
   }
 

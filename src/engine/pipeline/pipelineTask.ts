@@ -1,0 +1,130 @@
+/**
+ * The subject of a pipeline's training: layers that are built on the rank that holds them,
+ * micro-batches of samples, and scores of held-out samples.
+ */
+import * as tf from '@tensorflow/tfjs';
+import {
+  classMetrics,
+  createCorpus,
+  layerChain,
+  loadData,
+  loadText,
+  logitsOf,
+  networkLayers,
+  rowsFor,
+  type Corpus,
+  type Dataset,
+} from '../../jobs/index.ts';
+import type { LoadDataOptions } from '../../jobs/fileSource.ts';
+import { crossEntropySum } from '../../kernels/crossEntropy.ts';
+import type { LayerPass } from '../../parallel/pipeline/pipelineLayer.ts';
+import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { hashState } from '../../util/hash.ts';
+import { Batch } from '../tasks/batch.ts';
+import { describeWindows, evaluateLogits, gptMasks, WindowBatch } from '../tasks/gptTask.ts';
+import { createJobScores } from '../tasks/jobScores.ts';
+import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
+import type { Evaluated, Task } from '../tasks/task.ts';
+
+/** The layers of a model, and the logits of the last layer's output. */
+export interface PipelineModel extends LayerChain {
+  logits(output: tf.Tensor): tf.Tensor2D;
+}
+
+/** Samples of one micro-batch on this rank. */
+export interface MicroBatch {
+  /** The input of the first layer. The first stage disposes of it. */
+  inputs: tf.Tensor;
+  mask: LayerPass['mask'];
+  /** The summed loss of the samples. */
+  loss(logits: tf.Tensor2D): tf.Scalar;
+  /** See `Task.evaluate`. */
+  evaluate(logits: tf.Tensor2D): Promise<Evaluated>;
+  /** Frees everything except the inputs. */
+  dispose(): void;
+}
+
+export interface PipelineTask extends Pick<
+  Task,
+  'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice'
+> {
+  /** Returns the model. No layer is built. */
+  createModel(): PipelineModel;
+  /**
+   * Loads samples `indices` (at most `size`) as tensors of a fixed shape.
+   *
+   * @param step the step that learns from the samples; `null`: the samples are held-out samples.
+   */
+  load(indices: Uint32Array, size: number, step: number | null): Promise<MicroBatch>;
+}
+
+/** @throws (rejects) DataError if data are missing or invalid. */
+export async function loadPipelineTask(job: JobSpec, options: LoadDataOptions): Promise<PipelineTask> {
+  if (job.job === 'gpt') return gptTask(job, await createCorpus(await loadText(job, options), job.gpt, null));
+  return samplesTask(job, await loadData(job, options));
+}
+
+function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
+  const scores = createJobScores(job, test);
+  const { dropout } = layerChain(job, train);
+  return {
+    trainSamples: train.size,
+    testSamples: test.size,
+    classifies: scores.classifies,
+    classes: scores.classes,
+    score: scores.metrics,
+    dataHash: () => hashSamples(train, test),
+    dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
+    createModel: () => ({ ...layerChain(job, train), ring: false, logits: (output) => output as tf.Tensor2D }),
+    load: async (indices, size, step) => {
+      const batch = new Batch(step === null ? test : train, size);
+      const { inputs, labels, weights } = await batch.load(indices);
+      const masks = step === null ? null : dropoutMasks({ dropout }, job.seed, indices, size, step);
+      return {
+        inputs,
+        mask: maskOf(masks),
+        loss: (logits) => scores.loss(logits, { labels, weights }),
+        evaluate: (logits) => scores.evaluate(logits, { labels, weights }, batch),
+        dispose: () => tf.dispose([labels, weights, ...(masks ?? [])]),
+      };
+    },
+  };
+}
+
+function gptTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask {
+  const { layers, heads, width, context, dropout } = job.gpt;
+  const size = { layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) };
+  const score = classMetrics(job);
+  return {
+    trainSamples: train.size,
+    testSamples: test.size,
+    classifies: true,
+    classes: undefined,
+    score,
+    dataHash: () => Promise.resolve(hashState([train, test].flatMap(describeWindows))),
+    dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
+    createModel: () => {
+      const chain = networkLayers(size, job.seed);
+      return { layers: chain, ring: true, logits: (output) => logitsOf(output, chain[0]!.weights[0]!) };
+    },
+    load: (indices, rows, step) => {
+      const windows = step === null ? test : train;
+      const { tokens, next, weights } = new WindowBatch(windows, rows).load(indices);
+      const masks = step === null || dropout === 0 ? null : gptMasks(job.gpt, job.seed, indices, rows, step);
+      return Promise.resolve({
+        inputs: tokens,
+        mask: maskOf(masks),
+        loss: (logits: tf.Tensor2D) => crossEntropySum(logits, next, weights),
+        evaluate: (logits: tf.Tensor2D) =>
+          evaluateLogits(logits, { tokens, next, weights }, score, windows.tokensPerCharacter),
+        dispose: () => tf.dispose([next, weights, ...(masks ?? [])]),
+      });
+    },
+  };
+}
+
+/** No mask means that nothing is dropped. */
+function maskOf(masks: readonly tf.Tensor[] | null): LayerPass['mask'] {
+  return (place) => masks?.[place];
+}

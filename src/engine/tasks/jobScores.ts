@@ -1,0 +1,61 @@
+/** Loss and scores of a job's samples, from the logits of its model. */
+import * as tf from '@tensorflow/tfjs';
+import {
+  amountMetrics,
+  amountSums,
+  classMetrics,
+  countAmongFirst,
+  countConfusion,
+  countCorrect,
+  FIRST_CLASSES,
+  lossSumOf,
+  type Dataset,
+  type HeldOutMetrics,
+} from '../../jobs/index.ts';
+import { confusedClasses } from '../../protocol/confusion.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { lossOf } from '../../spec/measures.ts';
+import type { Batch, BatchTensors } from './batch.ts';
+import type { Evaluated } from './task.ts';
+
+export interface JobScores {
+  readonly classifies: boolean;
+  /** See `Task.classes`. */
+  readonly classes: readonly string[] | undefined;
+  readonly metrics: HeldOutMetrics;
+  /** Returns the summed loss of a batch. */
+  loss(logits: tf.Tensor2D, batch: Pick<BatchTensors, 'labels' | 'weights'>): tf.Scalar;
+  /** Returns what `Task.evaluate` returns, for the batch whose samples are in `batch` now. */
+  evaluate(logits: tf.Tensor2D, tensors: Pick<BatchTensors, 'labels' | 'weights'>, batch: Batch): Promise<Evaluated>;
+}
+
+export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobScores {
+  const names = labelUnit === undefined ? confusedClasses(classes, classNames) : undefined;
+  const lossSum = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
+  const metrics = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
+  return {
+    classifies: labelUnit === undefined,
+    classes: names,
+    metrics,
+    loss: (logits, { labels, weights }) => lossSum(logits, labels, weights),
+    evaluate: async (logits, { labels, weights }, batch) => {
+      const loss = lossSum(logits, labels, weights);
+      try {
+        const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
+        const { labels: expected, weights: counted } = batch;
+        if (labelUnit !== undefined) {
+          return { lossSum: sum!, correct: 0, sums: amountSums(values, expected, counted) };
+        }
+        const rows = [values, expected, logits.size / batch.size, counted] as const;
+        return {
+          lossSum: sum!,
+          correct: countCorrect(...rows),
+          ...(metrics.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
+          ...(names && { confusion: countConfusion(...rows) }),
+        };
+      } finally {
+        loss.dispose();
+      }
+    },
+  };
+}

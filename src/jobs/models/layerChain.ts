@@ -1,0 +1,88 @@
+/**
+ * The layers of a job's model, for pipelines: a layer creates its variables in `build`, with the
+ * same initial weights as in `buildModel`. The structure is that of `PipelineLayer`.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { JobSpec } from '../../spec/job.ts';
+import { endsOf } from '../../spec/topology.ts';
+import { mixSeed } from '../../util/rng.ts';
+import { sizeOf } from '../../util/shape.ts';
+import { applyLayer } from './applyLayer.ts';
+import type { ModelSamples } from './customLayers.ts';
+import { initialize, isDropout, planOf, type DropoutPlace } from './models.ts';
+
+export interface ChainLayer {
+  readonly name: string;
+  readonly outputShape: readonly number[];
+  /** Number of weights. */
+  readonly size: number;
+  build(): readonly tf.Variable[];
+  /** @param mask returns the dropout mask of a place; `null`: nothing is dropped. */
+  apply(x: tf.Tensor, pass: { mask: ((place: number) => tf.Tensor | undefined) | null }): tf.Tensor;
+  dispose(): void;
+}
+
+export interface LayerChain {
+  layers: ChainLayer[];
+  dropout: DropoutPlace[];
+}
+
+/**
+ * Returns the layers of a model that is a chain.
+ *
+ * @throws UsageError if a custom model's inputs or outputs do not match the data.
+ */
+export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): LayerChain {
+  const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...endsOf(job.model).input];
+  let shape: (number | null)[] = [null, ...inputShape];
+  let variables = 0;
+  const dropout: DropoutPlace[] = [];
+  const layers = planOf(job, data)
+    .layers.filter((layer) => layer.getClassName() !== 'InputLayer')
+    .map((layer, i): ChainLayer => {
+      const place = isDropout(layer) ? dropout.length : null;
+      const input = shape;
+      shape = layer.computeOutputShape(input) as (number | null)[];
+      const outputShape = shape.slice(1) as number[];
+      if (isDropout(layer)) dropout.push({ rate: layer.rate, shape: outputShape });
+      const shapes = weightShapes(layer, input);
+      const first = variables;
+      variables += shapes.length;
+      return {
+        name: layer.name,
+        outputShape,
+        size: shapes.reduce((sum, each) => sum + sizeOf(each), 0),
+        build: () => {
+          layer.build([...input]);
+          layer.built = true;
+          const built = variablesOf(layer);
+          for (const [at, variable] of built.entries()) initialize(variable, mixSeed(job.seed, first + at));
+          return built;
+        },
+        apply: (x, { mask }) => {
+          const given = i === 0 ? x.reshape([-1, ...inputShape]) : x;
+          if (place === null) return applyLayer(layer, [given]);
+          const factors = mask?.(place);
+          return factors ? given.mul(factors) : given;
+        },
+        dispose: () => tf.dispose(layer.built ? variablesOf(layer) : []),
+      };
+    });
+  return { layers, dropout };
+}
+
+/** Returns the shapes of a layer's variables, from a copy that is built for this purpose. */
+function weightShapes(layer: tf.layers.Layer, input: (number | null)[]): number[][] {
+  const { classNameMap } = tf.serialization.SerializationMap.getMap();
+  const [Class, fromConfig] = classNameMap[layer.getClassName()]!;
+  const copy = fromConfig(Class, layer.getConfig()) as tf.layers.Layer;
+  copy.build([...input]);
+  const variables = variablesOf(copy);
+  const shapes = variables.map(({ shape }) => [...shape]);
+  tf.dispose(variables);
+  return shapes;
+}
+
+function variablesOf(layer: tf.layers.Layer): tf.Variable[] {
+  return layer.trainableWeights.map((weight) => weight.read() as tf.Variable);
+}

@@ -1,0 +1,80 @@
+/** The fields of a job about pipelines: models whose layers are on several ranks. */
+import * as v from 'valibot';
+import { field } from './fields.ts';
+
+/** Schedules of a pipeline; see `src/parallel/pipeline/schedules.ts`. */
+export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
+export type PipelineScheduleName = (typeof PIPELINE_SCHEDULES)[number];
+
+/** The largest number of stages, and of micro-batches of a step. */
+const MAX_STAGES = 64;
+const MAX_MICRO_BATCHES = 256;
+/** Micro-batches per stage, if the job does not set their number. The bubble is then about 1 / 5. */
+const MICRO_BATCHES_PER_STAGE = 4;
+
+const count = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+
+export const PIPELINE_FIELDS = {
+  /** Number of stages of a replica of the model. 1: every rank has the whole model. */
+  pipeline: field(count(MAX_STAGES), 1, {
+    value: 'stages',
+    help: 'cut the model into this many stages, one for each tab (ddp)',
+  }),
+  /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
+  microBatches: field(v.nullable(count(MAX_MICRO_BATCHES)), null, {
+    value: 'n',
+    help: 'micro-batches of a step (with --pipeline; default: 4 for each stage)',
+  }),
+  pipelineSchedule: field(v.picklist(PIPELINE_SCHEDULES), '1f1b', {
+    value: 'name',
+    help: 'schedule of the stages (with --pipeline)',
+  }),
+  /** Activation checkpointing. */
+  recompute: field(v.boolean(), false, {
+    value: 'on|off',
+    help: 'compute activations again in the backward pass, to save memory (with --pipeline)',
+  }),
+};
+
+/** The part of a job that this file is about. */
+export interface PipelineJob {
+  pipeline: number;
+  microBatches: number | null;
+  batchSize: number;
+}
+
+/** Returns whether ranks hold stages of the model. */
+export function isPipeline({ pipeline = 1 }: { pipeline?: number }): boolean {
+  return pipeline > 1;
+}
+
+/** How the ranks of a world form pipelines. */
+export interface PipelineWorld {
+  /** Number of ranks that hold one replica of the model. */
+  stages: number;
+  /** Number of replicas. */
+  replicas: number;
+  /** Number of ranks, the last ones, that have no stage. */
+  spare: number;
+}
+
+/**
+ * Returns how `worldSize` ranks form pipelines: as many whole replicas as possible, over all ranks
+ * if their number can be divided.
+ *
+ * @param layers number of layers of the model: the largest number of stages.
+ */
+export function pipelineWorld(
+  worldSize: number,
+  { pipeline }: Pick<PipelineJob, 'pipeline'>,
+  layers: number,
+): PipelineWorld {
+  const replicas = Math.max(1, Math.floor(worldSize / pipeline));
+  const stages = Math.min(layers, Math.floor(worldSize / replicas));
+  return { stages, replicas, spare: worldSize - stages * replicas };
+}
+
+/** Returns the number of micro-batches of a step in pipelines of `stages` stages. */
+export function microBatchesOf({ microBatches, batchSize }: PipelineJob, stages: number): number {
+  return Math.min(microBatches ?? MICRO_BATCHES_PER_STAGE * stages, batchSize * stages);
+}
