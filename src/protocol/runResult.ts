@@ -14,6 +14,9 @@ import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
  */
 const MAX_SAMPLE_LENGTH = 4000;
 
+/** The longest name of a layer, in characters. */
+const MAX_LAYER_NAME = 200;
+
 /**
  * Why the ranks chose a codec. Each rank measures the medians of the first steps, which use fp32.
  */
@@ -86,6 +89,18 @@ export const RunResultSchema = v.object({
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
   ...Device.entries,
+  /** In a run whose ranks hold stages of the model. */
+  pipeline: v.exactOptional(
+    v.object({
+      stages: count,
+      replicas: count,
+      microBatches: count,
+      /** Names of the layers of each rank. Ranks without a stage have none. */
+      layers: perRank(v.array(text(MAX_LAYER_NAME))),
+      /** Share of time in which ranks waited for other stages: measured, and by the plan. */
+      idle: v.object({ measured: finite, plan: finite }),
+    }),
+  ),
   /**
    * The links between ring neighbours: `memory` if all links are inside one browser, `mixed` if
    * some are, `none` in a world of one rank, and `unknown` for a Trainer's group without ring

@@ -9,7 +9,7 @@ export type PipelineScheduleName = (typeof PIPELINE_SCHEDULES)[number];
 /** The largest number of stages, and of micro-batches of a step. */
 const MAX_STAGES = 64;
 const MAX_MICRO_BATCHES = 256;
-/** Micro-batches per stage, if the job does not set their number. The bubble is then about 1 / 5. */
+/** Micro-batches per stage by default. Ranks then wait for about a fifth of the time. */
 const MICRO_BATCHES_PER_STAGE = 4;
 
 const count = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));

@@ -10,6 +10,7 @@ import {
   loadData,
   loadText,
   logitsOf,
+  networkCost as costOf,
   networkLayers,
   rowsFor,
   type Corpus,
@@ -29,6 +30,11 @@ import type { Evaluated, Task } from '../tasks/task.ts';
 
 /** The layers of a model, and the logits of the last layer's output. */
 export interface PipelineModel extends LayerChain {
+  /**
+   * Multiplications of each layer for one sample, and of the logits, if they are known. Otherwise
+   * the layers are measured.
+   */
+  cost: { layers: readonly number[]; logits: number } | null;
   logits(output: tf.Tensor): tf.Tensor2D;
 }
 
@@ -61,7 +67,7 @@ export interface PipelineTask extends Pick<
 
 /** @throws (rejects) DataError if data are missing or invalid. */
 export async function loadPipelineTask(job: JobSpec, options: LoadDataOptions): Promise<PipelineTask> {
-  if (job.job === 'gpt') return gptTask(job, await createCorpus(await loadText(job, options), job.gpt, null));
+  if (job.job === 'gpt') return gptPipelineTask(job, await createCorpus(await loadText(job, options), job.gpt, null));
   return samplesTask(job, await loadData(job, options));
 }
 
@@ -76,7 +82,12 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
     score: scores.metrics,
     dataHash: () => hashSamples(train, test),
     dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
-    createModel: () => ({ ...layerChain(job, train), ring: false, logits: (output) => output as tf.Tensor2D }),
+    createModel: () => ({
+      ...layerChain(job, train),
+      ring: false,
+      cost: null,
+      logits: (output) => output as tf.Tensor2D,
+    }),
     load: async (indices, size, step) => {
       const batch = new Batch(step === null ? test : train, size);
       const { inputs, labels, weights } = await batch.load(indices);
@@ -92,7 +103,7 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
   };
 }
 
-function gptTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask {
+export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask {
   const { layers, heads, width, context, dropout } = job.gpt;
   const size = { layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) };
   const score = classMetrics(job);
@@ -106,7 +117,12 @@ function gptTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask
     dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
     createModel: () => {
       const chain = networkLayers(size, job.seed);
-      return { layers: chain, ring: true, logits: (output) => logitsOf(output, chain[0]!.weights[0]!) };
+      return {
+        layers: chain,
+        ring: true,
+        cost: costOf(size),
+        logits: (output) => logitsOf(output, chain[0]!.weights[0]!),
+      };
     },
     load: (indices, rows, step) => {
       const windows = step === null ? test : train;

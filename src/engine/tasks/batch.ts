@@ -42,7 +42,9 @@ export class Batch {
     }
   }
 
-  /** Copies samples `indices` (at most `size`) into the batch. The caller disposes of the result. */
+  /**
+   * Copies samples `indices` (at most `size`) into the batch. The caller disposes of the result.
+   */
   async load(indices: Uint32Array): Promise<BatchTensors> {
     const { length } = indices;
     this.#inputs.fill(0, length * sampleLength(this.#data));

@@ -1,5 +1,5 @@
 /** Loss and scores of a job's samples, from the logits of its model. */
-import * as tf from '@tensorflow/tfjs';
+import type * as tf from '@tensorflow/tfjs';
 import {
   amountMetrics,
   amountSums,

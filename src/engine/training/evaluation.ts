@@ -90,8 +90,21 @@ export interface Tested {
   confusion?: Confusion;
 }
 
+/** The evaluation of held-out samples. */
+export interface HeldOutTask extends Pick<
+  Task,
+  'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate'
+> {
+  /**
+   * How the samples are divided among ranks that have the same samples; by default each rank has a
+   * share. Ranks with the same `index` evaluate the same samples together, and one of them `counts`
+   * the samples.
+   */
+  readonly share?: { index: number; of: number; counts: boolean };
+}
+
 interface HeldOutTestsOptions {
-  task: Task;
+  task: HeldOutTask;
   plan: TrainingPlan;
   yielder: Yielder;
   emit: (event: EngineEvent) => void | Promise<void>;
@@ -142,19 +155,20 @@ export class HeldOutTests {
  */
 export async function testHeldOut(
   group: ProcessGroup,
-  task: Task,
+  task: HeldOutTask,
   samples: number,
   report: (done: number, share: number) => void | Promise<void> = () => {},
   total = task.testSamples,
 ): Promise<Tested> {
   const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
-  const share = task.isShard ? indices : splitWindow(indices, group.rank, group.worldSize);
+  const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
+  const share = task.isShard ? indices : splitWindow(indices, index, of);
   const classes = samples === total ? (task.classes ?? []) : [];
   const { score } = task;
   const first = 3 + (score?.sums ?? 0);
   const own = new Float64Array(first + classes.length ** 2);
-  own[0] = share.length;
+  own[0] = isCounted ? share.length : 0;
   for (let at = 0; at < share.length; at += task.testBatch) {
     const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
     const { lossSum, correct, sums = [], confusion = [] } = scores;

@@ -5,7 +5,6 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rateAt } from '../../optim/schedule.ts';
 import { shareOfTime } from '../../parallel/recovery/progress.ts';
-import type { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 
@@ -17,11 +16,11 @@ export class LearningRate {
   trainedMs = 0;
   readonly #plan: TrainingPlan;
   readonly #clock: Clock;
-  readonly #optimizers: readonly ScheduledOptimizer[];
+  readonly #optimizers: readonly { learningRate: number }[];
   /** The time of the latest measurement, or the time when the current world was entered. */
   #measuredAt = 0;
 
-  constructor(plan: TrainingPlan, clock: Clock, optimizers: readonly ScheduledOptimizer[]) {
+  constructor(plan: TrainingPlan, clock: Clock, optimizers: readonly { learningRate: number }[]) {
     this.#plan = plan;
     this.#clock = clock;
     this.#optimizers = optimizers;

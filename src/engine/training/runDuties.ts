@@ -6,8 +6,15 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/yielder.ts';
-import type { Task } from '../tasks/task.ts';
-import { dutiesAfter, HeldOutTests, joined, NO_DUTIES, testInterval, type Duties } from './evaluation.ts';
+import {
+  dutiesAfter,
+  HeldOutTests,
+  joined,
+  NO_DUTIES,
+  testInterval,
+  type Duties,
+  type HeldOutTask,
+} from './evaluation.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunEnd } from './runResult.ts';
@@ -25,15 +32,21 @@ const TIMED_STEPS = 400;
 
 interface RunDutiesOptions {
   plan: TrainingPlan;
-  task: Task;
-  strategy: RunStrategy;
+  task: HeldOutTask;
+  strategy: Pick<RunStrategy, 'reportsAllRanks' | 'isSynchronized' | 'elastic'>;
   run: RunProgress;
   rangeTest: RangeTest | null;
   reporter: StepReporter;
   yielder: Yielder;
-  stateHash: () => string;
+  /** Returns the hash of the state; equal on all ranks whose states are equal. */
+  stateHash: () => string | Promise<string>;
   emit: (event: EngineEvent) => void | Promise<void>;
   keepBest?: () => Promise<void>;
+}
+
+/** The samples of a run, as far as they determine the interval between evaluations. */
+interface ScheduledSamples extends Pick<RunSamples, 'totals'> {
+  assigner: Pick<RunSamples['assigner'], 'stepSamples' | 'stepsLeft'>;
 }
 
 /** What is known about a rank when a world is entered. */
@@ -89,7 +102,7 @@ export class RunDuties {
   }
 
   /** Determines the interval between evaluations, in the first world of a run only. */
-  schedule({ totals, assigner }: RunSamples): void {
+  schedule({ totals, assigner }: ScheduledSamples): void {
     const { plan, run } = this.#options;
     if (run.now.evaluateEvery > 0) return;
     const totalSteps = run.totalSteps(assigner);
@@ -129,7 +142,7 @@ export class RunDuties {
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;
     // At the end of the run, the result needs the byte counts of this exchange.
-    if (comparison || isOver) await this.#comparison.compare(group, step, stateHash());
+    if (comparison || isOver) await this.#comparison.compare(group, step, await stateHash());
     this.#due = NO_DUTIES;
     reporter.figures.skipBytes();
   }

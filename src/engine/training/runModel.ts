@@ -8,6 +8,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -24,13 +25,18 @@ import { SampleTexts } from '../inference/sampleTexts.ts';
 import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
+import { PipelineLoop } from '../pipeline/pipelineLoop.ts';
+import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
 
 /** The objects that training needs. They exist once the data has been loaded. */
+export type RunLoop = Pick<TrainingLoop, 'steps' | 'reached' | 'snapshot' | 'enter' | 'run' | 'recorded' | 'dispose'>;
+
 interface Built {
-  task: JobTask;
+  /** `null` if ranks hold stages of the model. */
+  task: JobTask | null;
   /** Writes texts with a language model; `null` for other models. */
   samples: SampleTexts | null;
-  loop: TrainingLoop;
+  loop: RunLoop;
 }
 
 export class RunModel {
@@ -89,6 +95,7 @@ export class RunModel {
   get answerer(): TrainedModel | null {
     if (!this.#built) return null;
     const { task, loop } = this.#built;
+    if (!task || !(loop instanceof TrainingLoop)) return null;
     const { job } = this.#options;
     const progress = () => ({ steps: loop.steps, stateHash: loop.stateHash() });
     return { job, model: task.queryModel, progress, best: this.#best };
@@ -117,7 +124,7 @@ export class RunModel {
    * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
    *   DeviceError if the GPU fails.
    */
-  async loop(): Promise<TrainingLoop> {
+  async loop(): Promise<RunLoop> {
     return (await this.#build()).loop;
   }
 
@@ -138,11 +145,11 @@ export class RunModel {
     }
     const { task, loop } = this.#built;
     const state = await loop.snapshot();
-    const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
+    const agreed = this.#shard ? this.#shard.agreed : task && factsOf(task);
     return {
       ...state,
       ...(agreed && { agreed }),
-      ...(task.queryModel instanceof TextGenerator && { vocabulary: task.queryModel.vocabulary }),
+      ...(task?.queryModel instanceof TextGenerator && { vocabulary: task.queryModel.vocabulary }),
     };
   }
 
@@ -165,7 +172,7 @@ export class RunModel {
    */
   async textResult(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { task, samples } = await this.#build();
-    if (!(task.queryModel instanceof TextGenerator) || samples === null) return {};
+    if (!(task?.queryModel instanceof TextGenerator) || samples === null) return {};
     return { bigramLoss: task.queryModel.bigramLoss, samples: await samples.finish(steps) };
   }
 
@@ -197,7 +204,7 @@ export class RunModel {
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();
-    const { queryModel } = built.task;
+    const queryModel = built.task?.queryModel;
     if (!(queryModel instanceof TextGenerator)) return;
     const { vocabulary } = queryModel;
     const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
@@ -257,6 +264,7 @@ export class RunModel {
         ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
+    if (isPipeline(job)) return this.#createPipeline();
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
     const task = this.#shard
       ? await this.#shard.task()
@@ -294,11 +302,20 @@ export class RunModel {
       throw error;
     }
   }
+
+  async #createPipeline(): Promise<Built> {
+    const { job, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl });
+    const checkDevice = (): void => opened.check();
+    const { device } = opened;
+    const loop = await PipelineLoop.prepare({ plan: job, task, clock, isHidden, device, checkDevice, emit });
+    return { task: null, samples: null, loop };
+  }
 }
 
 function free({ task, loop }: Built): void {
   loop.dispose();
-  task.dispose();
+  task?.dispose();
 }
 
 /** Returns the meaning of the task's samples; `null` if the job defines it. */

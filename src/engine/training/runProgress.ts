@@ -33,7 +33,7 @@ export class RunProgress {
   }
 
   /** Returns the number of steps of the whole run if the ranks do not change any more. */
-  totalSteps(assigner: SampleAssigner): number {
+  totalSteps(assigner: Pick<SampleAssigner, 'stepsLeft'>): number {
     const { step, position } = this.now;
     const left = this.isOver ? 0 : assigner.stepsLeft(position, this.#bounds.epochs);
     return Math.min(step + left, this.#maxSteps);

@@ -8,6 +8,7 @@ import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Tested } from './evaluation.ts';
 import type { RangeTest } from './rangeTest.ts';
+import type { JobCodec } from '../../spec/names.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StateComparison } from './stateComparison.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';
@@ -17,7 +18,7 @@ export interface RunEnd {
   plan: TrainingPlan;
   device: Device;
   progress: Progress;
-  strategy: RunStrategy;
+  strategy: Pick<RunStrategy, 'gradientBytes'> & { elastic: { codec: JobCodec } | null };
   reporter: StepReporter;
   tested: Tested | null;
   comparison: StateComparison;
@@ -28,7 +29,7 @@ export interface RunEnd {
 
 export function resultOf(
   { plan, device, progress, strategy, reporter, tested, comparison, rangeTest, shares }: RunEnd,
-  end: Pick<RunResult, 'worldSize' | 'transport' | 'restarts' | 'ms'>,
+  end: Pick<RunResult, 'worldSize' | 'transport' | 'restarts' | 'ms' | 'pipeline'>,
 ): RunResult {
   const { step, position, verdicts } = progress;
   const { statistics } = comparison;
@@ -40,6 +41,7 @@ export function resultOf(
     worldSize: end.worldSize,
     strategy: plan.strategy,
     ...(shares && { shares: [...shares] }),
+    ...(end.pipeline && { pipeline: end.pipeline }),
     algorithm: figures.algorithm,
     codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
     ...(choice && { choice }),

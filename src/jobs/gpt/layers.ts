@@ -60,9 +60,6 @@ export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
       new Layer(`layer${block + 1}.feedForward`, size, seed, first + perBlock, perBlock, feedForward),
     ];
   });
-  const embedding: Compute = (tokens, [table, positions], masks) =>
-    embed(tokens as tf.Tensor2D, table!, positions!, masks?.(0));
-  const norm: Compute = (x, [weights]) => rmsNorm(x, weights!, NORM_EPSILON);
   const last = namesOf(size).length - 1;
   return [
     new Layer('embedding', size, seed, 0, 2, embedding),
@@ -79,8 +76,13 @@ export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
  * @param embedding float32 [vocabulary, width]
  */
 export function logitsOf(hidden: tf.Tensor, embedding: tf.Variable): tf.Tensor2D {
-  return linear(hidden, embedding, { transposeWeights: true }).reshape([-1, embedding.shape[0]!]);
+  return linear(hidden, embedding, { transposeWeights: true }).reshape([-1, embedding.shape[0] ?? 1]);
 }
+
+const embedding: Compute = (tokens, [table, positions], masks) =>
+  embed(tokens as tf.Tensor2D, table!, positions!, masks?.(0));
+
+const norm: Compute = (x, [weights]) => rmsNorm(x, weights!, NORM_EPSILON);
 
 class Layer implements NetworkLayer {
   readonly name: string;

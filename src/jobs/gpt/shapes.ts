@@ -59,3 +59,17 @@ export function deviationsOf({ layers, width }: Pick<NetworkSize, 'layers' | 'wi
   const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
   return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
 }
+
+/**
+ * Returns the multiplications of a forward pass over one sample: for each layer of
+ * `networkLayers`, and for the logits. A backward pass has twice as many.
+ */
+export function networkCost({ layers, width, context, vocabulary }: NetworkSize): { layers: number[]; logits: number } {
+  // Queries times keys and weights times values, each for half of the pairs of positions.
+  const pairs = context * context * width;
+  const attention = 4 * context * width * width + pairs;
+  const feedForward = 2 * EXPANSION * context * width * width;
+  const blocks = Array.from({ length: layers }, () => [attention, feedForward]);
+  const elements = context * width;
+  return { layers: [elements, ...blocks.flat(), elements], logits: context * width * vocabulary };
+}

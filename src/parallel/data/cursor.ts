@@ -77,6 +77,16 @@ export class GlobalCursor {
     };
   }
 
+  /**
+   * Returns the number of steps from `position` to the end of the given number of epochs.
+   *
+   * @param globalBatch see {@link windowAt}.
+   */
+  stepsLeft({ epoch, offset }: CursorPosition, epochs: number, globalBatch: number): number {
+    const inEpoch = Math.ceil((this.datasetSize - offset) / globalBatch);
+    return inEpoch + (epochs - epoch - 1) * Math.ceil(this.datasetSize / globalBatch);
+  }
+
   #permutationOf(epoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== epoch) {
       this.#order = permutation(this.datasetSize, mixSeed(this.seed, epoch));

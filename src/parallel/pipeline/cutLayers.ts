@@ -66,9 +66,7 @@ export function loadOf(
   return loads;
 }
 
-/**
- * Returns the cut within `bounds` with the smallest largest `goal`; `null` if there is none.
- */
+/** Returns the cut within `bounds` with the smallest largest `goal`; `null` if no cut is. */
 function bestCut(
   layers: readonly LayerCost[],
   ranks: number,
@@ -118,7 +116,7 @@ function partition(
       bytes: sum(own, 'bytes') + (isLast ? extra.bytes : 0),
     };
   };
-  /** Best division of the first `end` layers, by `end`; `null` if there is none. */
+  /** Best division of the first `end` layers, by `end`; `null` if none fits. */
   let best = Array.from({ length: n + 1 }, (_, end) => {
     const load = loadBetween(0, end);
     return end > 0 && isWithin(load) ? { stages: [end], largest: load[goal] } : null;
@@ -152,7 +150,7 @@ function unfit(layers: readonly LayerCost[], ranks: number, options: CutOptions)
   const stages = bestCut(layers, ranks, options, anywhere, 'bytes')!;
   const loads = loadOf(layers, stages, options);
   const rank = loads.reduce((fullest, load, i) => (load.bytes > loads[fullest]!.bytes ? i : fullest), 0);
-  const start = stages.slice(0, rank).reduce((sum, count) => sum + count, 0);
+  const start = stages.slice(0, rank).reduce((total, count) => total + count, 0);
   const names = layers.slice(start, start + stages[rank]!).map(({ name }) => name);
   const largest = layers.reduce((a, b) => (b.bytes > a.bytes ? b : a));
   const bounds = { cost: Infinity, bytes: options.maxBytes! };

@@ -1,12 +1,12 @@
 /**
- * `PipelineStage`: the layers of one rank of a pipeline (torch.distributed.pipelining's
- * `PipelineStage`, https://docs.pytorch.org/docs/stable/distributed.pipelining.html). The ranks of a
- * group hold one model together: each has some of its layers, with their gradients and the
- * optimizer's averages. `ScheduleGPipe` and `Schedule1F1B` train it.
+ * `PipelineStage`: the layers of one rank of a pipeline, as in torch.distributed.pipelining
+ * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html). The ranks of a group hold one
+ * model together: each has some of its layers, with their gradients and the optimizer's averages.
+ * `ScheduleGPipe` and `Schedule1F1B` train it.
  *
- * It differs from PyTorch in this: gradients are averaged over samples, also with micro-batches of
- * unequal size; the optimizer runs on the CPU (see `distributedDataParallel.ts`); and a pipeline may
- * be a ring, in which the loss uses the weights of the first layer.
+ * Differences from PyTorch: gradients are averaged over samples, also with micro-batches of unequal
+ * size; the optimizer runs on the CPU (see `distributedDataParallel.ts`); and a pipeline may be a
+ * ring, in which the loss uses the weights of the first layer.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';

@@ -10,7 +10,7 @@ import type { PipelinePlan, TimedPass } from './schedules.ts';
 export interface MicroBatches {
   /** First dimension of a micro-batch's tensors. */
   rows(microBatch: number): number;
-  /** Returns the input of the first layer. It is called on rank 0 only; the stage disposes of it. */
+  /** Returns the input of the first layer, on rank 0. The stage disposes of it. */
   input(microBatch: number): Tensor;
   pass(microBatch: number): LayerPass;
   /**

@@ -87,6 +87,11 @@ export class StageLayers {
     const { y, tape } = recorded ?? this.#again(x, pass, loss);
     try {
       const xs = needsInputGradient ? [...this.#variables, x] : this.#variables;
+      // A stage without weights, at the start of the pipeline.
+      if (xs.length === 0) {
+        disposeTape(tape);
+        return { dx: null, gradients: [] };
+      }
       const all = differentiateTape(tape, [{ tensor: y, gradient: dy }], xs);
       const gradients = all.slice(0, this.#variables.length);
       const dx = needsInputGradient ? (all.at(-1) ?? tf.zerosLike(x)) : null;

@@ -69,6 +69,22 @@ export class StageParameters {
     return this.#entries.map(({ optimizer }) => optimizer);
   }
 
+  /** Bytes of the parameters' arrays on the CPU. */
+  get cpuBytes(): number {
+    return this.#entries.reduce((sum, { values, gradient, optimizer }) => {
+      const slots = optimizer.state().slots.reduce((total, { byteLength }) => total + byteLength, 0);
+      return sum + values.byteLength + gradient.byteLength + slots;
+    }, 0);
+  }
+
+  /** Parameters and the state of the optimizers. */
+  state(): ArrayBufferView[] {
+    return this.#entries.flatMap(({ values, optimizer }) => {
+      const { scalars, slots } = optimizer.state();
+      return [values, scalars, ...slots];
+    });
+  }
+
   /** Adds the gradients of a micro-batch, and disposes of them. */
   add(gradients: readonly (Tensor | null)[]): void {
     for (const [i, gradient] of gradients.entries()) {

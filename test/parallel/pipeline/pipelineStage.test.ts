@@ -34,6 +34,11 @@ function sixLayers(): tf.layers.Layer[] {
   );
 }
 
+/** Six dense layers, each followed by another one. */
+function sixWith(next: () => tf.layers.Layer): tf.layers.Layer[] {
+  return sixLayers().flatMap((layer) => [layer, next()]);
+}
+
 function evenStages(ranks: number): number[] {
   return Array.from(
     { length: ranks },
@@ -182,18 +187,24 @@ test('micro-batches of unequal size count by their samples', async () => {
 });
 
 test('recomputed activations give the same bits, also with dropout', async () => {
-  const layers = (): tf.layers.Layer[] => sixLayers().flatMap((layer) => [layer, tf.layers.dropout({ rate: 0.3 })]);
   const options = { stages: [5, 7], steps: 5 };
-  const kept = await runWorld(2, (group) => train(group, { ...options, layers: layers() }));
-  const computedAgain = await runWorld(2, (group) => train(group, { ...options, layers: layers(), recompute: true }));
+  const kept = await runWorld(2, (group) =>
+    train(group, { ...options, layers: sixWith(() => tf.layers.dropout({ rate: 0.3 })) }),
+  );
+  const computedAgain = await runWorld(2, (group) =>
+    train(group, { ...options, layers: sixWith(() => tf.layers.dropout({ rate: 0.3 })), recompute: true }),
+  );
   expect(computedAgain).toEqual(kept);
 });
 
 test('recomputed batch normalization updates its averages once', async () => {
-  const layers = (): tf.layers.Layer[] => sixLayers().flatMap((layer) => [layer, tf.layers.batchNormalization()]);
   const options = { stages: [5, 7], steps: 5 };
-  const kept = await runWorld(2, (group) => train(group, { ...options, layers: layers() }));
-  const computedAgain = await runWorld(2, (group) => train(group, { ...options, layers: layers(), recompute: true }));
+  const kept = await runWorld(2, (group) =>
+    train(group, { ...options, layers: sixWith(() => tf.layers.batchNormalization()) }),
+  );
+  const computedAgain = await runWorld(2, (group) =>
+    train(group, { ...options, layers: sixWith(() => tf.layers.batchNormalization()), recompute: true }),
+  );
   expect(computedAgain).toEqual(kept);
 });
 
@@ -228,7 +239,7 @@ test('a ring trains a model whose loss uses the weights of the first layer', asy
           outputShape: [8],
           size: 32,
           build: () => [table],
-          apply: (x: tf.Tensor) => tf.matMul(x as tf.Tensor2D, table, false, true),
+          apply: (x: tf.Tensor) => tf.matMul(x, table, false, true),
           dispose: () => table.dispose(),
         };
         const [, ...rest] = sequentialChain();

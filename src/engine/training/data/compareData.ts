@@ -29,7 +29,12 @@ interface ComparedData {
  */
 export async function compareData(
   group: ProcessGroup,
-  { trainSamples, testSamples, isShard = false, dataAdvice }: Task,
+  {
+    trainSamples,
+    testSamples,
+    isShard = false,
+    dataAdvice,
+  }: Pick<Task, 'trainSamples' | 'testSamples' | 'isShard' | 'dataAdvice'>,
   { dataHash, isFresh }: { dataHash: string; isFresh: boolean },
 ): Promise<ComparedData> {
   const all = await group.allGatherObject({ dataHash, isFresh, train: trainSamples, test: testSamples });

@@ -84,10 +84,8 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     );
   }
 
-  stepsLeft({ epoch, offset }: CursorPosition, epochs: number): number {
-    const { datasetSize } = this.#cursor;
-    const inEpoch = Math.ceil((datasetSize - offset) / this.stepSamples);
-    return inEpoch + (epochs - epoch - 1) * Math.ceil(datasetSize / this.stepSamples);
+  stepsLeft(position: CursorPosition, epochs: number): number {
+    return this.#cursor.stepsLeft(position, epochs, this.stepSamples);
   }
 
   get stepSamples(): number {

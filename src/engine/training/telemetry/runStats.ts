@@ -1,16 +1,21 @@
 /** Counts the bytes and measures the times of a run on this rank, over all worlds of the run. */
-import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import { RUN_ALGORITHMS, type RunAlgorithm } from '../../../spec/algorithms.ts';
 import { median, quantile } from '../../../util/statistics.ts';
-import { memoryBytes } from '../../device/memory.ts';
 
 interface ByteCounts {
   sent: number;
   received: number;
   sentBy: ReadonlyMap<string, number>;
+}
+
+/** The bytes of a process group, or of several. */
+export interface GroupBytes {
+  readonly bytesSent: number;
+  readonly bytesReceived: number;
+  readonly bytesSentBy: ReadonlyMap<string, number>;
 }
 
 export class RunStats {
@@ -19,7 +24,7 @@ export class RunStats {
   /** Commands of the steps since the previous call of {@link statistics}. */
   #commands: GpuCommands[] = [];
   #gradientBytes = { sent: 0, received: 0 };
-  #group: ProcessGroup | null = null;
+  #group: GroupBytes | null = null;
   /** The bytes that were sent in earlier worlds. */
   #earlierBytesSent = 0;
   /**
@@ -35,7 +40,13 @@ export class RunStats {
   /** Whether no step has begun in this world. */
   #isNewWorld = true;
 
-  enter(group: ProcessGroup): void {
+  readonly #memoryBytes: () => number;
+
+  constructor(memoryBytes: () => number) {
+    this.#memoryBytes = memoryBytes;
+  }
+
+  enter(group: GroupBytes): void {
     if (this.#group) this.#earlierBytesSent += this.#group.bytesSent;
     this.#group = group;
     this.#isNewWorld = true;
@@ -92,7 +103,7 @@ export class RunStats {
       gradientBytesSent: sent,
       gradientBytesReceived: received,
       otherBytesSent: this.#earlierBytesSent + this.#group!.bytesSent - sent,
-      memoryBytes: memoryBytes(),
+      memoryBytes: this.#memoryBytes(),
       ...(commands.length > 0 && {
         commands: {
           dispatches: median(commands.map(({ dispatches }) => dispatches)),

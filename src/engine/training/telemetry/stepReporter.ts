@@ -6,14 +6,17 @@ import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
 import type { Clock } from '../../../util/clock.ts';
-import { RunStats } from './runStats.ts';
+import { memoryBytes } from '../../device/memory.ts';
+import { RunStats, type GroupBytes } from './runStats.ts';
 import type { RunStrategy } from '../runStrategy.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 
 interface StepReporterOptions {
-  strategy: RunStrategy;
+  strategy: Pick<RunStrategy, 'size' | 'gradientBytes' | 'bucketBytes'>;
   clock: Clock;
   isHidden: () => boolean;
+  /** Returns the bytes that the model uses in this tab. By default those of its tensors. */
+  memoryBytes?: () => number;
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
@@ -29,7 +32,7 @@ interface TakenStep {
 }
 
 export class StepReporter {
-  readonly figures = new RunStats();
+  readonly figures: RunStats;
   readonly telemetry: StepTelemetry;
   readonly #options: StepReporterOptions;
   #choice: CodecChoice | null = null;
@@ -37,6 +40,7 @@ export class StepReporter {
 
   constructor(options: StepReporterOptions) {
     this.#options = options;
+    this.figures = new RunStats(options.memoryBytes ?? memoryBytes);
     this.telemetry = new StepTelemetry(options.clock, options.isHidden);
   }
 
@@ -45,9 +49,13 @@ export class StepReporter {
     return this.#choice;
   }
 
-  /** Enters another world, in which no codec is chosen yet. */
-  enter(group: ProcessGroup): void {
-    this.figures.enter(group);
+  /**
+   * Enters another world, in which no codec is chosen yet.
+   *
+   * @param bytes the bytes of all groups of the run, if there are several.
+   */
+  enter(group: ProcessGroup, bytes: GroupBytes = group): void {
+    this.figures.enter(bytes);
     this.telemetry.enter(group);
     this.#choice = null;
     this.#algorithm = null;

@@ -1,0 +1,112 @@
+/** The places of a world's ranks: which replica and which stage each of them has. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { splitWindow } from '../../parallel/data/cursor.ts';
+import { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { linesOf } from '../../parallel/deviceMesh.ts';
+import type { GroupBytes } from '../training/telemetry/runStats.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { microBatchesOf, pipelineWorld } from '../../spec/pipeline.ts';
+
+/** The fields of a job that determine the grid. */
+type GridJob = Pick<JobSpec, 'pipeline' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
+
+/** The groups of a rank that has a stage. */
+interface Groups {
+  pipeline: ProcessGroup;
+  data: ProcessGroup;
+}
+
+export class PipelineGrid {
+  readonly stages: number;
+  readonly replicas: number;
+  readonly microBatches: number;
+  /** Samples of a micro-batch. */
+  readonly rows: number;
+  /** `null` on a rank without a stage. */
+  readonly groups: Groups | null;
+  readonly #job: GridJob;
+
+  private constructor(job: GridJob, stages: number, replicas: number, groups: Groups | null) {
+    this.stages = stages;
+    this.replicas = replicas;
+    this.microBatches = microBatchesOf(job, stages);
+    this.rows = Math.ceil((job.batchSize * stages) / this.microBatches);
+    this.groups = groups;
+    this.#job = job;
+  }
+
+  /**
+   * Creates the groups of a world. Every rank must call it.
+   *
+   * @param layers number of layers of the model.
+   */
+  static async create(world: ProcessGroup, job: GridJob, layers: number): Promise<PipelineGrid> {
+    const { stages, replicas } = pipelineWorld(world.worldSize, job, layers);
+    const shape = { data: replicas, pipeline: stages };
+    const own: Partial<Groups> = {};
+    for (const name of ['data', 'pipeline'] as const) {
+      for (const ranks of linesOf(shape, name)) {
+        const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
+        if (group.rank >= 0) own[name] = group;
+      }
+    }
+    const { data, pipeline } = own;
+    return new PipelineGrid(job, stages, replicas, data && pipeline ? { data, pipeline } : null);
+  }
+
+  /** Index of this rank's replica; `null` on a rank without a stage. */
+  get replica(): number | null {
+    return this.groups?.data.rank ?? null;
+  }
+
+  /** This rank's place in its pipeline; `null` on a rank without a stage. */
+  get stage(): number | null {
+    return this.groups?.pipeline.rank ?? null;
+  }
+
+  /** Samples of a step, of all replicas. */
+  get stepSamples(): number {
+    return this.#job.batchSize * this.stages * this.replicas;
+  }
+
+  /** Ranks of a replica, in the order of their stages. */
+  ranksOf(replica: number): number[] {
+    return Array.from({ length: this.stages }, (_, stage) => replica * this.stages + stage);
+  }
+
+  /** Returns the samples of this rank's replica. */
+  shareOf(indices: Uint32Array): Uint32Array {
+    return splitWindow(indices, this.replica ?? 0, this.replicas);
+  }
+
+  /** Returns the bytes of this rank in the world and in its groups. */
+  bytesWith(world: ProcessGroup): GroupBytes {
+    const all = [world, ...(this.groups ? [this.groups.pipeline, this.groups.data] : [])];
+    return {
+      get bytesSent() {
+        return all.reduce((sum, group) => sum + group.bytesSent, 0);
+      },
+      get bytesReceived() {
+        return all.reduce((sum, group) => sum + group.bytesReceived, 0);
+      },
+      get bytesSentBy() {
+        const sums = new Map<string, number>();
+        for (const { bytesSentBy } of all) {
+          for (const [algorithm, bytes] of bytesSentBy) sums.set(algorithm, (sums.get(algorithm) ?? 0) + bytes);
+        }
+        return sums;
+      },
+    };
+  }
+
+  /** Returns the plan of a step. @param ring see `schedules.ts`. */
+  planOf(ring: boolean): PipelinePlan {
+    const schedule = this.#job.pipelineSchedule === 'gpipe' ? gpipe : oneForwardOneBackward;
+    return schedule(this.stages, this.microBatches, { ring });
+  }
+
+  /** Share of time in which ranks wait, by the plan of a pipeline that is no ring. */
+  get idleShare(): number {
+    return idleShare(this.planOf(false));
+  }
+}
