@@ -14,19 +14,18 @@ export type TokenKind = (typeof TOKEN_KINDS)[number];
 
 /** The smallest number of byte-pair tokens: every byte, and one pair. */
 const MIN_BYTE_PAIRS = 257;
+/** The largest number of characters in a vocabulary. */
+export const MAX_CHARACTERS = 4096;
+/** The largest number of tokens: a token is stored in 16 bits. */
+export const MAX_VOCABULARY = 65_536;
 /**
- * The largest number of tokens. It is limited because the output layer computes a value for each
- * token at every position.
+ * The longest context, that of GPT-2. It is limited because the cost of attention grows with the
+ * square of the context.
  */
-export const MAX_VOCABULARY = 4096;
-/**
- * The longest context. It is limited because the cost of attention grows with the square of the
- * context.
- */
-const MAX_CONTEXT = 512;
+const MAX_CONTEXT = 1024;
 /**
  * The largest width. With this width, each layer has about 12.6 M parameters, and its gradient has
- * 50 MB.
+ * 50 MB. The whole model may need a pipeline.
  */
 const MAX_WIDTH = 1024;
 const MAX_LAYERS = 24;
@@ -67,7 +66,10 @@ export const GPT_FIELDS = {
     value: 'kind',
     help: 'kind of tokens of the job gpt (default: characters)',
   }),
-  /** Number of byte-pair tokens. With `characters`, the text determines the number of tokens. */
+  /**
+   * Number of byte-pair tokens, and of rows of the model's matrix, even if the text has too few
+   * pairs. With `characters`, the text determines the number of tokens.
+   */
   vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY), TINY.vocabulary, {
     value: 'n',
     help: 'number of byte-pair tokens',
@@ -85,35 +87,56 @@ export const GptModel = v.pipe(
 );
 export type GptModel = v.InferOutput<typeof GptModel>;
 
-export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large'] as const;
+export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large', 'gpt2'] as const;
 export type PresetName = (typeof PRESET_NAMES)[number];
 
-/** A model's size, with a batch size and a learning rate that are good for this size. */
+/** A model's size, with values of other fields that are good for this size. */
 interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;
   learningRate: number;
+  /** Number of stages of a pipeline; 1: a tab holds the whole model. */
+  pipeline: number;
 }
 
 /** The presets. Parameter counts are for 65 characters, as in Shakespeare's works. */
 export const PRESETS: Record<PresetName, Preset> = {
-  tiny: { model: TINY, batchSize: 8, learningRate: 0.005 },
+  tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: 1 },
   // 1.0 M
   small: {
     model: { ...characters, layers: 5, heads: 4, width: 128, context: 128, dropout: 0.1 },
     batchSize: 16,
     learningRate: 0.002,
+    pipeline: 1,
   },
   // 4.8 M
   medium: {
     model: { ...characters, layers: 6, heads: 8, width: 256, context: 128, dropout: 0.1 },
     batchSize: 16,
     learningRate: 0.001,
+    pipeline: 1,
   },
   // 10.7 M
   large: {
     model: { ...characters, layers: 6, heads: 6, width: 384, context: 256, dropout: 0.2 },
     batchSize: 16,
     learningRate: 0.001,
+    pipeline: 1,
+  },
+  // 124 M, the size of GPT-2: its weights, gradients and averages need 2 GB, so it needs a pipeline.
+  // The batch is small, because a sample has 1024 tokens.
+  gpt2: {
+    model: {
+      tokens: 'byte-pairs',
+      vocabulary: 50_257,
+      layers: 12,
+      heads: 12,
+      width: 768,
+      context: 1024,
+      dropout: 0.1,
+    },
+    batchSize: 1,
+    learningRate: 0.0006,
+    pipeline: 4,
   },
 };

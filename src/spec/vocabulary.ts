@@ -3,7 +3,7 @@
  * with other tokens.
  */
 import * as v from 'valibot';
-import { MAX_VOCABULARY } from './gpt.ts';
+import { MAX_CHARACTERS, MAX_VOCABULARY } from './gpt.ts';
 
 /**
  * Number of byte-pair tokens that are single bytes. Each further token consists of two earlier
@@ -21,7 +21,7 @@ export const Vocabulary = v.variant('tokens', [
       v.string(),
       v.check((text) => {
         const codes = Array.from(text, (character) => character.codePointAt(0)!);
-        return codes.length <= MAX_VOCABULARY && codes.every((code, i) => i === 0 || code > codes[i - 1]!);
+        return codes.length <= MAX_CHARACTERS && codes.every((code, i) => i === 0 || code > codes[i - 1]!);
       }, 'characters must be distinct and sorted by code point'),
     ),
   }),

@@ -62,10 +62,10 @@ function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec
   return job === 'table' ? 'mlp' : model;
 }
 
-/** Changes the size of a language model, with its batch size and learning rate. */
+/** Changes the size of a language model, and the fields that depend on it. */
 export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
-  const { model, batchSize, learningRate } = PRESETS[name];
-  return { ...spec, batchSize, learningRate, gpt: { ...spec.gpt, ...model } };
+  const { model, ...plan } = PRESETS[name];
+  return { ...spec, ...plan, gpt: { ...spec.gpt, ...model } };
 }
 
 /** Returns the preset of a language model; `null` if its sizes are custom. */

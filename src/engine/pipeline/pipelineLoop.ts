@@ -7,6 +7,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { clipScale } from '../../parallel/ddp/clip.ts';
+import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
 import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
@@ -172,6 +173,8 @@ export class PipelineLoop {
   async run(): Promise<RunResult> {
     const { clock, task } = this.#options;
     const { group, signal } = this.#here;
+    // A rank waits for the passes of all other ranks.
+    group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const startedAt = clock.now();
     const yielder = new Yielder(clock, YIELD_MS);
     this.#reporter.figures.skipBytes();

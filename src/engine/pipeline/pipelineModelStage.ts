@@ -118,7 +118,7 @@ export class PipelineModelStage {
           this.#measureMemory();
           return { training: true, mask: batches[microBatch]!.mask, seed: 0 };
         },
-        loss: (microBatch, output) => tf.tidy(() => batches[microBatch]!.loss(this.#model.logits(output))),
+        losses: (microBatch) => batches[microBatch]!.losses(this.#model.outputWeights),
         onoutput: (_, loss) => losses.push(loss),
       });
       this.#measureMemory();
@@ -153,7 +153,7 @@ export class PipelineModelStage {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: () => ({ training: false, mask: () => undefined, seed: 0 }),
-        loss: null,
+        losses: null,
         onoutput: (microBatch, output) => {
           outputs[microBatch] = output;
         },
@@ -177,9 +177,8 @@ export class PipelineModelStage {
       confusion: [],
     };
     for (const [i, output] of outputs.entries()) {
-      const logits = tf.tidy(() => this.#model.logits(output!));
-      const { lossSum, correct, sums = [], confusion = [] } = await batches[i]!.evaluate(logits);
-      if (logits !== output) logits.dispose();
+      const scores = await batches[i]!.evaluate(output!, this.#model.outputWeights);
+      const { lossSum, correct, sums = [], confusion = [] } = scores;
       all.lossSum += lossSum;
       all.correct += correct;
       addTo(all.sums, sums);

@@ -9,33 +9,36 @@ import {
   layerChain,
   loadData,
   loadText,
-  logitsOf,
-  networkCost as costOf,
+  networkCost,
   networkLayers,
-  rowsFor,
+  networkSize,
   type Corpus,
   type Dataset,
 } from '../../jobs/index.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
-import { crossEntropySum } from '../../kernels/crossEntropy.ts';
 import type { LayerPass } from '../../parallel/pipeline/pipelineLayer.ts';
 import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
+import type { StageLoss } from '../../parallel/pipeline/stageLayers.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { hashState } from '../../util/hash.ts';
 import { Batch } from '../tasks/batch.ts';
-import { describeWindows, evaluateLogits, gptMasks, WindowBatch } from '../tasks/gptTask.ts';
+import { describeWindows, evaluateHidden, gptMasks, lossParts, WindowBatch } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
 import type { Evaluated, Task } from '../tasks/task.ts';
 
-/** The layers of a model, and the logits of the last layer's output. */
+/** The layers of a model. */
 export interface PipelineModel extends LayerChain {
   /**
    * Multiplications of each layer for one sample, and of the logits, if they are known. Otherwise
    * the layers are measured.
    */
   cost: { layers: readonly number[]; logits: number } | null;
-  logits(output: tf.Tensor): tf.Tensor2D;
+  /**
+   * The weights of the output layer, if they are those of the first layer. They exist on rank 0
+   * once the layer is built.
+   */
+  readonly outputWeights: tf.Variable | null;
 }
 
 /** Samples of one micro-batch on this rank. */
@@ -43,10 +46,14 @@ export interface MicroBatch {
   /** The input of the first layer. The first stage disposes of it. */
   inputs: tf.Tensor;
   mask: LayerPass['mask'];
-  /** The summed loss of the samples. */
-  loss(logits: tf.Tensor2D): tf.Scalar;
+  /**
+   * Parts of the summed loss of the samples, as functions of the output of the last layer.
+   *
+   * @param weights see {@link PipelineModel.outputWeights}.
+   */
+  losses(weights: tf.Variable | null): StageLoss[];
   /** See `Task.evaluate`. */
-  evaluate(logits: tf.Tensor2D): Promise<Evaluated>;
+  evaluate(output: tf.Tensor, weights: tf.Variable | null): Promise<Evaluated>;
   /** Frees everything except the inputs. */
   dispose(): void;
 }
@@ -86,7 +93,7 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
       ...layerChain(job, train),
       ring: false,
       cost: null,
-      logits: (output) => output as tf.Tensor2D,
+      outputWeights: null,
     }),
     load: async (indices, size, step) => {
       const batch = new Batch(step === null ? test : train, size);
@@ -95,8 +102,8 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
       return {
         inputs,
         mask: maskOf(masks),
-        loss: (logits) => scores.loss(logits, { labels, weights }),
-        evaluate: (logits) => scores.evaluate(logits, { labels, weights }, batch),
+        losses: () => [(logits) => scores.loss(logits as tf.Tensor2D, { labels, weights })],
+        evaluate: (logits) => scores.evaluate(logits as tf.Tensor2D, { labels, weights }, batch),
         dispose: () => tf.dispose([labels, weights, ...(masks ?? [])]),
       };
     },
@@ -104,8 +111,8 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
 }
 
 export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask {
-  const { layers, heads, width, context, dropout } = job.gpt;
-  const size = { layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) };
+  const { dropout } = job.gpt;
+  const size = networkSize(job.gpt, tokenizer.size);
   const score = classMetrics(job);
   return {
     trainSamples: train.size,
@@ -120,8 +127,10 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus
       return {
         layers: chain,
         ring: true,
-        cost: costOf(size),
-        logits: (output) => logitsOf(output, chain[0]!.weights[0]!),
+        cost: networkCost(size),
+        get outputWeights() {
+          return chain[0]!.weights[0]!;
+        },
       };
     },
     load: (indices, rows, step) => {
@@ -131,9 +140,9 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus
       return Promise.resolve({
         inputs: tokens,
         mask: maskOf(masks),
-        loss: (logits: tf.Tensor2D) => crossEntropySum(logits, next, weights),
-        evaluate: (logits: tf.Tensor2D) =>
-          evaluateLogits(logits, { tokens, next, weights }, score, windows.tokensPerCharacter),
+        losses: (matrix: tf.Variable | null) => lossParts(matrix!, { next, weights }),
+        evaluate: (output: tf.Tensor, matrix: tf.Variable | null) =>
+          evaluateHidden(output, matrix!, { next, weights }, score, windows.tokensPerCharacter),
         dispose: () => tf.dispose([next, weights, ...(masks ?? [])]),
       });
     },

@@ -7,8 +7,9 @@ import {
   classMetrics,
   dropoutPlaces,
   FIRST_CLASSES,
+  logitsOf,
   Network,
-  rowsFor,
+  networkSize,
   type Corpus,
   type HeldOutMetrics,
   type Windows,
@@ -24,6 +25,11 @@ import type { Evaluated } from './task.ts';
 
 /** The largest number of held-out windows in one forward pass. */
 const EVALUATION_BATCH = 64;
+/**
+ * The largest number of logits that exist at a time: 8 MiB. With tens of thousands of tokens, the
+ * logits of all positions would need more memory than the rest of the model.
+ */
+const MOST_LOGITS = 2 * 2 ** 20;
 
 /**
  * Builds `job`'s model for a text. Losses are in nats per character, even if tokens are longer. The
@@ -36,8 +42,8 @@ export function createGptTask(
   { tokenizer, train, test, bigramLoss }: Corpus,
   shard?: ShardTask,
 ): JobTask {
-  const { layers, heads, width, context, dropout } = job.gpt;
-  const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
+  const { dropout } = job.gpt;
+  const network = new Network(networkSize(job.gpt, tokenizer.size), job.seed);
   const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
   const score = classMetrics(job);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
@@ -77,11 +83,11 @@ export function createGptTask(
 /**
  * Returns what `Task.evaluate` returns, for the logits of a batch of windows.
  *
- * @param logits float32 [size * context, vocabulary]
+ * @param logits float32 [positions, vocabulary]
  */
-export async function evaluateLogits(
+async function evaluateLogits(
   logits: tf.Tensor2D,
-  batch: WindowTensors,
+  batch: Pick<WindowTensors, 'next' | 'weights'>,
   score: HeldOutMetrics,
   tokensPerCharacter: number,
 ): Promise<Evaluated> {
@@ -97,6 +103,71 @@ export async function evaluateLogits(
   } finally {
     sums.dispose();
   }
+}
+
+/**
+ * Returns what `Task.evaluate` returns, from the output of the network's last layer. The logits of
+ * some positions exist at a time.
+ *
+ * @param hidden float32 [size, context, width]
+ * @param embedding float32 [vocabulary, width]
+ */
+export async function evaluateHidden(
+  hidden: tf.Tensor,
+  embedding: tf.Variable,
+  batch: Pick<WindowTensors, 'next' | 'weights'>,
+  score: HeldOutMetrics,
+  tokensPerCharacter: number,
+): Promise<Evaluated> {
+  const all = { lossSum: 0, correct: 0, sums: Array.from({ length: score.sums }, () => 0) };
+  for (const { from, count } of partsOf(embedding, batch)) {
+    const [logits, next, weights] = tf.tidy(() => {
+      const part = rowsOf(hidden).slice(from, count);
+      return [logitsOf(part, embedding), batch.next.slice(from, count), batch.weights.slice(from, count)];
+    }) as [tf.Tensor2D, tf.Tensor1D, tf.Tensor1D];
+    try {
+      const {
+        lossSum,
+        correct,
+        sums = [],
+      } = await evaluateLogits(logits, { next, weights }, score, tokensPerCharacter);
+      all.lossSum += lossSum;
+      all.correct += correct;
+      for (const [i, sum] of sums.entries()) all.sums[i]! += sum;
+    } finally {
+      tf.dispose([logits, next, weights]);
+    }
+  }
+  return all;
+}
+
+/**
+ * Returns the parts of the summed loss of a batch, as functions of the output of the network's last
+ * layer. Each part has the logits of some positions.
+ */
+export function lossParts(
+  embedding: tf.Variable,
+  batch: Pick<WindowTensors, 'next' | 'weights'>,
+): ((hidden: tf.Tensor) => tf.Scalar)[] {
+  return partsOf(embedding, batch).map(({ from, count }) => (hidden) => {
+    const logits = logitsOf(rowsOf(hidden).slice(from, count), embedding);
+    return crossEntropySum(logits, batch.next.slice(from, count), batch.weights.slice(from, count));
+  });
+}
+
+/** Divides the positions of a batch into parts of at most {@link MOST_LOGITS} logits. */
+function partsOf({ shape }: tf.Variable, { next }: Pick<WindowTensors, 'next'>): { from: number; count: number }[] {
+  const [positions] = next.shape;
+  const step = Math.max(1, Math.floor(MOST_LOGITS / shape[0]!));
+  return Array.from({ length: Math.ceil(positions / step) }, (_, i) => ({
+    from: i * step,
+    count: Math.min(step, positions - i * step),
+  }));
+}
+
+/** float32 [batch, context, width] as [positions, width] */
+function rowsOf(hidden: tf.Tensor): tf.Tensor2D {
+  return hidden.reshape([-1, hidden.shape.at(-1)!]);
 }
 
 export interface WindowTensors {
@@ -159,7 +230,7 @@ export class WindowBatch {
  * Returns 1 for each position whose next token is among the most probable tokens, else 0. Equal
  * logits are ordered as in `countAmongFirst`. Float32 [size * context]
  */
-function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
+function isAmongFirst(logits: tf.Tensor2D, { next }: Pick<WindowTensors, 'next'>): tf.Tensor {
   const [, rows] = logits.shape;
   const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
   const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));

@@ -37,14 +37,13 @@ export class BytePairs implements Tokenizer {
    * twice.
    */
   static async of(pieces: AsyncIterable<string>, vocabulary: number): Promise<BytePairs> {
-    const words = await countWords(pieces);
+    const counts = new PairCounts(await countWords(pieces));
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
-      const best = mostFrequent(words);
+      const best = counts.mostFrequent();
       if (best === null) break;
-      const token = BYTES + pairs.length;
+      counts.merge(best, BYTES + pairs.length);
       pairs.push(best);
-      for (const word of words) word.tokens = merge(word.tokens, ...best, token);
     }
     return new BytePairs(pairs);
   }
@@ -129,23 +128,98 @@ async function countWords(pieces: AsyncIterable<string>): Promise<Word[]> {
 }
 
 /**
- * Returns the most frequent pair, or `null` if no pair occurs twice. If several pairs are equally
- * frequent, the pair with the lowest tokens is returned.
+ * The number of occurrences of each pair. A merge visits only the words that have the pair, so
+ * thousands of pairs are learned in seconds.
  */
-function mostFrequent(words: readonly Word[]): [number, number] | null {
-  const counts = new Map<number, number>();
-  for (const { tokens, count } of words) {
+class PairCounts {
+  readonly #words: readonly Word[];
+  readonly #counts = new Map<number, number>();
+  /** Words that have, or had, a pair. */
+  readonly #wordsOf = new Map<number, Set<number>>();
+  /**
+   * Pairs by number of occurrences, as a binary heap. A pair may have several entries; an entry
+   * with another number than that of the pair is out of date.
+   */
+  readonly #heap: { key: number; count: number }[] = [];
+
+  constructor(words: readonly Word[]) {
+    this.#words = words;
+    for (const index of words.keys()) this.#add(index, 1);
+    for (const [key, count] of this.#counts) this.#push({ key, count });
+  }
+
+  /**
+   * Returns the most frequent pair, or `null` if no pair occurs twice. If several pairs are equally
+   * frequent, the pair with the lowest tokens is returned.
+   */
+  mostFrequent(): [number, number] | null {
+    for (let top = this.#heap[0]; top; top = this.#heap[0]) {
+      const count = this.#counts.get(top.key) ?? 0;
+      if (count === top.count) return count > 1 ? [Math.floor(top.key / KEY), top.key % KEY] : null;
+      this.#pop();
+    }
+    return null;
+  }
+
+  /** Replaces a pair by `token` in all words. */
+  merge([left, right]: readonly [number, number], token: number): void {
+    const changed = new Set<number>();
+    for (const index of this.#wordsOf.get(keyOf(left, right)) ?? []) {
+      const word = this.#words[index]!;
+      const merged = merge(word.tokens, left, right, token);
+      if (merged === word.tokens) continue;
+      for (const key of this.#add(index, -1)) changed.add(key);
+      word.tokens = merged;
+      for (const key of this.#add(index, 1)) changed.add(key);
+    }
+    for (const key of changed) this.#push({ key, count: this.#counts.get(key)! });
+  }
+
+  /** Adds the pairs of a word, or removes them; returns their keys. */
+  #add(index: number, sign: 1 | -1): number[] {
+    const { tokens, count } = this.#words[index]!;
+    const keys: number[] = [];
     for (let i = 0; i + 1 < tokens.length; i++) {
       const key = keyOf(tokens[i]!, tokens[i + 1]!);
-      counts.set(key, (counts.get(key) ?? 0) + count);
+      keys.push(key);
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + sign * count);
+      const words = this.#wordsOf.get(key);
+      if (words) words.add(index);
+      else this.#wordsOf.set(key, new Set([index]));
+    }
+    return keys;
+  }
+
+  #push(entry: { key: number; count: number }): void {
+    const heap = this.#heap;
+    let at = heap.push(entry) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(heap[at]!, heap[parent]!)) return;
+      [heap[at], heap[parent]] = [heap[parent]!, heap[at]!];
+      at = parent;
     }
   }
-  let best = -1;
-  let most = 1;
-  for (const [key, count] of counts) {
-    if (count > most || (count === most && best >= 0 && key < best)) [best, most] = [key, count];
+
+  #pop(): void {
+    const heap = this.#heap;
+    const last = heap.pop()!;
+    if (heap.length === 0) return;
+    heap[0] = last;
+    for (let at = 0; ;) {
+      const [left, right] = [2 * at + 1, 2 * at + 2];
+      let first = at;
+      if (left < heap.length && isBefore(heap[left]!, heap[first]!)) first = left;
+      if (right < heap.length && isBefore(heap[right]!, heap[first]!)) first = right;
+      if (first === at) return;
+      [heap[at], heap[first]] = [heap[first]!, heap[at]!];
+      at = first;
+    }
   }
-  return best < 0 ? null : [Math.floor(best / KEY), best % KEY];
+}
+
+function isBefore(a: { key: number; count: number }, b: { key: number; count: number }): boolean {
+  return a.count > b.count || (a.count === b.count && a.key < b.key);
 }
 
 /** Replaces each pair of tokens (`left`, `right`) with `token`. */

@@ -1,5 +1,5 @@
 /** A tokenizer whose tokens are characters. */
-import { MAX_VOCABULARY } from '../../spec/gpt.ts';
+import { MAX_CHARACTERS } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
@@ -12,9 +12,9 @@ export class Characters implements Tokenizer {
   /** @throws DataError if the text has too many different characters. */
   constructor(text: string) {
     const characters = [...new Set(text)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
-    if (characters.length > MAX_VOCABULARY) {
+    if (characters.length > MAX_CHARACTERS) {
       throw new DataError(
-        `The text has ${characters.length} different characters, but a model supports at most ${MAX_VOCABULARY}. Choose ` +
+        `The text has ${characters.length} different characters, but a model supports at most ${MAX_CHARACTERS}. Choose ` +
           'byte pairs as tokens.',
       );
     }

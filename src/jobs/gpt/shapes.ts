@@ -18,6 +18,15 @@ export function rowsFor(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
+/** Returns the size of a job's network for a text with `tokens` different tokens. */
+export function networkSize(
+  { layers, heads, width, context, tokens: kind, vocabulary }: Omit<GptModel, 'prompt' | 'dropout'>,
+  tokens: number,
+): NetworkSize {
+  const rows = kind === 'byte-pairs' ? Math.max(tokens, vocabulary) : tokens;
+  return { layers, heads, width, context, vocabulary: rowsFor(rows) };
+}
+
 /** Added to mean squares to avoid a division by zero. */
 export const NORM_EPSILON = 1e-5;
 

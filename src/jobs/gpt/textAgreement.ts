@@ -2,7 +2,7 @@
  * Facts of texts: the characters that occur, and the loss of a bigram model. They are computed for
  * the text of one tab and merged over the texts of all tabs.
  */
-import { MAX_VOCABULARY } from '../../spec/gpt.ts';
+import { MAX_CHARACTERS } from '../../spec/gpt.ts';
 import type { TextFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Corpus } from './corpus.ts';
@@ -24,9 +24,9 @@ export function factsOf({ tokenizer, test, bigramLoss }: Corpus): TextFacts {
 /** @throws DataError if there are too many different characters. */
 export function checkTexts(name: string, { characters }: TextFacts): void {
   const { length } = Array.from(characters);
-  if (length <= MAX_VOCABULARY) return;
+  if (length <= MAX_CHARACTERS) return;
   throw new DataError(
-    `${name} have ${length} different characters, but a model supports at most ${MAX_VOCABULARY}. Remove rare characters.`,
+    `${name} have ${length} different characters, but a model supports at most ${MAX_CHARACTERS}. Remove rare characters.`,
   );
 }
 

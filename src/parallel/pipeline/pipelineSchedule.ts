@@ -121,9 +121,10 @@ abstract class PipelineSchedule {
       }),
       // The loss of a micro-batch is weighted by its samples, so that parts of unequal size count
       // correctly.
-      loss: training
-        ? (microBatch, output) =>
-            tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch)))
+      losses: training
+        ? (microBatch) => [
+            (output) => tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch))),
+          ]
         : null,
       onoutput: (_, output) => onoutput(output),
     });

@@ -13,6 +13,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
+import { Yielder } from '../../util/yielder.ts';
 import { clipScale } from '../ddp/clip.ts';
 import type { Variable } from '../ddp/flatten.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
@@ -21,11 +22,13 @@ import { Boundary, type BoundaryPrecision } from './boundary.ts';
 import type { PipelineLayer } from './pipelineLayer.ts';
 import { stagesOfRank } from './schedules.ts';
 import { sequentialLayers, type SequentialModel } from './sequentialLayers.ts';
-import { StageLayers } from './stageLayers.ts';
+import { StageLayers, type BuiltLayer, type OnGradient } from './stageLayers.ts';
 import { StageParameters } from './stageParameters.ts';
 
 /** Deadline of a message between stages, which includes the computation of the sender. */
-const DEFAULT_TIMEOUT_MS = 10 * 60_000;
+export const PIPELINE_TIMEOUT_MS = 10 * 60_000;
+/** A rank that computes for longer yields, so that its messages travel. */
+const YIELD_MS = 4;
 
 /** A model as a chain of layers. */
 export interface LayerChain {
@@ -65,43 +68,42 @@ export class PipelineStage {
   readonly dataGroup: ProcessGroup | null;
   /** The layers of this rank, by stage. */
   readonly stages: ReadonlyMap<number, StageLayers>;
-  /** Number of stages of the pipeline: the group's world size, or one more in a ring. */
-  readonly stageCount: number;
   readonly isRing: boolean;
   readonly boundary: Boundary;
   readonly clock: Clock;
+  /** Yields between layers. */
+  readonly yielder: Yielder;
   readonly parameters: StageParameters;
-  readonly #cuts: readonly number[];
   readonly #chain: LayerChain;
-  readonly #own: readonly PipelineLayer[];
+  readonly #own: readonly BuiltLayer[];
+  /** Index of each stage's first layer. */
+  readonly #starts: readonly number[];
   readonly #buffers: ModelBuffers;
 
   private constructor(
     chain: LayerChain,
     group: ProcessGroup,
-    own: readonly PipelineLayer[],
-    variables: { parameters: readonly Variable[]; buffers: readonly Variable[]; state: StageParameters },
+    own: ReadonlyMap<number, readonly BuiltLayer[]>,
+    parameters: StageParameters,
     options: PipelineStageOptions,
   ) {
     const { stages, dataGroup = null, precision = 'fp32', recompute = false } = options;
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, clock = systemClock } = options;
+    const { timeoutMs = PIPELINE_TIMEOUT_MS, clock = systemClock } = options;
     this.group = group;
     this.dataGroup = dataGroup;
     this.clock = clock;
+    this.yielder = new Yielder(clock, YIELD_MS);
     this.isRing = chain.ring;
-    this.stageCount = stages.length;
     this.boundary = new Boundary(group, precision, timeoutMs);
-    this.parameters = variables.state;
+    this.parameters = parameters;
     this.#chain = chain;
-    this.#own = own;
-    this.#cuts = startsOf(stages);
-    this.#buffers = new ModelBuffers(variables.buffers, dataGroup ?? group);
-    this.stages = new Map(
-      stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).map((stage) => [
-        stage,
-        new StageLayers(layersOfStage(chain, stages, stage), variables.parameters, variables.buffers, recompute),
-      ]),
-    );
+    this.#own = [...own.values()].flat();
+    this.#starts = startsOf(stages);
+    this.#buffers = new ModelBuffers(unique(this.#own.flatMap(({ buffers }) => buffers)), dataGroup ?? group);
+    const lossVariables = unique(this.#own.flatMap((layer) => layer.parameters));
+    const ongradient: OnGradient = (variable, gradient) => parameters.add(variable, gradient);
+    const common = { lossVariables, recompute, ongradient, yielder: this.yielder };
+    this.stages = new Map(Array.from(own, ([stage, layers]) => [stage, new StageLayers(layers, common)]));
   }
 
   /**
@@ -120,28 +122,29 @@ export class PipelineStage {
     const chain = isChain(model) ? model : { layers: sequentialLayers(model), ring: false };
     const { stages, optimizer, dataGroup = null } = options;
     checkStages(chain, stages, group.worldSize);
-    const own = stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).flatMap((stage) =>
-      layersOfStage(chain, stages, stage),
+    const own = new Map(
+      stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).map((stage) => [
+        stage,
+        layersOfStage(chain, stages, stage).map(built),
+      ]),
     );
-    const built = [...new Set(own.flatMap((layer) => layer.build()))];
-    const parameters = built.filter(({ trainable }) => trainable);
-    const buffers = built.filter(({ trainable }) => !trainable);
+    const variables = unique([...own.values()].flat().flatMap(({ parameters }) => parameters));
     const createOptimizer =
       typeof optimizer === 'function' ? optimizer : (size: number): Optimizer => optimizerOf(optimizer, size);
-    const state = await StageParameters.create(parameters, createOptimizer);
-    const stage = new PipelineStage(chain, group, own, { parameters, buffers, state }, options);
+    const parameters = await StageParameters.create(variables, createOptimizer);
+    const stage = new PipelineStage(chain, group, own, parameters, options);
     if (dataGroup && dataGroup.worldSize > 1) await stage.#broadcast(dataGroup);
     return stage;
   }
 
   /** Names of the layers of this rank. */
   get layerNames(): string[] {
-    return this.#own.map(({ name }) => name);
+    return this.#own.map(({ layer }) => layer.name);
   }
 
   /** Shape of one sample of the value between stage `stage - 1` and `stage`. */
   shapeBefore(stage: number): readonly number[] {
-    return this.#chain.layers[this.#cuts[stage]! - 1]!.outputShape;
+    return this.#chain.layers[this.#starts[stage]! - 1]!.outputShape;
   }
 
   /** Averages the gradients of all micro-batches over `samples` samples of all replicas. */
@@ -182,7 +185,7 @@ export class PipelineStage {
     this.parameters.dispose();
     this.boundary.dispose();
     this.#buffers.dispose();
-    for (const layer of this.#own) layer.dispose();
+    for (const { layer } of this.#own) layer.dispose();
   }
 
   /** Sets this stage's parameters and buffers to those of the first replica. */
@@ -191,6 +194,19 @@ export class PipelineStage {
     this.parameters.write();
     await this.#buffers.broadcast(0);
   }
+}
+
+function built(layer: PipelineLayer): BuiltLayer {
+  const variables = layer.build();
+  return {
+    layer,
+    parameters: variables.filter(({ trainable }) => trainable),
+    buffers: variables.filter(({ trainable }) => !trainable),
+  };
+}
+
+function unique(variables: readonly Variable[]): Variable[] {
+  return [...new Set(variables)];
 }
 
 function isChain(model: SequentialModel | LayerChain): model is LayerChain {

@@ -1,6 +1,6 @@
 /** Runs one rank's passes of a pipeline plan. */
 import type { Clock } from '../../util/clock.ts';
-import { Yielder } from '../../util/yielder.ts';
+import type { Yielder } from '../../util/yielder.ts';
 import type { Tensor } from '../ddp/flatten.ts';
 import type { Arrival, Boundary } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
@@ -10,8 +10,6 @@ import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type Tim
  * sender keeps all but the first part.
  */
 const RECEIVES_AHEAD = 2;
-/** A rank that computes for longer yields, so that its messages travel. */
-const YIELD_MS = 4;
 
 export interface PlanRun {
   plan: PipelinePlan;
@@ -19,18 +17,20 @@ export interface PlanRun {
   rank: number;
   boundary: Boundary;
   clock: Clock;
+  /** Yields between passes, so that messages travel. */
+  yielder: Yielder;
   /** Shape of the value between stage `stage - 1` and `stage`, for a micro-batch. */
   shapeBefore: (stage: number, microBatch: number) => readonly number[];
   /**
    * Computes a forward pass. `x` is the input from another stage; `null` at stage 0. Returns the
    * output; `null` at the last stage.
    */
-  forward: (stage: number, microBatch: number, x: Tensor | null) => Tensor | null;
+  forward: (stage: number, microBatch: number, x: Tensor | null) => Promise<Tensor | null>;
   /**
-   * Computes a backward pass. `dy` is the gradient of the output; `null` at the last stage. Returns
-   * the gradient of the input; `null` at stage 0.
+   * Computes a backward pass, and disposes of `dy`, the gradient of the output; `null` at the last
+   * stage. Returns the gradient of the input; `null` at stage 0.
    */
-  backward: (stage: number, microBatch: number, dy: Tensor | null) => Tensor | null;
+  backward: (stage: number, microBatch: number, dy: Tensor | null) => Promise<Tensor | null>;
 }
 
 /**
@@ -72,15 +72,13 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
     return value;
   };
   const timed: TimedPass[] = [];
-  const yielder = new Yielder(clock, YIELD_MS);
   try {
     for (const pass of passes) {
       receiveAhead();
       const { kind, stage, microBatch } = pass;
       const input = await inputOf(pass);
       const start = clock.now();
-      const output = run[kind](stage, microBatch, input);
-      if (kind === 'backward') input?.dispose();
+      const output = await run[kind](stage, microBatch, input);
       if (output) {
         const to = rankOfStage(plan, kind === 'forward' ? stage + 1 : stage - 1);
         if (to === rank) local.set(keyOf(kind, stage, microBatch), output);
@@ -93,7 +91,7 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
         }
       }
       timed.push({ ...pass, start, end: clock.now() });
-      await yielder.yieldIfDue();
+      await run.yielder.yieldIfDue();
     }
     await boundary.flush();
     return timed;

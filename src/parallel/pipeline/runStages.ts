@@ -1,9 +1,9 @@
 /** Runs a plan with the layers of this rank's stages. */
-import * as tf from '@tensorflow/tfjs';
-import type { Scalar, Tensor } from '../ddp/flatten.ts';
+import type { Tensor } from '../ddp/flatten.ts';
 import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { runPlan } from './runPlan.ts';
+import type { StageLoss } from './stageLayers.ts';
 import type { PipelinePlan, TimedPass } from './schedules.ts';
 
 /** The micro-batches of a step, as this rank needs them. */
@@ -14,10 +14,11 @@ export interface MicroBatches {
   input(microBatch: number): Tensor;
   pass(microBatch: number): LayerPass;
   /**
-   * Returns the loss of a micro-batch, summed over its samples, from the output of the last layer.
-   * `null`: the outputs are computed without gradients.
+   * Returns the parts of a micro-batch's loss, summed over its samples, as functions of the output
+   * of the last layer. They are computed one after another. `null`: the outputs are computed
+   * without gradients.
    */
-  loss: ((microBatch: number, output: Tensor) => Scalar) | null;
+  losses: ((microBatch: number) => readonly StageLoss[]) | null;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }
@@ -29,38 +30,31 @@ export interface MicroBatches {
  * @returns see {@link runPlan}.
  */
 export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: MicroBatches): Promise<TimedPass[]> {
-  const { group, boundary, clock, stages, parameters } = stage;
-  const { loss } = batches;
+  const { group, boundary, clock, yielder, stages } = stage;
+  const { losses } = batches;
   const last = plan.stages - 1;
   return runPlan({
     plan,
     rank: group.rank,
     boundary,
     clock,
+    yielder,
     shapeBefore: (at, microBatch) => [batches.rows(microBatch), ...stage.shapeBefore(at)],
-    forward: (at, microBatch, x) => {
+    forward: async (at, microBatch, x) => {
       const layers = stages.get(at)!;
       const input = x ?? batches.input(microBatch);
       const pass = batches.pass(microBatch);
       let output: Tensor;
-      if (loss) {
-        const lossOf = at === last ? (y: Tensor): Scalar => loss(microBatch, y) : null;
-        output = layers.forward(microBatch, input, pass, lossOf);
-      } else {
-        output = layers.infer(input, pass);
+      if (losses) output = await layers.forward(microBatch, input, pass, at === last ? losses(microBatch) : null);
+      else {
+        output = await layers.infer(input, pass);
         input.dispose();
       }
       if (at < last) return output;
       batches.onoutput(microBatch, output);
       return null;
     },
-    backward: (at, microBatch, dy) => {
-      const gradient = dy ?? tf.scalar(1);
-      const { dx, gradients } = stages.get(at)!.backward(microBatch, gradient, at > 0);
-      if (!dy) gradient.dispose();
-      parameters.add(gradients);
-      return dx;
-    },
+    backward: (at, microBatch, dy) => stages.get(at)!.backward(microBatch, dy, at > 0),
   });
 }
 

@@ -1,142 +1,211 @@
 /**
  * The layers of one stage: forward passes that are recorded, and their backward passes, which run
- * when the gradient of the stage's output has arrived.
+ * when the gradient of the stage's output has arrived. Each layer is recorded on a tape of its own.
+ * So a pass can yield between layers, and a layer's gradients are added as soon as they are known.
  */
 import * as tf from '@tensorflow/tfjs';
+import type { Yielder } from '../../util/yielder.ts';
 import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
-/** Computes the loss of a micro-batch from the output of the last layer. */
+/** Computes the loss of a micro-batch, or a part of it, from the output of the last layer. */
 export type StageLoss = (output: Tensor) => Scalar;
+
+/** A layer with its built variables. */
+export interface BuiltLayer {
+  layer: PipelineLayer;
+  /** Trainable variables. */
+  parameters: readonly Variable[];
+  buffers: readonly Variable[];
+}
+
+/** Receives the gradient of a variable, and disposes of it. */
+export type OnGradient = (variable: Variable, gradient: Tensor) => void;
+
+/** `x` is `y` of the layer before, or the stage's input. */
+interface RecordedLayer {
+  x: Tensor;
+  y: Tensor;
+  tape: Tape;
+}
 
 /** A forward pass whose backward pass has not run. */
 interface OpenPass {
-  /** Input of the stage. It is disposed of after the backward pass. */
+  /** Input of the stage. */
   x: Tensor;
   pass: LayerPass;
-  loss: StageLoss | null;
-  /** `null` if the forward pass is computed again. */
-  recorded: { y: Tensor; tape: Tape } | null;
+  /** The layers' passes, in order; `null` if they are computed again. */
+  recorded: RecordedLayer[] | null;
+  /** In the last stage: the gradient of the last layer's output. */
+  dy: Tensor | null;
 }
 
-export interface StageGradients {
-  /** The gradient of the stage's input; `null` if the input has none. */
-  dx: Tensor | null;
-  /** By index of the variable; `null` if the stage does not use the variable. */
-  gradients: (Tensor | null)[];
+interface StageLayersOptions {
+  /** The variables that the loss may use: those of this rank. */
+  lossVariables: readonly Variable[];
+  /**
+   * Whether a forward pass keeps only its input, and is computed again in the backward pass (Chen
+   * et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+   */
+  recompute: boolean;
+  ongradient: OnGradient;
+  yielder: Yielder;
 }
 
 export class StageLayers {
-  readonly layers: readonly PipelineLayer[];
-  readonly #variables: readonly Variable[];
-  readonly #buffers: readonly Variable[];
-  readonly #recompute: boolean;
+  readonly layers: readonly BuiltLayer[];
+  readonly #options: StageLayersOptions;
   readonly #open = new Map<number, OpenPass>();
 
-  /**
-   * @param variables the variables to differentiate by.
-   * @param buffers variables that a forward pass may change.
-   * @param recompute whether a forward pass keeps only its input, and is computed again in the
-   *   backward pass (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
-   */
-  constructor(
-    layers: readonly PipelineLayer[],
-    variables: readonly Variable[],
-    buffers: readonly Variable[],
-    recompute: boolean,
-  ) {
+  constructor(layers: readonly BuiltLayer[], options: StageLayersOptions) {
     this.layers = layers;
-    this.#variables = variables;
-    this.#buffers = buffers;
-    this.#recompute = recompute;
-  }
-
-  /** Number of micro-batches whose activations are kept. */
-  get inFlight(): number {
-    return this.#open.size;
+    this.#options = options;
   }
 
   /**
    * Computes the forward pass of a micro-batch.
    *
    * @param x the stage's input. The stage disposes of it.
-   * @param loss the loss, in the last stage.
-   * @returns a tensor that the caller disposes of: the output, or the loss.
+   * @param losses in the last stage: the parts of the loss. They are differentiated at once, so that
+   *   only one part has logits at a time.
+   * @returns a tensor that the caller disposes of: the output, or the sum of the losses.
    */
-  forward(microBatch: number, x: Tensor, pass: LayerPass, loss: StageLoss | null): Tensor {
-    const compute = (): Tensor => this.#compute(x, pass, loss);
-    if (this.#recompute) {
-      this.#open.set(microBatch, { x, pass, loss, recorded: null });
-      return tf.tidy(() => copyIfSame(compute(), x));
+  async forward(microBatch: number, x: Tensor, pass: LayerPass, losses: readonly StageLoss[] | null): Promise<Tensor> {
+    const open: OpenPass = { x, pass, recorded: null, dy: null };
+    this.#open.set(microBatch, open);
+    let y: Tensor;
+    if (this.#options.recompute) y = await this.infer(x, pass);
+    else {
+      open.recorded = [];
+      await this.#record(open.recorded, x, pass);
+      y = (open.recorded.at(-1)?.y ?? x).clone();
     }
-    const { result: y, tape } = recordTape(() => copyIfSame(compute(), x));
-    this.#open.set(microBatch, { x, pass, loss, recorded: { y, tape } });
-    return y.clone();
+    if (!losses) return y;
+    try {
+      const { value, dy } = await this.#differentiateLosses(y, losses);
+      open.dy = dy;
+      return value;
+    } finally {
+      y.dispose();
+    }
   }
 
   /**
    * Computes the backward pass of a micro-batch whose forward pass has been computed.
    *
-   * @param dy gradient of the stage's output; the caller disposes of it.
+   * @param dy gradient of the stage's output, of which the stage disposes; `null` in the last stage.
    * @param needsInputGradient whether the gradient of the stage's input is sent to another stage.
+   * @returns the gradient of the stage's input, of which the caller disposes, or `null`.
    */
-  backward(microBatch: number, dy: Tensor, needsInputGradient: boolean): StageGradients {
-    const { x, pass, loss, recorded } = this.#open.get(microBatch)!;
-    this.#open.delete(microBatch);
-    const { y, tape } = recorded ?? this.#again(x, pass, loss);
-    try {
-      const xs = needsInputGradient ? [...this.#variables, x] : this.#variables;
-      // A stage without weights, at the start of the pipeline.
-      if (xs.length === 0) {
-        disposeTape(tape);
-        return { dx: null, gradients: [] };
-      }
-      const all = differentiateTape(tape, [{ tensor: y, gradient: dy }], xs);
-      const gradients = all.slice(0, this.#variables.length);
-      const dx = needsInputGradient ? (all.at(-1) ?? tf.zerosLike(x)) : null;
-      return { dx, gradients };
-    } finally {
-      tf.dispose([x, y]);
+  async backward(microBatch: number, dy: Tensor | null, needsInputGradient: boolean): Promise<Tensor | null> {
+    const open = this.#open.get(microBatch)!;
+    const recorded = open.recorded ?? (await this.#again(open));
+    open.recorded = recorded;
+    let gradient: Tensor | null = dy ?? open.dy!;
+    open.dy = null;
+    for (let i = recorded.length - 1; i >= 0; i--) {
+      const { x, y, tape } = recorded.pop()!;
+      const needsGradient: boolean = i > 0 || needsInputGradient;
+      const dx: Tensor | null = this.#differentiate(this.layers[i]!, { x, y, tape }, gradient!, needsGradient);
+      gradient?.dispose();
+      gradient = dx;
+      y.dispose();
+      await this.#options.yielder.yieldIfDue();
     }
+    this.#open.delete(microBatch);
+    open.x.dispose();
+    if (needsInputGradient) return gradient;
+    gradient?.dispose();
+    return null;
   }
 
   /** Computes the layers without recording them. The caller disposes of the result. */
-  infer(x: Tensor, pass: LayerPass): Tensor {
-    return tf.tidy(() => copyIfSame(this.#compute(x, pass, null), x));
+  async infer(x: Tensor, pass: LayerPass): Promise<Tensor> {
+    let y = x.clone();
+    for (const { layer } of this.layers) {
+      const next = tf.tidy(() => layer.apply(y, pass).clone());
+      y.dispose();
+      y = next;
+      await this.#options.yielder.yieldIfDue();
+    }
+    return y;
   }
 
   /** Drops the forward passes whose backward pass has not run. */
   drop(): void {
-    for (const { x, recorded } of this.#open.values()) {
+    for (const { x, recorded, dy } of this.#open.values()) {
       x.dispose();
-      if (!recorded) continue;
-      recorded.y.dispose();
-      disposeTape(recorded.tape);
+      dy?.dispose();
+      for (const { y, tape } of recorded ?? []) {
+        y.dispose();
+        disposeTape(tape);
+      }
     }
     this.#open.clear();
   }
 
-  #compute(x: Tensor, pass: LayerPass, loss: StageLoss | null): Tensor {
-    let y = x;
-    for (const layer of this.layers) y = layer.apply(y, pass);
-    return loss ? loss(y) : y;
+  async #record(recorded: RecordedLayer[], input: Tensor, pass: LayerPass): Promise<void> {
+    let x = input;
+    for (const { layer } of this.layers) {
+      const from = x;
+      // A layer without effect returns its input, which is disposed of apart from the output.
+      const { result: y, tape } = recordTape(() => {
+        const output = layer.apply(from, pass);
+        return output === from ? from.clone() : output;
+      });
+      recorded.push({ x: from, y, tape });
+      x = y;
+      await this.#options.yielder.yieldIfDue();
+    }
+  }
+
+  #differentiate(
+    { parameters }: BuiltLayer,
+    { x, y, tape }: RecordedLayer,
+    gradient: Tensor,
+    needsInputGradient: boolean,
+  ): Tensor | null {
+    const xs = needsInputGradient ? [...parameters, x] : parameters;
+    // A layer without weights, at the start of the pipeline.
+    if (xs.length === 0) {
+      disposeTape(tape);
+      return null;
+    }
+    const all = differentiateTape(tape, [{ tensor: y, gradient }], xs);
+    for (const [i, parameter] of parameters.entries()) if (all[i]) this.#options.ongradient(parameter, all[i]);
+    return needsInputGradient ? (all.at(-1) ?? tf.zerosLike(x)) : null;
+  }
+
+  /** Returns the sum of the losses and the gradient of the last layer's output. */
+  async #differentiateLosses(y: Tensor, losses: readonly StageLoss[]): Promise<{ value: Tensor; dy: Tensor }> {
+    const { lossVariables, ongradient, yielder } = this.#options;
+    let value: Tensor = tf.scalar(0);
+    let dy: Tensor = tf.zerosLike(y);
+    for (const loss of losses) {
+      const { result, tape } = recordTape(() => loss(y));
+      const one = tf.scalar(1);
+      const all = differentiateTape(tape, [{ tensor: result, gradient: one }], [...lossVariables, y]);
+      for (const [i, variable] of lossVariables.entries()) if (all[i]) ongradient(variable, all[i]);
+      const sums = [tf.add(value, result), tf.add(dy, all.at(-1) ?? tf.scalar(0))] as const;
+      tf.dispose([value, dy, one, result, all.at(-1) ?? []]);
+      [value, dy] = sums;
+      await yielder.yieldIfDue();
+    }
+    return { value, dy };
   }
 
   /** Records a forward pass again. The buffers keep the values of the first time. */
-  #again(x: Tensor, pass: LayerPass, loss: StageLoss | null): { y: Tensor; tape: Tape } {
-    const before = this.#buffers.map((buffer) => buffer.clone());
+  async #again({ x, pass }: OpenPass): Promise<RecordedLayer[]> {
+    const buffers = this.layers.flatMap((layer) => layer.buffers);
+    const before = buffers.map((buffer) => buffer.clone());
+    const recorded: RecordedLayer[] = [];
     try {
-      const { result: y, tape } = recordTape(() => copyIfSame(this.#compute(x, pass, loss), x));
-      return { y, tape };
+      await this.#record(recorded, x, pass);
+      return recorded;
     } finally {
-      for (const [i, buffer] of this.#buffers.entries()) buffer.assign(before[i]!);
+      for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
       tf.dispose(before);
     }
   }
-}
-
-/** A stage without effect returns its input, which is disposed of apart from the output. */
-function copyIfSame(y: Tensor, x: Tensor): Tensor {
-  return y === x ? x.clone() : y;
 }

@@ -85,14 +85,12 @@ export class StageParameters {
     });
   }
 
-  /** Adds the gradients of a micro-batch, and disposes of them. */
-  add(gradients: readonly (Tensor | null)[]): void {
-    for (const [i, gradient] of gradients.entries()) {
-      if (!gradient) continue;
-      const sum = this.#sums[i];
-      this.#sums[i] = sum ? tf.add(sum, gradient) : gradient;
-      if (sum) tf.dispose([sum, gradient]);
-    }
+  /** Adds a gradient of a micro-batch, and disposes of it. */
+  add(variable: Variable, gradient: Tensor): void {
+    const i = this.#entries.findIndex((entry) => entry.variable === variable);
+    const sum = this.#sums[i];
+    this.#sums[i] = sum ? tf.add(sum, gradient) : gradient;
+    if (sum) tf.dispose([sum, gradient]);
   }
 
   /** Drops the gradients of {@link add}. */

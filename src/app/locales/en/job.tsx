@@ -99,6 +99,7 @@ export const job = {
     small: 'small (1 M)',
     medium: 'medium (5 M)',
     large: 'large (11 M)',
+    gpt2: 'GPT-2 (124 M, in 4 stages)',
   },
   ownSize: 'custom (see “Advanced”)',
   layers: 'Layers',

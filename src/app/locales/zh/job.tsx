@@ -89,6 +89,7 @@ export const job: Messages['job'] = {
     small: '小（100 万）',
     medium: '中（500 万）',
     large: '大（1100 万）',
+    gpt2: 'GPT-2（1.24 亿，分为 4 段）',
   },
   ownSize: '按“更多设置”',
   layers: '层数',
