@@ -97,17 +97,20 @@ interface Preset {
   learningRate: number;
   /** Number of stages of a pipeline; 1: a tab holds the whole model. */
   pipeline: number;
+  /** Whether activations are computed again, to save memory. */
+  recompute: boolean;
 }
 
 /** The presets. Parameter counts are for 65 characters, as in Shakespeare's works. */
 export const PRESETS: Record<PresetName, Preset> = {
-  tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: 1 },
+  tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: 1, recompute: false },
   // 1.0 M
   small: {
     model: { ...characters, layers: 5, heads: 4, width: 128, context: 128, dropout: 0.1 },
     batchSize: 16,
     learningRate: 0.002,
     pipeline: 1,
+    recompute: false,
   },
   // 4.8 M
   medium: {
@@ -115,6 +118,7 @@ export const PRESETS: Record<PresetName, Preset> = {
     batchSize: 16,
     learningRate: 0.001,
     pipeline: 1,
+    recompute: false,
   },
   // 10.7 M
   large: {
@@ -122,6 +126,7 @@ export const PRESETS: Record<PresetName, Preset> = {
     batchSize: 16,
     learningRate: 0.001,
     pipeline: 1,
+    recompute: false,
   },
   // 124 M, the size of GPT-2: its weights, gradients and averages need 2 GB, so it needs a pipeline.
   // The batch is small, because a sample has 1024 tokens.
@@ -138,5 +143,6 @@ export const PRESETS: Record<PresetName, Preset> = {
     batchSize: 1,
     learningRate: 0.0006,
     pipeline: 4,
+    recompute: true,
   },
 };

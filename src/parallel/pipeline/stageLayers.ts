@@ -23,11 +23,13 @@ export interface BuiltLayer {
 /** Receives the gradient of a variable, and disposes of it. */
 export type OnGradient = (variable: Variable, gradient: Tensor) => void;
 
-/** `x` is `y` of the layer before, or the stage's input. */
-interface RecordedLayer {
+/** A layer's part of a forward pass. */
+interface LayerStep {
+  /** The output of the layer before, or the stage's input. */
   x: Tensor;
   y: Tensor;
-  tape: Tape;
+  /** `null` if the layer is computed again in the backward pass. */
+  tape: Tape | null;
 }
 
 /** A forward pass whose backward pass has not run. */
@@ -35,8 +37,7 @@ interface OpenPass {
   /** Input of the stage. */
   x: Tensor;
   pass: LayerPass;
-  /** The layers' passes, in order; `null` if they are computed again. */
-  recorded: RecordedLayer[] | null;
+  steps: LayerStep[];
   /** In the last stage: the gradient of the last layer's output. */
   dy: Tensor | null;
 }
@@ -45,8 +46,8 @@ interface StageLayersOptions {
   /** The variables that the loss may use: those of this rank. */
   lossVariables: readonly Variable[];
   /**
-   * Whether a forward pass keeps only its input, and is computed again in the backward pass (Chen
-   * et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+   * Whether only the outputs of layers are kept, and each layer is computed again in the backward
+   * pass (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
    */
   recompute: boolean;
   ongradient: OnGradient;
@@ -72,15 +73,15 @@ export class StageLayers {
    * @returns a tensor that the caller disposes of: the output, or the sum of the losses.
    */
   async forward(microBatch: number, x: Tensor, pass: LayerPass, losses: readonly StageLoss[] | null): Promise<Tensor> {
-    const open: OpenPass = { x, pass, recorded: null, dy: null };
+    const open: OpenPass = { x, pass, steps: [], dy: null };
     this.#open.set(microBatch, open);
-    let y: Tensor;
-    if (this.#options.recompute) y = await this.infer(x, pass);
-    else {
-      open.recorded = [];
-      await this.#record(open.recorded, x, pass);
-      y = (open.recorded.at(-1)?.y ?? x).clone();
+    const { recompute, yielder } = this.#options;
+    for (const { layer } of this.layers) {
+      const from = open.steps.at(-1)?.y ?? x;
+      open.steps.push(recompute ? { x: from, y: compute(layer, from, pass), tape: null } : record(layer, from, pass));
+      await yielder.yieldIfDue();
     }
+    const y = (open.steps.at(-1)?.y ?? x).clone();
     if (!losses) return y;
     try {
       const { value, dy } = await this.#differentiateLosses(y, losses);
@@ -100,17 +101,16 @@ export class StageLayers {
    */
   async backward(microBatch: number, dy: Tensor | null, needsInputGradient: boolean): Promise<Tensor | null> {
     const open = this.#open.get(microBatch)!;
-    const recorded = open.recorded ?? (await this.#again(open));
-    open.recorded = recorded;
+    const { steps } = open;
     let gradient: Tensor | null = dy ?? open.dy!;
     open.dy = null;
-    for (let i = recorded.length - 1; i >= 0; i--) {
-      const { x, y, tape } = recorded.pop()!;
+    for (let i = steps.length - 1; i >= 0; i--) {
+      const step = steps.pop()!;
       const needsGradient: boolean = i > 0 || needsInputGradient;
-      const dx: Tensor | null = this.#differentiate(this.layers[i]!, { x, y, tape }, gradient!, needsGradient);
+      const dx: Tensor | null = this.#differentiate(this.layers[i]!, step, open.pass, gradient!, needsGradient);
       gradient?.dispose();
       gradient = dx;
-      y.dispose();
+      step.y.dispose();
       await this.#options.yielder.yieldIfDue();
     }
     this.#open.delete(microBatch);
@@ -124,7 +124,7 @@ export class StageLayers {
   async infer(x: Tensor, pass: LayerPass): Promise<Tensor> {
     let y = x.clone();
     for (const { layer } of this.layers) {
-      const next = tf.tidy(() => layer.apply(y, pass).clone());
+      const next = compute(layer, y, pass);
       y.dispose();
       y = next;
       await this.#options.yielder.yieldIfDue();
@@ -134,45 +134,35 @@ export class StageLayers {
 
   /** Drops the forward passes whose backward pass has not run. */
   drop(): void {
-    for (const { x, recorded, dy } of this.#open.values()) {
+    for (const { x, steps, dy } of this.#open.values()) {
       x.dispose();
       dy?.dispose();
-      for (const { y, tape } of recorded ?? []) {
+      for (const { y, tape } of steps) {
         y.dispose();
-        disposeTape(tape);
+        if (tape) disposeTape(tape);
       }
     }
     this.#open.clear();
   }
 
-  async #record(recorded: RecordedLayer[], input: Tensor, pass: LayerPass): Promise<void> {
-    let x = input;
-    for (const { layer } of this.layers) {
-      const from = x;
-      // A layer without effect returns its input, which is disposed of apart from the output.
-      const { result: y, tape } = recordTape(() => {
-        const output = layer.apply(from, pass);
-        return output === from ? from.clone() : output;
-      });
-      recorded.push({ x: from, y, tape });
-      x = y;
-      await this.#options.yielder.yieldIfDue();
-    }
-  }
-
   #differentiate(
-    { parameters }: BuiltLayer,
-    { x, y, tape }: RecordedLayer,
+    built: BuiltLayer,
+    step: LayerStep,
+    pass: LayerPass,
     gradient: Tensor,
     needsInputGradient: boolean,
   ): Tensor | null {
+    const { parameters } = built;
+    const { x } = step;
     const xs = needsInputGradient ? [...parameters, x] : parameters;
     // A layer without weights, at the start of the pipeline.
     if (xs.length === 0) {
-      disposeTape(tape);
+      if (step.tape) disposeTape(step.tape);
       return null;
     }
+    const { y, tape } = step.tape ? { y: step.y, tape: step.tape } : recordAgain(built, x, pass);
     const all = differentiateTape(tape, [{ tensor: y, gradient }], xs);
+    if (!step.tape) y.dispose();
     for (const [i, parameter] of parameters.entries()) if (all[i]) this.#options.ongradient(parameter, all[i]);
     return needsInputGradient ? (all.at(-1) ?? tf.zerosLike(x)) : null;
   }
@@ -194,18 +184,31 @@ export class StageLayers {
     }
     return { value, dy };
   }
+}
 
-  /** Records a forward pass again. The buffers keep the values of the first time. */
-  async #again({ x, pass }: OpenPass): Promise<RecordedLayer[]> {
-    const buffers = this.layers.flatMap((layer) => layer.buffers);
-    const before = buffers.map((buffer) => buffer.clone());
-    const recorded: RecordedLayer[] = [];
-    try {
-      await this.#record(recorded, x, pass);
-      return recorded;
-    } finally {
-      for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
-      tf.dispose(before);
-    }
+/** Computes a layer. The output is disposed of apart from the input, also if they are equal. */
+function compute(layer: PipelineLayer, x: Tensor, pass: LayerPass): Tensor {
+  return tf.tidy(() => {
+    const y = layer.apply(x, pass);
+    return y === x ? x.clone() : y;
+  });
+}
+
+function record(layer: PipelineLayer, x: Tensor, pass: LayerPass): { x: Tensor; y: Tensor; tape: Tape } {
+  const { result: y, tape } = recordTape(() => {
+    const output = layer.apply(x, pass);
+    return output === x ? x.clone() : output;
+  });
+  return { x, y, tape };
+}
+
+/** Records a layer that has been computed. Its buffers keep the values of the first time. */
+function recordAgain({ layer, buffers }: BuiltLayer, x: Tensor, pass: LayerPass): { y: Tensor; tape: Tape } {
+  const before = buffers.map((buffer) => buffer.clone());
+  try {
+    return record(layer, x, pass);
+  } finally {
+    for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
+    tf.dispose(before);
   }
 }
