@@ -23,6 +23,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
+import type { Range } from '../../util/range.ts';
 import { adoptLayout } from '../optimizerLayout.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { untilAborted } from '../untilAborted.ts';
@@ -220,6 +221,44 @@ export class DistributedDataParallel {
     this.#reducer.hook = hook;
   }
 
+  /**
+   * Reduces only this rank's {@link shard} of the gradient from the next {@link backward} on, for
+   * `ZeroRedundancyOptimizer`. Call it on every rank.
+   *
+   * @throws UsageError with a codec or a hook.
+   */
+  shardGradients(): void {
+    if (this.#options.codec !== 'fp32' || this.#reducer.hook) {
+      throw new UsageError(
+        'Sharded gradients are sent in fp32. Create DistributedDataParallel without a codec or a hook.',
+      );
+    }
+    this.#reducer.isSharded = true;
+  }
+
+  /**
+   * Ranges of the flat arrays that this rank updates with `ZeroRedundancyOptimizer`, one for each
+   * bucket. Only these elements of {@link gradient} are averages after {@link shardGradients}.
+   */
+  get shard(): readonly Range[] {
+    return this.#reducer.shards.own;
+  }
+
+  /** Ranges of the parameters that some rank used in the latest {@link backward}. */
+  get usedRanges(): readonly Range[] {
+    this.#checkReduced('usedRanges');
+    return this.#reducer.usedRanges;
+  }
+
+  /**
+   * Sends each rank's {@link shard} of {@link parameters} to all ranks, and copies the parameters
+   * to the model. Every rank must call it.
+   */
+  async allGatherShards(): Promise<void> {
+    await this.#reducer.shards.allGather(this.parameters);
+    this.writeParameters();
+  }
+
   /** Indices of the parameters in the order of the flat arrays. */
   get parameterOrder(): number[] {
     return this.layout.slots.map(({ parameter }) => parameter);
@@ -397,6 +436,11 @@ export class DistributedDataParallel {
    */
   step(optimizer: Pick<Optimizer, 'apply'> | TensorflowOptimizer): void {
     this.#checkReduced('step');
+    if (this.#reducer.isSharded) {
+      throw new UsageError(
+        'Each rank has the gradient of its shard only. Call step of the ZeroRedundancyOptimizer instead.',
+      );
+    }
     this.#watch.check(this.group.rank);
     const flat = this.flatOptimizer(optimizer);
     const { usedRanges } = this.#reducer;

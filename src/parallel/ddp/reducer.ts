@@ -11,6 +11,7 @@ import type { Range } from '../../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
+import { BucketShards } from '../zero/bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
 import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
 import { Tally } from './tally.ts';
@@ -38,6 +39,8 @@ export class Reducer {
   readonly gradient: Float32Array<ArrayBuffer>;
   /** Hook that reduces the buckets; `null`: the plain all-reduce. */
   hook: CommHook | null = null;
+  /** Whether this rank receives the sums of its {@link shards} only. */
+  isSharded = false;
   readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reads: GradientReads;
   /** The data that ranks sum: the gradient, then the tally. */
@@ -76,6 +79,10 @@ export class Reducer {
   useCodec(codec: CodecName): void {
     this.#codec = codec;
     this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
+  }
+
+  get shards(): BucketShards {
+    return new BucketShards(this.#layout, this.#group, this.#tally.values.length);
   }
 
   /** Number of bytes that ranks sum in a step without a hook. */
@@ -248,6 +255,8 @@ export class Reducer {
     const doneAt = clock.now();
     const by = weighting.ranks ?? this.#tally.samples;
     if (hook || this.#isEncoded) checkTotal(this.#group, this.#tally.samples, weighting);
+    else if (this.isSharded)
+      for (const { start, end } of this.shards.own) divide(this.gradient.subarray(start, end), by);
     else divide(this.gradient, by);
     this.#pending = null;
 
@@ -324,6 +333,8 @@ export class Reducer {
     const codec = this.#codec;
     let tallied: PromiseLike<unknown> | null = null;
     const works = [];
+    const shards = this.isSharded ? this.shards : null;
+    const parts = [];
     for (const [bucket, read] of reads.entries()) {
       await read;
       checkGradients();
@@ -333,11 +344,16 @@ export class Reducer {
       // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
+      if (shards) {
+        parts.push(shards.reduceScatter(bucket, values));
+        continue;
+      }
       if (divisor) divide(values, await divisor);
       const residual = this.#feedback?.apply(values, this.#layout.buckets[bucket]!.start) ?? null;
       works.push(group.allReduce(values, { bucket, algorithm, codec, residual }));
     }
     await tallied;
+    await shards?.finish(parts, this.gradient, this.#tally.values);
     const traces: (OpTrace | null)[] = [];
     for (const work of works) {
       await work;

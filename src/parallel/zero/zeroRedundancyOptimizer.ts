@@ -1,0 +1,188 @@
+/**
+ * `ZeroRedundancyOptimizer`: each rank has the optimizer's averages of its shard of the parameters
+ * only (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+ * 2020, stage 1; torch.distributed.optim.ZeroRedundancyOptimizer,
+ * https://docs.pytorch.org/docs/stable/distributed.optim.html).
+ *
+ * For parameters of K bytes on n ranks, Adam's averages need 2K/n bytes for each rank instead of
+ * 2K, and a step of the optimizer takes 1/n of the time. Gradients are reduce-scattered and
+ * parameters all-gathered, so a rank sends the 2K(n-1)/n bytes of a ring all-reduce. Parameters
+ * have the bits of DistributedDataParallel with the algorithm `ring`.
+ */
+import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
+import { UsageError } from '../../util/errors.ts';
+import type { Range } from '../../util/range.ts';
+import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
+import type { FlatLayout } from '../ddp/buckets.ts';
+import { clipScale } from '../ddp/clip.ts';
+import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
+
+export class ZeroRedundancyOptimizer {
+  readonly #ddp: DistributedDataParallel;
+  readonly #create: (size: number) => Optimizer;
+  /** The optimizer of the shard, and what it was created for; `null` before the first step. */
+  #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly Range[] } | null = null;
+  #consolidated: OptimizerState | null = null;
+
+  /**
+   * From now on, `ddp.backward` reduces shards. Call it on every rank, with the same optimizer.
+   *
+   * @param optimizer an optimizer of TensorFlow.js, such as `tf.train.adam(1e-3)`, or a function
+   *   that creates an optimizer for a number of elements.
+   * @throws UsageError if `ddp` has a codec or a hook.
+   */
+  constructor(ddp: DistributedDataParallel, optimizer: TensorflowOptimizer | ((size: number) => Optimizer)) {
+    ddp.shardGradients();
+    this.#ddp = ddp;
+    this.#create = typeof optimizer === 'function' ? optimizer : (size) => optimizerOf(optimizer, size);
+  }
+
+  /** Number of elements of this rank's shard. */
+  get shardSize(): number {
+    return sizeOf(this.#ddp.shard);
+  }
+
+  /** The optimizer of this rank's shard, after the first backward; for its learning rate. */
+  get localOptimizer(): Optimizer {
+    return this.#shard().optimizer;
+  }
+
+  /**
+   * Scales the averaged gradient of all ranks down to an L2 norm of at most `maxNorm`. Call it
+   * between `backward` and {@link step}, on every rank.
+   *
+   * @returns the norm before clipping. It is that of `ddp.clipGradNorm` up to the rounding of
+   *   float64.
+   */
+  async clipGradNorm(maxNorm: number): Promise<number> {
+    const { gradient, group, usedRanges } = this.#ddp;
+    const ranges = intersect(this.#shard().shard, usedRanges);
+    let squares = 0;
+    for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
+    const all = await group.allGather(Float64Array.of(squares));
+    const norm = Math.sqrt(all.reduce((sum, [own]) => sum + own!, 0));
+    const scale = clipScale(norm, maxNorm);
+    if (scale < 1) {
+      for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
+    }
+    return norm;
+  }
+
+  /**
+   * Updates this rank's shard and receives the shards of all other ranks. Every rank must call it
+   * after `backward`.
+   *
+   * @throws (rejects) UsageError if gradients of `noSync` are not reduced yet; errors of
+   *   collectives. Parameters may then be incomplete.
+   */
+  async step(): Promise<void> {
+    const ddp = this.#ddp;
+    const { usedRanges } = ddp;
+    const { optimizer, shard } = this.#shard();
+    const values = pack(ddp.parameters, shard);
+    optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
+    unpack(values, ddp.parameters, shard);
+    await ddp.allGatherShards();
+  }
+
+  /**
+   * Gathers the averages of all shards on rank `to` of the group, for {@link stateDict}. Every rank
+   * must call it (torch: `consolidate_state_dict`).
+   */
+  async consolidateStateDict(to = 0): Promise<void> {
+    const { group, parameters } = this.#ddp;
+    const { optimizer, shard } = this.#shard();
+    const { name, scalars, slots } = optimizer.state();
+    const shards = await group.allGatherObject(shard);
+    const isRoot = group.rank === to;
+    const whole: Float32Array<ArrayBuffer>[] = [];
+    for (const slot of slots) {
+      const parts = await group.gather(slot, group.ranks[to]!, { sizes: shards.map(sizeOf) });
+      if (!parts) continue;
+      const all = new Float32Array(parameters.length);
+      for (const [rank, part] of parts.entries()) unpack(part, all, shards[rank]!);
+      whole.push(all);
+    }
+    this.#consolidated = isRoot ? { name, scalars: scalars.slice(), slots: whole } : null;
+  }
+
+  /**
+   * Returns the state of the whole optimizer, in the order of `ddp.layout`, as it was when
+   * {@link consolidateStateDict} was called.
+   *
+   * @throws UsageError on ranks on which it was not consolidated.
+   */
+  stateDict(): OptimizerState {
+    if (this.#consolidated) return this.#consolidated;
+    const { ranks, rank } = this.#ddp.group;
+    throw new UsageError(
+      `Rank ${ranks[rank]} has the averages of its shard only. Call consolidateStateDict on every rank, and stateDict on the rank that it names.`,
+    );
+  }
+
+  /**
+   * Takes this rank's shard of the state of a whole optimizer, in the order of `ddp.layout`. Every
+   * rank must call it.
+   *
+   * @throws MismatchError if the state belongs to another optimizer or model.
+   */
+  loadStateDict({ name, scalars, slots }: OptimizerState): void {
+    const { optimizer, shard } = this.#shard();
+    optimizer.load({ name, scalars, slots: slots.map((slot) => pack(slot, shard)) });
+  }
+
+  /** Ranks agree on the layout in the first backward, so the shard is known only afterwards. */
+  #shard(): { optimizer: Optimizer; shard: readonly Range[] } {
+    const { layout, shard } = this.#ddp;
+    this.#own ??= { optimizer: this.#create(sizeOf(shard)), layout, shard };
+    if (this.#own.layout === layout) return this.#own;
+    throw new UsageError(
+      'The layout of the parameters has changed after the first step, so the averages belong to other elements. Create the ' +
+        'ZeroRedundancyOptimizer again.',
+    );
+  }
+}
+
+function sizeOf(ranges: readonly Range[]): number {
+  return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
+}
+
+/** Copies ranges of a flat array into one array without gaps. */
+function pack(flat: Float32Array, ranges: readonly Range[]): Float32Array<ArrayBuffer> {
+  const packed = new Float32Array(sizeOf(ranges));
+  let at = 0;
+  for (const { start, end } of ranges) {
+    packed.set(flat.subarray(start, end), at);
+    at += end - start;
+  }
+  return packed;
+}
+
+/** Reverses {@link pack}. */
+function unpack(packed: Float32Array, flat: Float32Array, ranges: readonly Range[]): void {
+  let at = 0;
+  for (const { start, end } of ranges) {
+    flat.set(packed.subarray(at, at + end - start), start);
+    at += end - start;
+  }
+}
+
+function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
+  return a.flatMap((one) =>
+    b.flatMap((other) => {
+      const start = Math.max(one.start, other.start);
+      const end = Math.min(one.end, other.end);
+      return start < end ? [{ start, end }] : [];
+    }),
+  );
+}
+
+/** Returns the elements of `ranges` as ranges of the packed `shard`. */
+function withinShard(shard: readonly Range[], ranges: readonly Range[]): Range[] {
+  let at = 0;
+  return shard.flatMap((part) => {
+    const offset = at - part.start;
+    at += part.end - part.start;
+    return intersect([part], ranges).map(({ start, end }) => ({ start: start + offset, end: end + offset }));
+  });
+}

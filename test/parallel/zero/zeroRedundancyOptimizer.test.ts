@@ -1,0 +1,142 @@
+/** Sharded optimizers against DistributedDataParallel with whole optimizers. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
+import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
+import { ZeroRedundancyOptimizer } from '../../../src/parallel/zero/zeroRedundancyOptimizer.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { meanSquare, mlp, samplesOf } from '../models.ts';
+
+beforeAll(() => tf.setBackend('cpu'));
+
+const settings = { learningRate: 0.05 };
+
+const adam = (size: number) => createOptimizer('adam', settings, size);
+
+interface Trained {
+  parameters: number[];
+  losses: number[];
+  bytesSent: number;
+  stateBytes: number;
+}
+
+async function train(
+  group: ProcessGroup,
+  name: OptimizerName,
+  isSharded: boolean,
+  {
+    units = 9,
+    steps = 6,
+    clipNorm = null as number | null,
+    buckets = { firstBucketBytes: 40, bucketCapBytes: 80 },
+  } = {},
+): Promise<Trained> {
+  const model = mlp(1, { units });
+  group.algorithm = 'ring';
+  const ddp = await DistributedDataParallel.create(model, group, buckets);
+  const create = (size: number) => createOptimizer(name, settings, size);
+  const zero = isSharded ? new ZeroRedundancyOptimizer(ddp, create) : null;
+  const whole = isSharded ? null : create(ddp.parameters.length);
+  const losses: number[] = [];
+  let bytesSent = 0;
+  for (let step = 0; step < steps; step++) {
+    const inputs = samplesOf(group.rank, step, 2 + group.rank);
+    const before = group.bytesSent;
+    const { loss } = await ddp.backward({ inputs, loss: meanSquare }, { samples: 2 + group.rank });
+    if (clipNorm !== null) await (zero ?? ddp).clipGradNorm(clipNorm);
+    if (zero) await zero.step();
+    else ddp.step(whole!);
+    if (step > 0) bytesSent += group.bytesSent - before;
+    inputs.dispose();
+    losses.push(loss);
+  }
+  const { slots } = (zero?.localOptimizer ?? whole!).state();
+  const stateBytes = slots.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const parameters = Array.from(ddp.parameters);
+  ddp.dispose();
+  model.dispose();
+  return { parameters, losses, bytesSent: bytesSent / (steps - 1), stateBytes };
+}
+
+test.each(['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const)(
+  'a sharded %s gives the bits of an optimizer on every rank',
+  async (name) => {
+    for (const n of [1, 2, 3, 4, 5]) {
+      const whole = await runWorld(n, (group) => train(group, name, false));
+      const sharded = await runWorld(n, (group) => train(group, name, true));
+      for (const { parameters, losses } of sharded) {
+        expect(parameters).toEqual(whole[0]!.parameters);
+        expect(losses).toEqual(whole[0]!.losses);
+      }
+    }
+  },
+);
+
+test('clipping by the norm of all shards gives the values of clipping on every rank', async () => {
+  const whole = await runWorld(3, (group) => train(group, 'adamw', false, { clipNorm: 0.1 }));
+  const sharded = await runWorld(3, (group) => train(group, 'adamw', true, { clipNorm: 0.1 }));
+  for (const { parameters } of sharded) {
+    expect(parameters).toEqual(sharded[0]!.parameters);
+    for (const [i, value] of parameters.entries()) expect(value).toBeCloseTo(whole[0]!.parameters[i]!, 5);
+  }
+});
+
+test('a rank has an n-th of the averages and sends the bytes of a ring all-reduce', async () => {
+  const options = { units: 20_000, steps: 3, buckets: {} as { firstBucketBytes: number; bucketCapBytes: number } };
+  const n = 4;
+  const sharded = await runWorld(n, (group) => train(group, 'adam', true, options));
+  const elements = sharded[0]!.parameters.length;
+  const formula = (2 * 4 * elements * (n - 1)) / n;
+  for (const { bytesSent, stateBytes } of sharded) {
+    expect(Math.abs(bytesSent / formula - 1)).toBeLessThan(0.01);
+    expect(Math.abs(stateBytes / ((2 * 4 * elements) / n) - 1)).toBeLessThan(0.01);
+  }
+});
+
+test('a consolidated state continues in a whole optimizer and in other shards', async () => {
+  await runWorld(3, async (group) => {
+    group.algorithm = 'ring';
+    const backward = async (ddp: DistributedDataParallel, step: number): Promise<void> => {
+      const inputs = samplesOf(group.rank, step, 2);
+      await ddp.backward({ inputs, loss: meanSquare }, { samples: 2 });
+      inputs.dispose();
+    };
+    const [first, second, third] = [mlp(1), mlp(1), mlp(1)];
+    const ddps = [];
+    for (const each of [first, second, third]) ddps.push(await DistributedDataParallel.create(each, group));
+    const [a, b, c] = ddps as [DistributedDataParallel, DistributedDataParallel, DistributedDataParallel];
+    const zero = new ZeroRedundancyOptimizer(a, adam);
+    expect(() => a.step(adam(a.parameters.length))).toThrow('ZeroRedundancyOptimizer');
+    for (const step of [0, 1]) {
+      await backward(a, step);
+      await zero.step();
+    }
+    await zero.consolidateStateDict(1);
+    if (group.rank !== 1)
+      expect(() => zero.stateDict()).toThrow(`Rank ${group.rank} has the averages of its shard only.`);
+    const state = await group.broadcastObject(group.rank === 1 ? zero.stateDict() : undefined, 1);
+    // The other two continue from this state.
+    const whole = adam(b.parameters.length);
+    whole.load(state);
+    for (const ddp of [b, c]) {
+      await backward(ddp, 2);
+      ddp.parameters.set(a.parameters);
+      ddp.writeParameters();
+    }
+    const other = new ZeroRedundancyOptimizer(c, adam);
+    other.loadStateDict(state);
+    for (const step of [2, 3]) {
+      await backward(a, step);
+      await zero.step();
+      await backward(b, step);
+      b.step(whole);
+      await backward(c, step);
+      await other.step();
+    }
+    expect(Array.from(b.parameters)).toEqual(Array.from(a.parameters));
+    expect(Array.from(c.parameters)).toEqual(Array.from(a.parameters));
+    for (const each of ddps) each.dispose();
+    for (const each of [first, second, third]) each.dispose();
+  });
+});
