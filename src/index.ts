@@ -52,6 +52,7 @@ export {
 export type { LayerPass, PipelineLayer } from './parallel/pipeline/pipelineLayer.ts';
 export type { SequentialModel } from './parallel/pipeline/sequentialLayers.ts';
 export { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from './parallel/pipeline/schedules.ts';
+export { DeviceMesh, initDeviceMesh, type MeshShape } from './parallel/deviceMesh.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
 export { optimizerOf, type TensorflowOptimizer } from './parallel/optimizerOf.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';

@@ -128,7 +128,7 @@ export const PRESETS: Record<PresetName, Preset> = {
     pipeline: 1,
     recompute: false,
   },
-  // 124 M, the size of GPT-2: its weights, gradients and averages need 2 GB, so it needs a pipeline.
+  // 124 M, the size of GPT-2. Weights, gradients and averages need 2 GB, so it needs a pipeline.
   // The batch is small, because a sample has 1024 tokens.
   gpt2: {
     model: {

@@ -158,7 +158,7 @@ export function lossParts(
 /** Divides the positions of a batch into parts of at most {@link MOST_LOGITS} logits. */
 function partsOf({ shape }: tf.Variable, { next }: Pick<WindowTensors, 'next'>): { from: number; count: number }[] {
   const [positions] = next.shape;
-  const step = Math.max(1, Math.floor(MOST_LOGITS / shape[0]!));
+  const step = Math.max(1, Math.floor(MOST_LOGITS / shape[0]));
   return Array.from({ length: Math.ceil(positions / step) }, (_, i) => ({
     from: i * step,
     count: Math.min(step, positions - i * step),

@@ -68,8 +68,8 @@ export class StageLayers {
    * Computes the forward pass of a micro-batch.
    *
    * @param x the stage's input. The stage disposes of it.
-   * @param losses in the last stage: the parts of the loss. They are differentiated at once, so that
-   *   only one part has logits at a time.
+   * @param losses in the last stage: the parts of the loss. They are differentiated at once, so
+   *   that only one part has logits at a time.
    * @returns a tensor that the caller disposes of: the output, or the sum of the losses.
    */
   async forward(microBatch: number, x: Tensor, pass: LayerPass, losses: readonly StageLoss[] | null): Promise<Tensor> {
@@ -95,7 +95,7 @@ export class StageLayers {
   /**
    * Computes the backward pass of a micro-batch whose forward pass has been computed.
    *
-   * @param dy gradient of the stage's output, of which the stage disposes; `null` in the last stage.
+   * @param dy gradient of the stage's output, disposed of here; `null` in the last stage.
    * @param needsInputGradient whether the gradient of the stage's input is sent to another stage.
    * @returns the gradient of the stage's input, of which the caller disposes, or `null`.
    */
