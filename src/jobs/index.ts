@@ -18,7 +18,7 @@ export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
 export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';
-export { networkCost, networkSize, rowsFor } from './gpt/shapes.ts';
+export { networkCost, networkMemory, networkSize, rowsFor, type LayerMemory } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { TokenSampler } from './gpt/tokenSampler.ts';
 export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';

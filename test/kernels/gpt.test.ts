@@ -4,7 +4,10 @@ import { expect, test } from 'vitest';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
+import { networkLayers } from '../../src/jobs/gpt/layers.ts';
+import { networkMemory } from '../../src/jobs/gpt/shapes.ts';
 import { plainText } from '../../src/jobs/gpt/text.ts';
+import { disposeTape, recordTape } from '../../src/parallel/ddp/tape.ts';
 import { PRESETS, type PresetName } from '../../src/spec/gpt.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { dispatchesOf } from './dispatches.ts';
@@ -79,4 +82,30 @@ test('20 steps of gpt tiny have the losses of the CPU backend', async () => {
   const own = await lossesOn('webgpu');
   expect(expected.at(-1)!).toBeLessThan(expected[0]! - 0.1);
   for (const [step, loss] of own.entries()) expect(Math.abs(loss - expected[step]!), `step ${step}`).toBeLessThan(1e-4);
+});
+
+test('each layer keeps as many elements for the backward pass as networkMemory states, and all are freed', () => {
+  const before = tf.memory().numTensors;
+  const size = { layers: 2, heads: 2, width: 16, context: 16, vocabulary: 12 };
+  const layers = networkLayers(size, 1);
+  expect(tf.memory().numTensors).toBe(before);
+  const memory = networkMemory(size);
+  expect(memory.map(({ name }) => name)).toEqual(layers.map(({ name }) => name));
+  let x: tf.Tensor = tf.zeros([3, 16], 'int32');
+  for (const [i, layer] of layers.entries()) {
+    const variables = layer.build();
+    const weights = variables.reduce((sum, variable) => sum + variable.size, 0);
+    expect([weights, layer.size]).toEqual([memory[i]!.weights, memory[i]!.weights]);
+    const { result, tape } = recordTape(() => layer.apply(x, { mask: null }));
+    const kept = new Map([result, ...tape.flatMap(({ saved }) => saved ?? [])].map((one) => [one.dataId, one.size]));
+    for (const { dataId } of [x, ...variables]) kept.delete(dataId);
+    const elements = [...kept.values()].reduce((sum, one) => sum + one, 0);
+    expect(elements, layer.name).toBe(3 * memory[i]!.activations);
+    disposeTape(tape);
+    x.dispose();
+    x = result;
+  }
+  x.dispose();
+  for (const layer of layers) layer.dispose();
+  expect(tf.memory().numTensors).toBe(before);
 });

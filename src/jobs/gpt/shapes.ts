@@ -3,6 +3,7 @@
  * how gradients travel.
  */
 import type { GptModel } from '../../spec/gpt.ts';
+import { sizeOf } from '../../util/shape.ts';
 
 export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
   /** Number of rows of the shared matrix, see {@link rowsFor}. */
@@ -81,4 +82,55 @@ export function networkCost({ layers, width, context, vocabulary }: NetworkSize)
   const blocks = Array.from({ length: layers }, () => [attention, feedForward]);
   const elements = context * width;
   return { layers: [elements, ...blocks.flat(), elements], logits: context * width * vocabulary };
+}
+
+/** Memory of a layer, in float32 elements. */
+export interface LayerMemory {
+  /** Name of the layer in `networkLayers`. */
+  name: string;
+  weights: number;
+  /**
+   * Elements that a forward pass over one sample keeps for the backward pass, the output included
+   * and the input not.
+   */
+  activations: number;
+  /**
+   * Further elements that are kept where the layer has no kernels (see `src/kernels`): the
+   * probabilities of attention and their logarithms, and a one-hot row for each token.
+   */
+  composed: number;
+}
+
+/** Returns the memory of each layer of `networkLayers`. */
+export function networkMemory(size: NetworkSize): LayerMemory[] {
+  const { layers, heads, width, context, vocabulary } = size;
+  const sizes = shapesOf(size).map(sizeOf);
+  const weightsOf = (first: number, count: number): number =>
+    sizes.slice(first, first + count).reduce((sum, one) => sum + one, 0);
+  const elements = context * width;
+  const perLayer = LAYER_WEIGHTS.length / 2;
+  const blocks = Array.from({ length: layers }, (_, block): LayerMemory[] => {
+    const first = 2 + 2 * perLayer * block;
+    return [
+      {
+        name: `layer${block + 1}.attention`,
+        weights: weightsOf(first, perLayer),
+        // Normalized input; queries, keys and values; attended values; output.
+        activations: (1 + 3 + 1 + 1) * elements,
+        composed: 2 * heads * context * context,
+      },
+      {
+        name: `layer${block + 1}.feedForward`,
+        weights: weightsOf(first + perLayer, perLayer),
+        // Normalized input, inner layer, output.
+        activations: (1 + EXPANSION + 1) * elements,
+        composed: 0,
+      },
+    ];
+  });
+  return [
+    { name: 'embedding', weights: weightsOf(0, 2), activations: elements, composed: context * vocabulary },
+    ...blocks.flat(),
+    { name: 'norm', weights: weightsOf(sizes.length - 1, 1), activations: elements, composed: 0 },
+  ];
 }

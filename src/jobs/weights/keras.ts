@@ -13,7 +13,7 @@ import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
 import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { kerasPaths } from './kerasPaths.ts';
-import { withDigest, type About, type NamedTensor, type Topology } from './namedTensor.ts';
+import { digestsOf, withDigests, type About, type NamedTensor, type Topology } from './namedTensor.ts';
 
 /**
  * Path in the library's in-memory file system. A single path is enough: the code does not await
@@ -39,7 +39,7 @@ export async function writeKeras(
   const inFile = tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
   const file = new File(PATH, 'w');
   try {
-    for (const [key, text] of Object.entries(withDigest(about, inFile))) file.create_attribute(key, text);
+    for (const [key, text] of Object.entries(withDigests(about, digestsOf(inFile)))) file.create_attribute(key, text);
     for (const [i, { name: path, shape, values }] of inFile.entries()) {
       const steps = path.split('/');
       const id = steps.pop()!;

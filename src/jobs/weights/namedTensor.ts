@@ -5,10 +5,14 @@ import { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
-export interface NamedTensor {
+/** A tensor without its values. */
+export interface TensorEntry {
   /** Name as in `JobModel.names`, such as `dense1/kernel`. */
   readonly name: string;
   readonly shape: readonly number[];
+}
+
+export interface NamedTensor extends TensorEntry {
   /** Values in row-major order. */
   readonly values: Float32Array<ArrayBuffer>;
 }
@@ -23,10 +27,10 @@ export interface Topology {
 export type About = Readonly<Record<string, string>>;
 
 /**
- * Name under which a digest of the weights is stored. The digest detects changed bytes. The file
+ * Name under which the digests of tensors are stored, as JSON. They detect changed bytes. The file
  * formats themselves have no checksum of weights.
  */
-export const DIGEST = 'peergrad.digest';
+export const DIGESTS = 'peergrad.digests';
 
 /** Name under which the vocabulary of a language model is stored, as JSON. */
 export const VOCABULARY = 'peergrad.vocabulary';
@@ -68,27 +72,34 @@ function readJson<T extends v.GenericSchema>(
   );
 }
 
-/** Returns a digest of names, shapes and values. It does not depend on the order of the tensors. */
-function digestOf(tensors: readonly NamedTensor[]): string {
-  const sorted = [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
-  const names = JSON.stringify(sorted.map(({ name, shape }) => [name, shape]));
-  return hashState([new TextEncoder().encode(names), ...sorted.map(({ values }) => values)]);
+/**
+ * Returns the digests of tensors, by name. A tensor's digest does not depend on the others, so it
+ * can be checked alone.
+ */
+export function digestsOf(tensors: readonly NamedTensor[]): Record<string, string> {
+  return Object.fromEntries(tensors.map((tensor) => [tensor.name, digestOf(tensor)]));
 }
 
-/** Adds the digest of `tensors`, by which a load detects changed weights. */
-export function withDigest(about: About, tensors: readonly NamedTensor[]): About {
-  return { ...about, [DIGEST]: digestOf(tensors) };
+function digestOf({ name, shape, values }: NamedTensor): string {
+  return hashState([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
+}
+
+/** Adds digests, by which a load detects changed weights. */
+export function withDigests(about: About, digests: Readonly<Record<string, string>>): About {
+  return { ...about, [DIGESTS]: JSON.stringify(digests) };
 }
 
 /**
- * Checks that weights were not changed after they were saved.
+ * Checks that tensors were not changed after they were saved.
  *
- * @param digest the digest in the file; `undefined` if another program wrote the file.
- * @throws DataError if the weights do not match the digest.
+ * @param about texts of the file. Files of other programs have no digests.
+ * @throws DataError if a tensor does not match its digest.
  */
-export function checkDigest(file: string, tensors: readonly NamedTensor[], digest: string | undefined): void {
-  if (digest === undefined || digest === digestOf(tensors)) return;
+export function checkDigests(file: string, tensors: readonly NamedTensor[], about: About): void {
+  const digests = readJson(file, about, DIGESTS, v.record(v.string(), v.string()));
+  const changed = digests && tensors.find((tensor) => digests[tensor.name] !== digestOf(tensor));
+  if (!changed) return;
   throw new DataError(
-    `${file} is damaged. Its weights are not those that were saved. Copy, download or save it again.`,
+    `${file} is damaged. Its weights are not those that were saved: "${changed.name}" is another one. Copy, download or save it again.`,
   );
 }

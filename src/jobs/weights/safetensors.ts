@@ -12,10 +12,10 @@
  * Source: https://github.com/huggingface/safetensors#format
  */
 import * as v from 'valibot';
-import { DataError } from '../../util/errors.ts';
+import { DataError, messageOf, UsageError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor } from './namedTensor.ts';
+import { checkDigests, type About, type NamedTensor, type TensorEntry } from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
 /** Maximum length of a header. Hugging Face's library has the same limit. */
@@ -27,25 +27,70 @@ const Entry = v.strictObject({ dtype: v.string(), shape: v.array(count), data_of
 const Metadata = v.record(v.string(), v.string());
 
 export function writeSafetensors(tensors: readonly NamedTensor[], about: About): Uint8Array<ArrayBuffer> {
-  const sorted = [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const sorted = inFileOrder(tensors);
+  const parts = [headerOf(sorted, about), ...sorted.map(bytesOf)];
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** Sorts tensors by name: their order in a file. */
+export function inFileOrder<T extends TensorEntry>(tensors: readonly T[]): T[] {
+  return [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Yields the bytes of a file: the header, then each tensor as it comes. So the writer holds one
+ * tensor of a model that is spread over several ranks.
+ *
+ * @param entries all tensors, in any order.
+ * @param tensors their values, {@link inFileOrder in the order of the file}.
+ * @throws (rejects) UsageError if a tensor is not the next one of the file, or one is missing.
+ */
+export async function* streamSafetensors(
+  entries: readonly TensorEntry[],
+  about: About,
+  tensors: AsyncIterable<NamedTensor>,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+  const expected = inFileOrder(entries);
+  yield headerOf(expected, about);
+  let written = 0;
+  for await (const tensor of tensors) {
+    const next = expected[written++];
+    const isNext = next?.name === tensor.name && tensor.values.length === sizeOf(next.shape);
+    if (!isNext) throw outOfOrder(next, `"${tensor.name}" with ${tensor.values.length} values`);
+    yield bytesOf(tensor);
+  }
+  if (written < expected.length) throw outOfOrder(expected[written], 'the end');
+}
+
+function outOfOrder(next: TensorEntry | undefined, actual: string): UsageError {
+  const wanted = next ? `"${next.name}" with ${sizeOf(next.shape)} values` : 'the end';
+  return new UsageError(`The next tensor of the file must be ${wanted}, but it is ${actual}.`);
+}
+
+function headerOf(sorted: readonly TensorEntry[], about: About): Uint8Array<ArrayBuffer> {
   const header: Record<string, unknown> = Object.keys(about).length > 0 ? { [METADATA]: about } : {};
   let end = 0;
-  for (const { name, shape, values } of sorted) {
+  for (const { name, shape } of sorted) {
     const begin = end;
-    end += values.byteLength;
+    end += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
     header[name] = { dtype: 'F32', shape, data_offsets: [begin, end] };
   }
   const text = new TextEncoder().encode(JSON.stringify(header));
-  const headerBytes = Math.ceil(text.length / LENGTH_BYTES) * LENGTH_BYTES;
-  const bytes = new Uint8Array(LENGTH_BYTES + headerBytes + end).fill(0x20, LENGTH_BYTES, LENGTH_BYTES + headerBytes);
-  new DataView(bytes.buffer).setBigUint64(0, BigInt(headerBytes), true);
+  const length = Math.ceil(text.length / LENGTH_BYTES) * LENGTH_BYTES;
+  const bytes = new Uint8Array(LENGTH_BYTES + length).fill(0x20, LENGTH_BYTES);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(length), true);
   bytes.set(text, LENGTH_BYTES);
-  let at = LENGTH_BYTES + headerBytes;
-  for (const { values } of sorted) {
-    bytes.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), at);
-    at += values.byteLength;
-  }
   return bytes;
+}
+
+function bytesOf({ values }: NamedTensor): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
 /**
@@ -59,7 +104,78 @@ export function readSafetensors(
   file: string,
   bytes: Uint8Array<ArrayBuffer>,
 ): { tensors: NamedTensor[]; about: About } {
-  const header = readHeader(file, bytes);
+  const header = readHeader(file, bytes, bytes.length);
+  const { about, placed } = checkHeader(file, header, bytes.length);
+  const tensors = placed.map(({ name, shape, begin, end }) => ({
+    name,
+    shape,
+    values: new Float32Array(bytes.slice(begin, end).buffer),
+  }));
+  return { tensors, about };
+}
+
+/** A safetensors file whose tensors are read one by one. */
+export interface OpenSafetensors {
+  readonly about: About;
+  /** The file's tensors, by their position. */
+  readonly entries: readonly TensorEntry[];
+  /**
+   * Reads the bytes of one tensor.
+   *
+   * @throws (rejects) DataError if the file has no such tensor, its bytes were changed after they
+   *   were saved, or the file cannot be read.
+   */
+  read(name: string): Promise<NamedTensor>;
+}
+
+/**
+ * Reads the header of a file. A rank of a pipeline then reads the tensors of its own layers, so no
+ * rank holds the whole file.
+ *
+ * @param file the file's name in errors.
+ * @throws (rejects) DataError like {@link readSafetensors}, without a look at the tensors' bytes.
+ */
+export async function openSafetensors(file: string, blob: Blob): Promise<OpenSafetensors> {
+  const start = await readBytes(file, blob, 0, LENGTH_BYTES);
+  const bytes = await readBytes(file, blob, 0, headerEnd(file, start));
+  const { about, placed } = checkHeader(file, readHeader(file, bytes, blob.size), blob.size);
+  const places = new Map(placed.map((place) => [place.name, place]));
+  return {
+    about,
+    entries: placed.map(({ name, shape }) => ({ name, shape })),
+    read: async (name) => {
+      const place = places.get(name);
+      if (!place) throw new DataError(`${file} does not contain "${name}". Choose the file of this model.`);
+      const own = await readBytes(file, blob, place.begin, place.end);
+      const tensor = { name, shape: place.shape, values: new Float32Array(own.buffer) };
+      checkDigests(file, [tensor], about);
+      return tensor;
+    },
+  };
+}
+
+async function readBytes(file: string, blob: Blob, from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return new Uint8Array(await blob.slice(from, to).arrayBuffer());
+  } catch (cause) {
+    throw new DataError(`${file} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
+  }
+}
+
+interface Header {
+  entries: Record<string, unknown>;
+  /** Offset of the first tensor. */
+  end: number;
+}
+
+/** A tensor's bytes in the file. */
+interface Place extends TensorEntry {
+  begin: number;
+  end: number;
+}
+
+/** Checks a header's entries. */
+function checkHeader(file: string, header: Header, fileBytes: number): { about: About; placed: Place[] } {
   const { [METADATA]: metadata = {}, ...entries } = header.entries;
   const about = v.safeParse(Metadata, metadata);
   if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} contains values that are not texts`);
@@ -72,9 +188,9 @@ export function readSafetensors(
     return { name, ...entry.output };
   });
   placed.sort((a, b) => a.data_offsets[0] - b.data_offsets[0] || a.data_offsets[1] - b.data_offsets[1]);
-  const available = bytes.length - header.end;
+  const available = fileBytes - header.end;
   let last = { name: 'the header', end: 0 };
-  const tensors = placed.map(({ name, dtype, shape, data_offsets: [begin, end] }) => {
+  const places = placed.map(({ name, dtype, shape, data_offsets: [begin, end] }) => {
     const at = header.end + begin;
     if (dtype !== 'F32') {
       throw refusal(file, at, `tensor "${name}" is ${dtype}, but only F32 is supported (save it as float32)`);
@@ -88,29 +204,32 @@ export function readSafetensors(
       throw refusal(file, at, `tensor "${name}" has ${end - begin} bytes, but its shape ${says}`);
     }
     if (end > available) {
-      throw refusal(file, bytes.length, `it ends within tensor "${name}", ${end - available} bytes too early`);
+      throw refusal(file, fileBytes, `it ends within tensor "${name}", ${end - available} bytes too early`);
     }
     last = { name: `tensor "${name}"`, end };
-    return { name, shape, values: new Float32Array(bytes.slice(at, header.end + end).buffer) };
+    return { name, shape, begin: at, end: header.end + end };
   });
   if (last.end < available)
     throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
-  return { tensors, about: about.output };
+  return { placed: places, about: about.output };
 }
 
-/** Reads the header. `end` is the offset of the first tensor. */
-function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, unknown>; end: number } {
-  if (bytes.length < LENGTH_BYTES) throw refusal(file, bytes.length, 'it ends within the length of its header');
-  const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
-  if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
-  const end = LENGTH_BYTES + Number(length);
-  if (end > bytes.length)
-    throw refusal(file, bytes.length, `it ends within its header, but the header ends at byte ${end}`);
+/** @param bytes the start of the file, at least up to the end of the header. */
+function readHeader(file: string, bytes: Uint8Array, fileBytes: number): Header {
+  const end = headerEnd(file, bytes);
+  if (end > fileBytes) throw refusal(file, fileBytes, `it ends within its header, but the header ends at byte ${end}`);
   const entries = parseJson(bytes.subarray(LENGTH_BYTES, end));
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) {
     throw refusal(file, LENGTH_BYTES, 'its header is not a JSON object');
   }
   return { entries: entries as Record<string, unknown>, end };
+}
+
+function headerEnd(file: string, bytes: Uint8Array): number {
+  if (bytes.length < LENGTH_BYTES) throw refusal(file, bytes.length, 'it ends within the length of its header');
+  const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);
+  if (length > BigInt(MAX_HEADER_BYTES)) throw refusal(file, 0, `the header's length of ${length} bytes is invalid`);
+  return LENGTH_BYTES + Number(length);
 }
 
 function refusal(file: string, at: number, what: string): DataError {

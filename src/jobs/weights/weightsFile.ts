@@ -8,11 +8,11 @@ import { readKeras, writeKeras } from './keras.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
 import {
-  checkDigest,
-  DIGEST,
+  checkDigests,
+  digestsOf,
   readFacts,
   readVocabulary,
-  withDigest,
+  withDigests,
   type About,
   type NamedTensor,
   type Topology,
@@ -50,12 +50,12 @@ export async function encodeWeights(
   topology: Topology | null,
   about: About,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  if (format === 'safetensors') return writeSafetensors(tensors, withDigest(about, tensors));
+  if (format === 'safetensors') return writeSafetensors(tensors, withDigests(about, digestsOf(tensors)));
   if (topology === null) {
     throw new UsageError('This model is not made of TensorFlow.js layers. Save it as safetensors.');
   }
   return format === 'tfjs'
-    ? writeTfjs(tensors, topology, withDigest(about, tensors))
+    ? writeTfjs(tensors, topology, withDigests(about, digestsOf(tensors)))
     : writeKeras(tensors, topology, about);
 }
 
@@ -73,7 +73,7 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
     );
   }
   const { tensors, about } = await READERS[format](file, bytes);
-  checkDigest(file, tensors, about[DIGEST]);
+  checkDigests(file, tensors, about);
   return { file, format, tensors, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
 }
 

@@ -1,6 +1,6 @@
 /** Weights as a safetensors file, as Hugging Face's libraries and PyTorch's users exchange them. */
 import { readSafetensors, writeSafetensors } from '../../jobs/weights/safetensors.ts';
-import { withDigest } from '../../jobs/weights/namedTensor.ts';
+import { digestsOf, withDigests } from '../../jobs/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import type { LocalModel, SavedModel } from './storedModel.ts';
@@ -8,7 +8,7 @@ import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeight
 
 const CODEC: Codec = {
   format: 'safetensors',
-  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, withDigest(about, tensors))),
+  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, withDigests(about, digestsOf(tensors)))),
   read: async (name, bytes) => Promise.resolve(readSafetensors(name, bytes)),
 };
 

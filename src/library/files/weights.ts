@@ -1,6 +1,6 @@
 /** Saves and loads the weights of a model; the formats are in their own files. */
 import { fitWeights } from '../../jobs/weights/fitWeights.ts';
-import { checkDigest, DIGEST, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import { checkDigests, DIGESTS, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
@@ -58,7 +58,7 @@ export async function saveWeights(
 }
 
 function checkMetadata(metadata: Readonly<Record<string, unknown>>): void {
-  if (DIGEST in metadata) throw new UsageError(`The metadata "${DIGEST}" is written by peergrad. Leave it out.`);
+  if (DIGESTS in metadata) throw new UsageError(`The metadata "${DIGESTS}" is written by peergrad. Leave it out.`);
   for (const [key, value] of Object.entries(metadata)) {
     if (typeof value === 'string') continue;
     throw new UsageError(`The metadata "${key}" is of type ${typeof value}, but must be a text. Pass String(value).`);
@@ -76,8 +76,8 @@ export async function loadWeights(
   const read = async (): Promise<Contents<Record<string, string>>> => {
     const { name, bytes } = await readSource(present(source), signal);
     const { tensors, about } = await codec.read(name, bytes);
-    const { [DIGEST]: digest, ...metadata } = about;
-    checkDigest(name, tensors, digest);
+    checkDigests(name, tensors, about);
+    const { [DIGESTS]: _, ...metadata } = about;
     return { facts: metadata, arrays: fit(name, tensors, codec.format, stored) };
   };
   const { ddp } = stored;

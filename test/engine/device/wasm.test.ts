@@ -126,3 +126,16 @@ test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>(
     expectClose(await onBoth(compute));
   },
 );
+
+test.each([
+  [false, true],
+  [true, false],
+])('the wasm backend multiplies batches of large matrices like the cpu backend (transposed: %s, %s)', async (a, b) => {
+  const [left, right] = [random(2, 256, 256), random(2, 256, 256)];
+  const compute = (): tf.Tensor[] => {
+    const [x, y] = [left, right].map(({ shape, values }) => tf.tensor(values, [1, ...shape]));
+    // A part of the result: all values are passed to functions as arguments.
+    return [tf.matMul(x!, y!, a, b).slice([0, 0, 0, 0], [1, 2, 256, 32])];
+  };
+  expectClose(await onBoth(compute));
+});

@@ -10,15 +10,22 @@ import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
 import { fitWeights } from '../../../src/jobs/weights/fitWeights.ts';
+import { digestsOf, withDigests } from '../../../src/jobs/weights/namedTensor.ts';
 import {
   decodeWeights,
   encodeWeights,
   type NamedTensor,
   type Topology,
 } from '../../../src/jobs/weights/weightsFile.ts';
-import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import {
+  inFileOrder,
+  openSafetensors,
+  readSafetensors,
+  streamSafetensors,
+  writeSafetensors,
+} from '../../../src/jobs/weights/safetensors.ts';
 import { WEIGHTS_FORMATS } from '../../../src/spec/modelFile.ts';
-import { DataError } from '../../../src/util/errors.ts';
+import { DataError, UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 beforeAll(async () => {
@@ -151,6 +158,17 @@ test.each(['safetensors', 'tfjs'] as const)('%s writes the same bytes for the sa
   model.dispose();
 });
 
+async function* oneByOne(tensors: readonly NamedTensor[]): AsyncGenerator<NamedTensor> {
+  for (const each of tensors) yield await Promise.resolve(each);
+}
+
+/** Writes the tensors of {@link SMALL} one by one, as a writer that has only `tensors`. */
+const streamed = async (tensors: readonly NamedTensor[], about = {}): Promise<Blob> => {
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  for await (const part of streamSafetensors(SMALL, about, oneByOne(tensors))) parts.push(part);
+  return new Blob(parts);
+};
+
 describe('safetensors', () => {
   test('writes the same bytes as the Python library', () => {
     expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
@@ -177,6 +195,57 @@ describe('safetensors', () => {
         expect(sorted(read.tensors)).toEqual(sorted(tensors));
       }),
     );
+  });
+
+  test('writes tensor by tensor the same bytes as at once', async () => {
+    const about = withDigests({ 'made by': 'stages' }, digestsOf(SMALL));
+    const file = await streamed(inFileOrder(SMALL), about);
+    expect(new Uint8Array(await file.arrayBuffer())).toEqual(writeSafetensors(SMALL, about));
+  });
+
+  test('rejects a tensor that is not the next one of the file, and a missing one', async () => {
+    const [first, second, ...rest] = inFileOrder(SMALL) as [NamedTensor, NamedTensor, ...NamedTensor[]];
+    await expect(streamed([second, first, ...rest])).rejects.toThrow(UsageError);
+    await expect(streamed([first, second])).rejects.toThrow(
+      /The next tensor of the file must be "empty" with 0 values, but it is the end/,
+    );
+    await expect(streamed([first, second, ...rest, first])).rejects.toThrow(/must be the end, but it is "/);
+    const short = { ...first, values: first.values.slice(1) };
+    await expect(streamed([short, second, ...rest])).rejects.toThrow(UsageError);
+  });
+
+  test('reads single tensors, and no bytes of the others', async () => {
+    const bytes = writeSafetensors(SMALL, withDigests({}, digestsOf(SMALL)));
+    const kernel = SMALL[0]!;
+    // Bytes of another tensor are damaged, which a reader of this tensor must not see.
+    const at = Buffer.from(bytes).indexOf(Buffer.from(SMALL[1]!.values.buffer));
+    bytes[at]! ^= 1;
+    const reads: number[] = [];
+    const blob = new Blob([bytes]);
+    const slice = blob.slice.bind(blob);
+    blob.slice = (from = 0, to = 0) => {
+      reads.push(to - from);
+      return slice(from, to);
+    };
+    const file = await openSafetensors('a file', blob);
+    expect(sorted(file.entries as NamedTensor[]).map(({ name, shape }) => ({ name, shape }))).toEqual(
+      sorted(SMALL).map(({ name, shape }) => ({ name, shape })),
+    );
+    reads.length = 0;
+    expect(await file.read(kernel.name)).toEqual(kernel);
+    expect(reads).toEqual([kernel.values.byteLength]);
+    await expect(file.read(SMALL[1]!.name)).rejects.toThrow('a file is damaged');
+    await expect(file.read('nobody')).rejects.toThrow('does not contain "nobody"');
+  });
+
+  test('reads the header of a file that Python wrote, and rejects a file that is cut off', async () => {
+    const bytes = fixture('python.safetensors');
+    const file = await openSafetensors('a file', new Blob([bytes]));
+    expect(file.about).toEqual({ 'made by': 'Python – ü' });
+    for (const expected of SMALL) expect(await file.read(expected.name)).toEqual(expected);
+    for (let end = 0; end < bytes.length; end += 3) {
+      await expect(openSafetensors('a file', new Blob([bytes.slice(0, end)]))).rejects.toThrow(DataError);
+    }
   });
 
   test.each([
