@@ -18,6 +18,18 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     about: "PyTorch's DDP tutorial: the 10-10-5 ToyModel under DistributedDataParallel",
   },
   {
+    name: 'modelParallel',
+    about: "PyTorch's model parallel tutorial: each of two ranks has one layer of the ToyModel",
+  },
+  {
+    name: 'modelParallelDdp',
+    about: 'two replicas of a model, each on two ranks: a mesh of 2 x 2',
+  },
+  {
+    name: 'zeroRedundancy',
+    about: "ZeroRedundancyOptimizer: each rank has Adam's averages of a part of the parameters",
+  },
+  {
     name: 'pointToPoint',
     about: 'rank 0 sends a tensor to rank 1, blocking and non-blocking',
   },

@@ -148,6 +148,37 @@ describe('examples in one process', () => {
     ]);
   });
 
+  test('modelParallel: each rank has a layer, and the loss falls', async () => {
+    const [first, second] = await linesOf('modelParallel');
+    expect([first![0], second![0]]).toEqual(['layers: net1', 'layers: net2']);
+    expect(first!.slice(1)).toEqual(second!.slice(1));
+    expectToFall(numbers(first!.slice(1)));
+  });
+
+  test('modelParallelDdp: both replicas have equal stages, and the loss falls', async () => {
+    const all = await linesOf('modelParallelDdp');
+    expect(all.map(([line]) => line)).toEqual([
+      'replica 0, stage 0: net1',
+      'replica 0, stage 1: net2',
+      'replica 1, stage 0: net1',
+      'replica 1, stage 1: net2',
+    ]);
+    for (const lines of all) {
+      expect(lines.slice(1)).toEqual(all[0]!.slice(1));
+      expect(lines.at(-1)).toBe('stages of both replicas are equal');
+      expectToFall(numbers(lines.slice(1, -1)));
+    }
+  });
+
+  test('zeroRedundancy: a rank has half of the averages, and parameters are equal', async () => {
+    for (const lines of await linesOf('zeroRedundancy')) {
+      const [sharded, whole] = lines[0]!.match(/\d+/g)!.map(Number) as [number, number];
+      expect(whole).toBe(2 * 4 * 10 * 101 * 100);
+      expect(sharded / whole).toBeCloseTo(0.5, 2);
+      expect(lines[1]).toBe('parameters are equal');
+    }
+  });
+
   test('toyModel: the loss falls, and is equal on all ranks', async () => {
     expectToyModel(await linesOf('toyModel'));
   });
