@@ -81,6 +81,8 @@ export class Connection implements Peer {
   /** Messages that arrive while the tab is entering a room; `null` at other times. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
+  /** Additional silence that the member has announced. */
+  #busyMs = 0;
   #receivedAt: number;
   /** The latest token that the tab received. */
   #token = '';
@@ -249,6 +251,10 @@ export class Connection implements Peer {
       this.#renewCredentials(this.#room.code);
       return this.send({ type: 'heartbeat' });
     }
+    if (message.type === 'busy') {
+      this.#busyMs = message.ms;
+      return this.#watchSilence();
+    }
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
@@ -369,10 +375,12 @@ export class Connection implements Peer {
    * then checks again.
    */
   #watchSilence(): void {
+    this.#cancelTimer();
     const { clock, limits } = this.#server;
-    const rest = this.#receivedAt + limits.silentMs - clock.now();
+    const allowedMs = limits.silentMs + this.#busyMs;
+    const rest = this.#receivedAt + allowedMs - clock.now();
     if (rest <= 0) {
-      const seconds = limits.silentMs / 1000;
+      const seconds = allowedMs / 1000;
       return this.refuse('silent', `The server received nothing from this tab for ${seconds} s. Reload the page.`);
     }
     this.#cancelTimer = clock.after(rest, () => this.#watchSilence());

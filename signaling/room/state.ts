@@ -134,7 +134,7 @@ export type Newcomer = Pick<
 /** A client's message with its sender. Only messages that concern the room are included. */
 type MemberEvent = Exclude<
   ClientMessage,
-  { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' | 'remove' }
+  { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'busy' | 'leave' | 'remove' }
 > & {
   member: string;
 };

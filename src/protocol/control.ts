@@ -20,7 +20,10 @@ import {
 } from './room.ts';
 import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
 
-export const PROTOCOL_VERSION = 11;
+export const PROTOCOL_VERSION = 12;
+
+/** The longest time for which a member may announce that it sends nothing. */
+const MAX_BUSY_MS = 120_000;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /**
@@ -174,6 +177,11 @@ export const ClientMessage = v.variant('type', [
    * The server answers with its own `heartbeat`, so that each side notices when the other is gone.
    */
   v.strictObject({ type: v.literal('heartbeat') }),
+  /**
+   * From now on, passes of this member's model may block its messages for `ms` milliseconds. The
+   * server waits longer before it considers the member gone. 0 ends it.
+   */
+  v.strictObject({ type: v.literal('busy'), ms: v.pipe(count, v.maxValue(MAX_BUSY_MS)) }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
 export type ClientMessage = v.InferOutput<typeof ClientMessage>;

@@ -25,6 +25,7 @@ export type ClientRequest = Extract<
       | 'lock'
       | 'spectator-update'
       | 'slow'
+      | 'busy'
       | 'syncing';
   }
 >;

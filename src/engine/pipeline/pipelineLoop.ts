@@ -35,6 +35,11 @@ import { PipelineGrid } from './pipelineGrid.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
+/**
+ * The longest time of one layer. Without a GPU, a layer of a large model takes many seconds, in which
+ * the tab can send nothing.
+ */
+const LONGEST_LAYER_MS = 60_000;
 
 interface PipelineLoopOptions {
   plan: JobSpec;
@@ -46,6 +51,8 @@ interface PipelineLoopOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   isHidden: () => boolean;
+  /** See `RunParticipantOptions`. */
+  announceSilence: (ms: number) => void;
 }
 
 /** The ranks with which a run trains, and this rank's part of the model. */
@@ -171,8 +178,9 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task } = this.#options;
+    const { clock, task, announceSilence } = this.#options;
     const { group, signal } = this.#here;
+    announceSilence(LONGEST_LAYER_MS);
     // A rank waits for the passes of all other ranks.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const startedAt = clock.now();
@@ -180,7 +188,10 @@ export class PipelineLoop {
     this.#reporter.figures.skipBytes();
     for (;;) {
       await this.#duties.fulfil(group, task.testSamples);
-      if (this.#run.isOver) return this.#result(clock.now() - startedAt);
+      if (this.#run.isOver) {
+        announceSilence(0);
+        return this.#result(clock.now() - startedAt);
+      }
       signal.throwIfAborted();
       await this.#takeStep(startedAt);
       await yielder.yieldIfDue();

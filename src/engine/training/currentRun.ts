@@ -77,7 +77,7 @@ export interface CurrentRunOptions {
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
-  send: (message: Extract<ClientMessage, { type: 'slow' | 'syncing' | 'spectator-update' }>) => void;
+  send: (message: Extract<ClientMessage, { type: 'slow' | 'busy' | 'syncing' | 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
@@ -345,7 +345,7 @@ export class CurrentRun {
     remains: Remains | null;
     emit: (event: EngineEvent) => void;
   }): Promise<RunParticipant> {
-    const { files, baseUrl, clock, isHidden } = this.#options;
+    const { files, baseUrl, clock, isHidden, send } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(job);
     const opened = await this.#openDevice();
@@ -367,6 +367,7 @@ export class CurrentRun {
       carryOver: remains?.carryOver ?? null,
       onagreed: async (step) => this.#barrier?.until(step),
       isHidden,
+      announceSilence: (ms) => send({ type: 'busy', ms }),
     });
   }
 

@@ -305,10 +305,20 @@ export class RunModel {
 
   async #createPipeline(): Promise<Built> {
     const { job, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const { announceSilence = () => {} } = this.#options;
     const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl });
     const checkDevice = (): void => opened.check();
     const { device } = opened;
-    const loop = await PipelineLoop.prepare({ plan: job, task, clock, isHidden, device, checkDevice, emit });
+    const loop = await PipelineLoop.prepare({
+      plan: job,
+      task,
+      clock,
+      isHidden,
+      device,
+      checkDevice,
+      emit,
+      announceSilence,
+    });
     return { task: null, samples: null, loop };
   }
 }

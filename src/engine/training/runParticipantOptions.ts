@@ -45,6 +45,8 @@ export interface RunParticipantOptions {
   /** The weights from which the model starts, if it does not resume from a state. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
+  /** Tells the server that passes may block this tab's messages for `ms` milliseconds. */
+  announceSilence?: (ms: number) => void;
   /**
    * Called when ranks have compared their states after `step`, and all states are equal. The run
    * waits for the returned promise.

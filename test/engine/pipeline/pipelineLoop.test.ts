@@ -17,7 +17,14 @@ import { systemClock } from '../../../src/util/clock.ts';
 beforeAll(() => tf.setBackend('cpu'));
 
 const device = { backend: 'cpu', adapter: 'test' } as const;
-const common = { clock: systemClock, device, emit: () => {}, checkDevice: () => {}, isHidden: () => false };
+const common = {
+  clock: systemClock,
+  device,
+  emit: () => {},
+  checkDevice: () => {},
+  isHidden: () => false,
+  announceSilence: () => {},
+};
 const TEXT = plainText(writeFables().slice(0, 3000));
 
 /** Trains on `n` ranks; with pipeline 1 as always. */
