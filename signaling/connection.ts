@@ -24,6 +24,7 @@ import { outlineOf } from './monitoring/errorOutline.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
+import { SilenceTimer } from './silenceTimer.ts';
 import type { RoomLog } from './monitoring/roomLog.ts';
 import type { RoomOwner, RoomDirectory } from './roomDirectory.ts';
 
@@ -81,14 +82,11 @@ export class Connection implements Peer {
   /** Messages that arrive while the tab is entering a room; `null` at other times. */
   #pending: ClientMessage[] | null = null;
   #isOver = false;
-  /** Additional silence that the member has announced. */
-  #busyMs = 0;
-  #receivedAt: number;
   /** The latest token that the tab received. */
   #token = '';
   /** Time at which the tab's ICE servers were last sent. */
   #iceAt = 0;
-  #cancelTimer: () => void;
+  readonly #silence: SilenceTimer;
 
   constructor(socket: WebSocket, address: string, server: ServerContext) {
     this.#socket = socket;
@@ -98,10 +96,7 @@ export class Connection implements Peer {
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
     this.#updates = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
     this.#outbox = new Outbox(socket, server.metrics);
-    this.#receivedAt = clock.now();
-    this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
-      this.refuse('silent', 'This tab has sent no message on this connection. Reload the page.');
-    });
+    this.#silence = new SilenceTimer(clock, limits, (message) => this.refuse('silent', message));
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
     // Only clients that are not browsers send pings. ws answers pings itself, so they are only
     // counted here.
@@ -207,8 +202,8 @@ export class Connection implements Peer {
 
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#isOver) return;
-    const { clock, metrics } = this.#server;
-    this.#receivedAt = clock.now();
+    const { metrics } = this.#server;
+    this.#silence.received();
     const startedAt = performance.now();
     try {
       if (this.#isTooFast()) return;
@@ -251,10 +246,7 @@ export class Connection implements Peer {
       this.#renewCredentials(this.#room.code);
       return this.send({ type: 'heartbeat' });
     }
-    if (message.type === 'busy') {
-      this.#busyMs = message.ms;
-      return this.#watchSilence();
-    }
+    if (message.type === 'busy') return this.#silence.announce(message.ms);
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
@@ -271,7 +263,7 @@ export class Connection implements Peer {
   async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
     const pending = (this.#pending = []) as ClientMessage[];
     // The search for a room has its own deadlines.
-    this.#cancelTimer();
+    this.#silence.stop();
     this.#socket.pause();
     try {
       if (message.type === 'create') await this.#create(message);
@@ -366,24 +358,8 @@ export class Connection implements Peer {
     }
     if (outcome !== 'entered') return false;
     this.#room = { code, owner };
-    this.#watchSilence();
+    this.#silence.watch();
     return true;
-  }
-
-  /**
-   * Closes the connection after too long a silence. Sleeps until the silence would be too long, and
-   * then checks again.
-   */
-  #watchSilence(): void {
-    this.#cancelTimer();
-    const { clock, limits } = this.#server;
-    const allowedMs = limits.silentMs + this.#busyMs;
-    const rest = this.#receivedAt + allowedMs - clock.now();
-    if (rest <= 0) {
-      const seconds = allowedMs / 1000;
-      return this.refuse('silent', `The server received nothing from this tab for ${seconds} s. Reload the page.`);
-    }
-    this.#cancelTimer = clock.after(rest, () => this.#watchSilence());
   }
 
   /**
@@ -392,7 +368,7 @@ export class Connection implements Peer {
    */
   #leave(reason: LeaveReason | null): void {
     this.#isOver = true;
-    this.#cancelTimer();
+    this.#silence.stop();
     const room = this.#room;
     this.#room = null;
     room?.owner.disconnect(room.code, this, reason);
