@@ -1,10 +1,10 @@
 /** The fields of a job about pipelines: models whose layers are on several ranks. */
 import * as v from 'valibot';
 import { field } from './fields.ts';
+import { positiveInteger } from './plan.ts';
 
 /** Schedules of a pipeline; see `src/parallel/pipeline/schedules.ts`. */
 export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
-export type PipelineScheduleName = (typeof PIPELINE_SCHEDULES)[number];
 
 /** The largest number of stages, and of micro-batches of a step. */
 const MAX_STAGES = 64;
@@ -12,16 +12,14 @@ const MAX_MICRO_BATCHES = 256;
 /** Micro-batches per stage by default. Ranks then wait for about a fifth of the time. */
 const MICRO_BATCHES_PER_STAGE = 4;
 
-const count = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
-
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model. 1: every rank has the whole model. */
-  pipeline: field(count(MAX_STAGES), 1, {
+  pipeline: field(positiveInteger(MAX_STAGES), 1, {
     value: 'stages',
     help: 'cut the model into this many stages, one for each tab (ddp)',
   }),
   /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
-  microBatches: field(v.nullable(count(MAX_MICRO_BATCHES)), null, {
+  microBatches: field(v.nullable(positiveInteger(MAX_MICRO_BATCHES)), null, {
     value: 'n',
     help: 'micro-batches of a step (with --pipeline; default: 4 for each stage)',
   }),
@@ -54,13 +52,11 @@ export interface PipelineWorld {
   stages: number;
   /** Number of replicas. */
   replicas: number;
-  /** Number of ranks, the last ones, that have no stage. */
-  spare: number;
 }
 
 /**
  * Returns how `worldSize` ranks form pipelines: as many whole replicas as possible, over all ranks
- * if their number can be divided.
+ * if their number can be divided. The last ranks may have no stage.
  *
  * @param layers number of layers of the model: the largest number of stages.
  */
@@ -71,7 +67,7 @@ export function pipelineWorld(
 ): PipelineWorld {
   const replicas = Math.max(1, Math.floor(worldSize / pipeline));
   const stages = Math.min(layers, Math.floor(worldSize / replicas));
-  return { stages, replicas, spare: worldSize - stages * replicas };
+  return { stages, replicas };
 }
 
 /** Returns the number of micro-batches of a step in pipelines of `stages` stages. */

@@ -36,8 +36,8 @@ import { PipelineGrid } from './pipelineGrid.ts';
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
 /**
- * The longest time of one layer. Without a GPU, a layer of a large model takes many seconds, in which
- * the tab can send nothing.
+ * The longest time of one layer. Without a GPU, a layer of a large model takes many seconds, in
+ * which the tab can send nothing.
  */
 const LONGEST_LAYER_MS = 60_000;
 

@@ -20,12 +20,13 @@ import type { LayerPass } from '../../parallel/pipeline/pipelineLayer.ts';
 import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
 import type { StageLoss } from '../../parallel/pipeline/stageLayers.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { hashState } from '../../util/hash.ts';
 import { Batch } from '../tasks/batch.ts';
-import { describeWindows, evaluateHidden, gptMasks, lossParts, WindowBatch } from '../tasks/gptTask.ts';
+import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
+import { gptMasks } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
 import type { Evaluated, Task } from '../tasks/task.ts';
+import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
 
 /** The layers of a model. */
 export interface PipelineModel extends LayerChain {
@@ -43,7 +44,7 @@ export interface PipelineModel extends LayerChain {
 
 /** Samples of one micro-batch on this rank. */
 export interface MicroBatch {
-  /** The input of the first layer. The first stage disposes of it. */
+  /** The input of the first layer. */
   inputs: tf.Tensor;
   mask: LayerPass['mask'];
   /**
@@ -120,7 +121,7 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus
     classifies: true,
     classes: undefined,
     score,
-    dataHash: () => Promise.resolve(hashState([train, test].flatMap(describeWindows))),
+    dataHash: () => Promise.resolve(hashWindows([train, test])),
     dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
     createModel: () => {
       const chain = networkLayers(size, job.seed);

@@ -1,7 +1,4 @@
-/**
- * The layers of the language model. A layer creates its variables in `build`, so a tab may hold
- * some layers of a model that does not fit into it. The structure is that of `PipelineLayer`.
- */
+/** The layers of the language model. */
 import * as tf from '@tensorflow/tfjs';
 import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
 import { embed } from '../../kernels/embedding.ts';
@@ -9,25 +6,16 @@ import { linear } from '../../kernels/linear.ts';
 import { rmsNorm, rmsNormResidual } from '../../kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
+import type { DropoutMasks, ModelLayer } from '../models/modelLayer.ts';
 import { deviationsOf, LAYER_WEIGHTS, namesOf, NORM_EPSILON, shapesOf, type NetworkSize } from './shapes.ts';
 
 /**
- * Returns the dropout mask of a place: float32 [batch, 1, width], with elements 0 or 1 / (1 -
- * dropout). `null`: nothing is dropped.
+ * A layer of the network. The input of the first layer is int32 [batch, context]. Dropout masks are
+ * float32 [batch, 1, width].
  */
-export type DropoutMasks = ((place: number) => tf.Tensor | undefined) | null;
-
-/** A layer of the network. The input of the first layer is int32 [batch, context]. */
-export interface NetworkLayer {
-  readonly name: string;
-  readonly outputShape: readonly number[];
-  /** Number of weights. */
-  readonly size: number;
-  /** The variables, between {@link build} and {@link dispose}. */
+export interface NetworkLayer extends ModelLayer {
+  /** The variables, between `build` and `dispose`. */
   readonly weights: readonly tf.Variable[];
-  build(): readonly tf.Variable[];
-  apply(x: tf.Tensor, pass: { mask: DropoutMasks }): tf.Tensor;
-  dispose(): void;
 }
 
 /** Computes a layer from its built variables. */

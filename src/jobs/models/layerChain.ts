@@ -1,6 +1,6 @@
 /**
- * The layers of a job's model, for pipelines: a layer creates its variables in `build`, with the
- * same initial weights as in `buildModel`. The structure is that of `PipelineLayer`.
+ * The layers of a job's model, for pipelines. They have the same initial weights as in
+ * `buildModel`.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec } from '../../spec/job.ts';
@@ -9,21 +9,11 @@ import { mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { applyLayer } from './applyLayer.ts';
 import type { ModelSamples } from './customLayers.ts';
+import type { ModelLayer } from './modelLayer.ts';
 import { initialize, isDropout, planOf, type DropoutPlace } from './models.ts';
 
-export interface ChainLayer {
-  readonly name: string;
-  readonly outputShape: readonly number[];
-  /** Number of weights. */
-  readonly size: number;
-  build(): readonly tf.Variable[];
-  /** @param mask returns the dropout mask of a place; `null`: nothing is dropped. */
-  apply(x: tf.Tensor, pass: { mask: ((place: number) => tf.Tensor | undefined) | null }): tf.Tensor;
-  dispose(): void;
-}
-
-export interface LayerChain {
-  layers: ChainLayer[];
+export interface ModelChain {
+  layers: ModelLayer[];
   dropout: DropoutPlace[];
 }
 
@@ -32,14 +22,14 @@ export interface LayerChain {
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): LayerChain {
+export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): ModelChain {
   const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...endsOf(job.model).input];
   let shape: (number | null)[] = [null, ...inputShape];
   let variables = 0;
   const dropout: DropoutPlace[] = [];
   const layers = planOf(job, data)
     .layers.filter((layer) => layer.getClassName() !== 'InputLayer')
-    .map((layer, i): ChainLayer => {
+    .map((layer, i): ModelLayer => {
       const place = isDropout(layer) ? dropout.length : null;
       const input = shape;
       shape = layer.computeOutputShape(input) as (number | null)[];

@@ -2,8 +2,9 @@
 import * as tf from '@tensorflow/tfjs';
 import type { Clock } from '../../util/clock.ts';
 import type { Tensor } from '../ddp/flatten.ts';
-import { differentiateTape, disposeTape, recordTape } from '../ddp/tape.ts';
+import { differentiateTape, disposeTape } from '../ddp/tape.ts';
 import type { PipelineLayer } from './pipelineLayer.ts';
+import { recordLayer } from './recordLayer.ts';
 
 /** The first run compiles shaders. */
 const RUNS = 2;
@@ -42,10 +43,7 @@ export async function measureLayers(layers: readonly PipelineLayer[], input: Ten
 
 async function differentiate(layer: PipelineLayer, x: Tensor, xs: readonly Tensor[]): Promise<void> {
   const pass = { training: true, mask: () => undefined, seed: 0 };
-  const { result: y, tape } = recordTape(() => {
-    const output = layer.apply(x, pass);
-    return output === x ? output.clone() : output;
-  });
+  const { y, tape } = recordLayer(layer, x, pass);
   const dy = tf.onesLike(y);
   const gradients = xs.length > 0 ? differentiateTape(tape, [{ tensor: y, gradient: dy }], xs) : [];
   disposeTape(tape);

@@ -53,8 +53,8 @@ export interface PipelineStageOptions {
   /** Format of activations and their gradients between stages. `fp32` by default. */
   precision?: BoundaryPrecision;
   /**
-   * Whether a stage keeps only its input of each micro-batch and computes its activations again in
-   * the backward pass (activation checkpointing). It saves memory, and costs one more forward pass.
+   * Whether a stage keeps only the outputs of its layers and computes each layer again in the
+   * backward pass (activation checkpointing). It saves memory, and costs one more forward pass.
    */
   recompute?: boolean;
   /** Deadline of a message between stages, in milliseconds. Ten minutes by default. */

@@ -5,10 +5,7 @@ import type { Tensor } from '../ddp/flatten.ts';
 import type { Arrival, Boundary } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
 
-/**
- * Number of values that a rank is ready to receive before it needs them. Of further values, the
- * sender keeps all but the first part.
- */
+/** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
 const RECEIVES_AHEAD = 2;
 
 export interface PlanRun {

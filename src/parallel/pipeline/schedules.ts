@@ -93,19 +93,6 @@ export function idleShare({ passes, ticks, ranks }: PipelinePlan): number {
   return 1 - busy / (ticks * ranks);
 }
 
-/** Returns the largest number of micro-batches whose activations each stage keeps at a time. */
-export function mostInFlight({ passes, stages }: PipelinePlan): number[] {
-  const most = Array.from({ length: stages }, () => 0);
-  for (const own of passes) {
-    const kept = Array.from({ length: stages }, () => 0);
-    for (const { kind, stage } of own) {
-      kept[stage]! += kind === 'forward' ? 1 : -1;
-      most[stage] = Math.max(most[stage]!, kept[stage]!);
-    }
-  }
-  return most;
-}
-
 /** Times of a pass. `start` and `end` have the unit of the durations. */
 export interface TimedPass extends StagePass {
   start: number;

@@ -42,11 +42,11 @@ export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
     }
     shape = output;
     const place = layer.getClassName() === 'Dropout' ? dropoutPlaces++ : null;
-    return new ChainLayer(layer, input, output.slice(1) as number[], place);
+    return new SequentialLayer(layer, input, output.slice(1) as number[], place);
   });
 }
 
-class ChainLayer implements PipelineLayer {
+class SequentialLayer implements PipelineLayer {
   readonly name: string;
   readonly outputShape: readonly number[];
   readonly #layer: tf.layers.Layer;

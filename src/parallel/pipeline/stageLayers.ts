@@ -8,6 +8,7 @@ import type { Yielder } from '../../util/yielder.ts';
 import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
+import { recordLayer } from './recordLayer.ts';
 
 /** Computes the loss of a micro-batch, or a part of it, from the output of the last layer. */
 export type StageLoss = (output: Tensor) => Scalar;
@@ -78,7 +79,8 @@ export class StageLayers {
     const { recompute, yielder } = this.#options;
     for (const { layer } of this.layers) {
       const from = open.steps.at(-1)?.y ?? x;
-      open.steps.push(recompute ? { x: from, y: compute(layer, from, pass), tape: null } : record(layer, from, pass));
+      const computed = recompute ? { y: compute(layer, from, pass), tape: null } : recordLayer(layer, from, pass);
+      open.steps.push({ x: from, ...computed });
       await yielder.yieldIfDue();
     }
     const y = (open.steps.at(-1)?.y ?? x).clone();
@@ -194,19 +196,11 @@ function compute(layer: PipelineLayer, x: Tensor, pass: LayerPass): Tensor {
   });
 }
 
-function record(layer: PipelineLayer, x: Tensor, pass: LayerPass): { x: Tensor; y: Tensor; tape: Tape } {
-  const { result: y, tape } = recordTape(() => {
-    const output = layer.apply(x, pass);
-    return output === x ? x.clone() : output;
-  });
-  return { x, y, tape };
-}
-
 /** Records a layer that has been computed. Its buffers keep the values of the first time. */
 function recordAgain({ layer, buffers }: BuiltLayer, x: Tensor, pass: LayerPass): { y: Tensor; tape: Tape } {
   const before = buffers.map((buffer) => buffer.clone());
   try {
-    return record(layer, x, pass);
+    return recordLayer(layer, x, pass);
   } finally {
     for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
     tf.dispose(before);

@@ -9,10 +9,8 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
+import { divide } from '../../util/divide.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from '../ddp/flatten.ts';
-
-/** Elements of one all-reduce. A part is summed while the next one is read. */
-const PART_ELEMENTS = 64 * 1024;
 
 /** A parameter on the CPU. */
 interface Entry {
@@ -50,23 +48,9 @@ export class StageParameters {
     return parameters;
   }
 
-  /** Number of parameters' elements. */
-  get size(): number {
-    return this.#entries.reduce((sum, { values }) => sum + values.length, 0);
-  }
-
   /** Values of each parameter. Change them in place, and then call {@link write}. */
   get values(): readonly Float32Array<ArrayBuffer>[] {
     return this.#entries.map(({ values }) => values);
-  }
-
-  /** Gradient of each parameter after {@link reduce}. */
-  get gradients(): readonly Float32Array<ArrayBuffer>[] {
-    return this.#entries.map(({ gradient }) => gradient);
-  }
-
-  get optimizers(): readonly Optimizer[] {
-    return this.#entries.map(({ optimizer }) => optimizer);
   }
 
   /** Bytes of the parameters' arrays on the CPU. */
@@ -112,14 +96,8 @@ export class StageParameters {
         await this.#reader.read(0, [sum], gradient);
         sum.dispose();
       }
-      if (group && group.worldSize > 1) {
-        const works = [];
-        for (let at = 0; at < gradient.length; at += PART_ELEMENTS) {
-          works.push(group.allReduce(gradient.subarray(at, at + PART_ELEMENTS)));
-        }
-        for (const work of works) await work;
-      }
-      for (let at = 0; at < gradient.length; at++) gradient[at]! /= samples;
+      await group?.allReduce(gradient);
+      divide(gradient, samples);
     }
   }
 

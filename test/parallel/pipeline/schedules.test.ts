@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import {
   gpipe,
   idleShare,
-  mostInFlight,
   oneForwardOneBackward,
   rankOfStage,
   timePlan,
@@ -14,6 +13,19 @@ import {
 
 const SCHEDULES = { gpipe, oneForwardOneBackward } as const;
 const sizes = [fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 20 })] as const;
+
+/** Returns the largest number of micro-batches whose activations each stage keeps at a time. */
+function mostInFlight({ passes, stages }: PipelinePlan): number[] {
+  const most = Array.from({ length: stages }, () => 0);
+  for (const own of passes) {
+    const kept = Array.from({ length: stages }, () => 0);
+    for (const { kind, stage } of own) {
+      kept[stage]! += kind === 'forward' ? 1 : -1;
+      most[stage] = Math.max(most[stage]!, kept[stage]!);
+    }
+  }
+  return most;
+}
 
 function tickOf({ passes }: PipelinePlan, kind: StagePass['kind'], stage: number, microBatch: number): number {
   const found = passes

@@ -1,0 +1,22 @@
+/**
+ * A layer of a job's model that creates its variables in `build`, so a tab may hold some layers of
+ * a model that does not fit into it. The structure is that of `PipelineLayer`.
+ */
+import type * as tf from '@tensorflow/tfjs';
+
+/**
+ * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). `null`: nothing is
+ * dropped.
+ */
+export type DropoutMasks = ((place: number) => tf.Tensor | undefined) | null;
+
+export interface ModelLayer {
+  readonly name: string;
+  /** Shape of the output for one sample. */
+  readonly outputShape: readonly number[];
+  /** Number of weights. */
+  readonly size: number;
+  build(): readonly tf.Variable[];
+  apply(x: tf.Tensor, pass: { mask: DropoutMasks }): tf.Tensor;
+  dispose(): void;
+}

@@ -1,0 +1,13 @@
+/** Computes a layer and records the operations, so that it can be differentiated later. */
+import type { Tensor } from '../ddp/flatten.ts';
+import { recordTape, type Tape } from '../ddp/tape.ts';
+import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
+
+/** The caller disposes of the output apart from the input, also if they are equal. */
+export function recordLayer(layer: PipelineLayer, x: Tensor, pass: LayerPass): { y: Tensor; tape: Tape } {
+  const { result: y, tape } = recordTape(() => {
+    const output = layer.apply(x, pass);
+    return output === x ? x.clone() : output;
+  });
+  return { y, tape };
+}
