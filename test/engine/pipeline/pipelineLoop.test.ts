@@ -12,19 +12,11 @@ import { createCorpus } from '../../../src/jobs/index.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock } from '../../../src/util/clock.ts';
+import { ENVIRONMENT } from './countingPipeline.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 
-const device = { backend: 'cpu', adapter: 'test' } as const;
-const common = {
-  clock: systemClock,
-  device,
-  emit: () => {},
-  checkDevice: () => {},
-  isHidden: () => false,
-  announceSilence: () => {},
-};
+const common = { ...ENVIRONMENT, emit: () => {} };
 const TEXT = plainText(writeFables().slice(0, 3000));
 
 /** Trains on `n` ranks; with pipeline 1 as always. */
