@@ -32,6 +32,7 @@ import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
 import type { PipelineTask } from './pipelineTask.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
+import { pipelineEvent } from './pipelineEvent.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -138,7 +139,7 @@ export class PipelineLoop {
    * @throws (rejects) as `TrainingLoop.enter`; UsageError if the model cannot be cut.
    */
   async enter({ group, transport, signal }: Pick<World, 'group' | 'transport' | 'signal'>) {
-    const { plan, task, clock } = this.#options;
+    const { plan, task, clock, emit } = this.#options;
     signal.throwIfAborted();
     if (this.#world) {
       throw new PeergradError(
@@ -153,7 +154,7 @@ export class PipelineLoop {
     const optimizers: ScheduledOptimizer[] = [];
     const { optimizer, learningRate, weightDecay } = plan;
     const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
-    const stage = await PipelineModelStage.create(model, group, grid, {
+    const { cut, stage } = await PipelineModelStage.create(model, group, grid, {
       job: plan,
       task,
       clock,
@@ -167,12 +168,13 @@ export class PipelineLoop {
     this.#figures.size = model.layers.reduce((sum, { size }) => sum + size, 0);
     this.#figures.gradientBytes = this.#figures.size * Float32Array.BYTES_PER_ELEMENT;
     this.#figures.bucketBytes = [this.#figures.gradientBytes];
-    this.#reporter.enter(group, grid.bytesWith(group));
+    this.#reporter.enter(group, grid.bytesWith(group), grid.planOf(model.ring));
     this.#world.rate.enter();
     const totals = { train, test };
     this.#duties.schedule({ totals, assigner: this.#assigner });
     this.#duties.enter([]);
     await this.#reporter.emitModel(totals, this.#totalSteps);
+    await emit(pipelineEvent(plan, model, grid, cut));
     return { step: this.steps, stateHash: await this.#modelHash() };
   }
 
@@ -249,12 +251,21 @@ export class PipelineLoop {
     this.#run.now.trainedMs = rate.trainedMs;
     this.#duties.applied(loss, indices.length);
     figures.countBytes();
-    const compute = learned?.busyMs ?? 0;
+    const passes = learned?.passes ?? [];
+    const compute = passes.reduce((sum, { start, end }) => sum + end - start, 0);
     this.#busyMs += compute;
     this.#spanMs += computedAt - startedAt;
     const exposed = reducedAt - startedAt - compute;
     await this.#reporter.took(
-      { step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() },
+      {
+        step,
+        epoch,
+        offset,
+        startedAt,
+        runStartedAt,
+        commands: commandsSince(),
+        pipeline: { passes, exchangedAt: computedAt },
+      },
       {
         loss,
         samples: indices.length,

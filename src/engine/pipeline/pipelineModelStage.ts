@@ -6,16 +6,14 @@ import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
 import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
-import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
 import type { Evaluated } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
-
-/** Copies of a weight in a tab: its value, its gradient and the optimizer's two averages. */
-const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 interface StageOptions {
   job: JobSpec;
@@ -30,8 +28,8 @@ export interface LearnedStage {
   loss: number;
   /** The sum of the squares of this stage's gradient. */
   squares: number;
-  /** Time of the passes, in milliseconds. */
-  busyMs: number;
+  /** The passes of this rank, timed by its clock. */
+  passes: readonly TimedPass[];
 }
 
 export class PipelineModelStage {
@@ -54,15 +52,15 @@ export class PipelineModelStage {
   /**
    * Cuts the model and builds this rank's layers. Every rank of the world must call it.
    *
-   * @returns `null` on a rank without a stage.
+   * @returns the number of layers of each stage, and this rank's stage; `null` on a rank without one.
    */
   static async create(
     model: PipelineModel,
     world: ProcessGroup,
     grid: PipelineGrid,
     { job, task, clock, createOptimizer }: StageOptions,
-  ): Promise<PipelineModelStage | null> {
-    const cut = async (): Promise<number[]> => {
+  ): Promise<{ cut: number[]; stage: PipelineModelStage | null }> {
+    const cutModel = async (): Promise<number[]> => {
       const costs = model.cost?.layers ?? (await costsOf(task, clock));
       const layers = model.layers.map(({ name, size }, i) => ({
         name,
@@ -72,18 +70,18 @@ export class PipelineModelStage {
       return cutLayers(layers, grid.stages, { ring: model.ring, lossCost: model.cost?.logits ?? 0 });
     };
     // Times differ between ranks, so one rank cuts for all.
-    const stages = await world.broadcastObject(world.rank === 0 ? await cut() : undefined, world.ranks[0]!);
-    if (!grid.groups) return null;
+    const cut = await world.broadcastObject(world.rank === 0 ? await cutModel() : undefined, world.ranks[0]!);
+    if (!grid.groups) return { cut, stage: null };
     const { pipeline, data } = grid.groups;
     const stage = await PipelineStage.create(model, pipeline, {
-      stages,
+      stages: cut,
       optimizer: createOptimizer,
       dataGroup: data,
       precision: job.codec === 'fp16' ? 'fp16' : 'fp32',
       recompute: job.recompute,
       clock,
     });
-    return new PipelineModelStage(model, stage, grid, task);
+    return { cut, stage: new PipelineModelStage(model, stage, grid, task) };
   }
 
   get layerNames(): string[] {
@@ -126,7 +124,7 @@ export class PipelineModelStage {
       return {
         loss: losses.length > 0 ? await sumOf(losses) : 0,
         squares: stage.parameters.squaredNorm(),
-        busyMs: passes.reduce((sum, { start, end }) => sum + end - start, 0),
+        passes,
       };
     } catch (error) {
       stage.drop();
