@@ -3,13 +3,11 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
 import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
+import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
-
-/** Copies of a weight in a tab: its value, its gradient and the optimizer's two averages. */
-const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 interface CutModelOptions {
   task: PipelineTask;

@@ -32,6 +32,7 @@ import { HeldStages } from './heldStages.ts';
 import type { PipelineTask } from './pipelineTask.ts';
 import { receiveStage } from './receiveStage.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
+import { pipelineEvent } from './pipelineEvent.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -150,7 +151,7 @@ export class PipelineLoop {
    *   PeergradError if layers are lost.
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
-    const { task } = this.#options;
+    const { plan, task, emit } = this.#options;
     const { group, signal } = world;
     signal.throwIfAborted();
     const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
@@ -182,12 +183,13 @@ export class PipelineLoop {
     this.#figures.size = model.layers.reduce((sum, { size }) => sum + size, 0);
     this.#figures.gradientBytes = this.#figures.size * Float32Array.BYTES_PER_ELEMENT;
     this.#figures.bucketBytes = [this.#figures.gradientBytes];
-    this.#reporter.enter(group, grid.bytesWith(group));
+    this.#reporter.enter(group, grid.bytesWith(group), grid.planOf(model.ring));
     const totals = { train, test };
     this.#duties.schedule({ totals, assigner: this.#assigner });
     this.#duties.enter(agreed.ranks);
     [this.#busyMs, this.#spanMs] = [0, 0];
     await this.#reporter.emitModel(totals, this.#totalSteps);
+    await emit(pipelineEvent(plan, model, grid, cut));
     return { step: this.steps, stateHash };
   }
 
@@ -276,12 +278,21 @@ export class PipelineLoop {
     this.#run.now.trainedMs = this.#rate.trainedMs;
     this.#duties.applied(loss, indices.length);
     figures.countBytes();
-    const compute = learned?.busyMs ?? 0;
+    const passes = learned?.passes ?? [];
+    const compute = passes.reduce((sum, { start, end }) => sum + end - start, 0);
     this.#busyMs += compute;
     this.#spanMs += computedAt - startedAt;
     const exposed = reducedAt - startedAt - compute;
     await this.#reporter.took(
-      { step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() },
+      {
+        step,
+        epoch,
+        offset,
+        startedAt,
+        runStartedAt,
+        commands: commandsSince(),
+        pipeline: { passes, exchangedAt: computedAt },
+      },
       {
         loss,
         samples: indices.length,

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
-import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -27,8 +27,8 @@ export interface LearnedStage {
   loss: number;
   /** The sum of the squares of this stage's gradient. */
   squares: number;
-  /** Time of the passes, in milliseconds. */
-  busyMs: number;
+  /** The passes of this rank, timed by its clock. */
+  passes: readonly TimedPass[];
 }
 
 export class PipelineModelStage {
@@ -112,7 +112,7 @@ export class PipelineModelStage {
       return {
         loss: losses.length > 0 ? await sumOf(losses) : 0,
         squares: stage.parameters.squaredNorm(),
-        busyMs: passes.reduce((sum, { start, end }) => sum + end - start, 0),
+        passes,
       };
     } catch (error) {
       stage.rollBack();
