@@ -8,7 +8,7 @@ import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { createCorpus } from '../../../src/jobs/index.ts';
+import { createCorpus, networkMemory, networkSize } from '../../../src/jobs/index.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -98,4 +98,20 @@ test('two replicas of two stages learn what one rank learns, and a rank that is 
 test('more stages than layers become as many stages as layers', async () => {
   const results = await run(4, { job: 'digits', hidden: 8, pipeline: 4, batchSize: 4, maxSteps: 2 });
   expect(results[0]!.pipeline).toMatchObject({ stages: 3, replicas: 1 });
+});
+
+test('the memory of a rank contains the activations of the micro-batches whose backward pass has not run', async () => {
+  const rows = 8;
+  const plan = { job: 'gpt', gpt, maxSteps: 1, batchSize: rows, pipeline: 2, microBatches: 1 };
+  const [kept] = await run(1, plan);
+  const [recomputed] = await run(1, { ...plan, recompute: true });
+  const layers = networkMemory(networkSize(gpt, (await createCorpus(TEXT, gpt)).tokenizer.size));
+  const weights = layers.reduce((sum, layer) => sum + layer.weights, 0);
+  const activations = layers.reduce((sum, layer) => sum + layer.activations + layer.composed, 0);
+  const outputs = layers.length * gpt.context * gpt.width;
+  // Weights on the device; values, gradients and two averages on the CPU.
+  const state = 5 * weights;
+  expect(kept!.memoryBytesPerRank[0]).toBeGreaterThanOrEqual(4 * (state + rows * activations));
+  expect(recomputed!.memoryBytesPerRank[0]).toBeGreaterThanOrEqual(4 * (state + rows * outputs));
+  expect(recomputed!.memoryBytesPerRank[0]).toBeLessThan(4 * (state + rows * activations));
 });
