@@ -22,6 +22,7 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
 import { step } from '../step.ts';
@@ -134,6 +135,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(blockedPage, []),
     partOf(signaling, []),
     partOf(classroom, []),
+    partOf(pipeline, ['--picture', 'docs/pipeline-idle.svg']),
   ];
 }
 

@@ -17,6 +17,7 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
 import { step } from '../step.ts';
@@ -42,6 +43,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   balance,
   blockedPage,
   classroom,
+  pipeline,
 ];
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */

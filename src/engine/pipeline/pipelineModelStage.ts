@@ -37,7 +37,7 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
-  /** The most bytes at the end of a pass, and after gradients were read. */
+  /** The most bytes at the end of a forward pass, of all passes, and after gradients were read. */
   #peakBytes = 0;
 
   private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
@@ -99,10 +99,8 @@ export class PipelineModelStage {
       const passes = await runStages(stage, this.#plan, {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
-        pass: (microBatch) => {
-          this.#measureMemory();
-          return { training: true, mask: batches[microBatch]!.mask, seed: 0 };
-        },
+        pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
+        onkept: () => this.#measureMemory(),
         losses: (microBatch) => batches[microBatch]!.losses(this.#model.outputWeights),
         onoutput: (_, loss) => losses.push(loss),
       });
