@@ -34,6 +34,9 @@ export const PIPELINE_FIELDS = {
   }),
 };
 
+/** Bytes of a weight in a tab: its value, its gradient and the optimizer's two averages. */
+export const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
+
 /** The part of a job that this file is about. */
 export interface PipelineJob {
   pipeline: number;

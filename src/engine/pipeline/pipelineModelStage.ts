@@ -8,14 +8,12 @@ import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
 import type { Evaluated } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
-
-/** Copies of a weight in a tab: its value, its gradient and the optimizer's two averages. */
-const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 interface StageOptions {
   job: JobSpec;
