@@ -40,6 +40,8 @@ const NAMES = new RegExp(
       'SGD',
       'Nesterov',
       'AdamW?',
+      'GPT',
+      'GPipe',
       'DiLoCo',
       'IDX',
       'CSV',
@@ -110,6 +112,9 @@ test.each([
   ['K7F-3QX', '你正在加入'],
   ['lesson', '1 页'],
   ['lesson?page=11', '11'],
+  ['pipeline', '1 页'],
+  ['pipeline?page=5', '你是'],
+  ['pipeline?page=7', '7'],
   ['recording', '飞行记录'],
   ['simulated?ranks=6', '时间线'],
 ])('the Chinese page #%s contains no English words', async (hash, shown) => {

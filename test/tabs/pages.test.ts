@@ -39,6 +39,7 @@ beforeAll(async () => {
   [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
   const origin = `http://localhost:${server.port}`;
   await weigh(origin);
+  await inspectPipelineLesson(origin);
   await visitEveryPage({
     browser,
     origin,
@@ -67,6 +68,16 @@ async function weigh(origin: string): Promise<void> {
   });
   await page.goto(origin, { waitUntil: 'networkidle' });
   await Promise.all(bodies);
+  await page.close();
+}
+
+/** The tour does not visit this page. */
+async function inspectPipelineLesson(origin: string): Promise<void> {
+  const page = await browser.newPage();
+  await page.goto(`${origin}/#pipeline?page=6`);
+  await page.getByRole('button', { name: 'All ticks' }).click();
+  await page.evaluate(AXE);
+  await inEveryLook(page, null, (look) => inspect(page, 'pipeline lesson', look));
   await page.close();
 }
 
