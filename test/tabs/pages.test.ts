@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { DIST } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { inEveryLook, visitEveryPage, type Look } from '../../tools/tour/visit.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
@@ -22,7 +22,6 @@ const loaded = new Map<string, number>();
 const objections: string[] = [];
 
 beforeAll(async () => {
-  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
   [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
   const origin = `http://localhost:${server.port}`;
   await weigh(origin);
