@@ -11,7 +11,12 @@ const IN_TABS = [
 ];
 
 /** Short files that run for long. Vitest takes the largest files first, and would have a core wait for these at the end. */
-const LONGEST = ['test/membership/schedules.test.ts', 'test/membership/recovery.test.ts'];
+const LONGEST = [
+  'test/membership/schedules.test.ts',
+  'test/membership/recovery.test.ts',
+  'test/firefox/training.test.ts',
+  'test/tabs/pages.test.ts',
+];
 
 const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((file) => moduleId.endsWith(file));
 
