@@ -3,7 +3,7 @@
  */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { DIST } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
@@ -78,7 +78,6 @@ const NAMES = new RegExp(
 let browser: Browser;
 let server: SignalingServer;
 beforeAll(async () => {
-  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
   [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
 }, 120_000);
 afterAll(async () => {

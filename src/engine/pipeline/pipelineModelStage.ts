@@ -6,7 +6,6 @@ import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
 import type { Evaluated } from '../tasks/task.ts';
