@@ -2,8 +2,7 @@
  * `peergrad run`: trains in headless tabs on this machine. The tabs are all ranks of the world, or
  * the ranks of this machine if there are several machines.
  */
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
@@ -181,7 +180,7 @@ async function readOrigin(
       'The checkpoint defines the job. Remove the job file and the job options, or start a new run with --from.',
     );
   }
-  const { meta } = await decodeCheckpoint(resume, new Blob([origin.bytes]));
+  const { meta } = await decodeCheckpoint(resume, origin.content);
   const served = data === undefined ? null : await checkData(data, meta.job.job);
   return { origin, resolved: { job: meta.job, served } };
 }
@@ -189,7 +188,8 @@ async function readOrigin(
 /** @throws (rejects) UsageError if it cannot be read. */
 async function readFileOf(file: string): Promise<Origin> {
   try {
-    return { name: path.basename(file), bytes: new Uint8Array(await readFile(file)) };
+    // The blob is read when its bytes are needed.
+    return { name: path.basename(file), content: await openAsBlob(file) };
   } catch (error) {
     throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
   }

@@ -85,7 +85,11 @@ async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   const state = await run.snapshot();
   const { step } = state.progress;
   const { meta, arrays } = toCheckpoint(state, { ...about, id: `${about.room}-${member}-${step}` });
-  return { name: modelFileName(about.job, step, 'checkpoint'), step, bytes: encodeCheckpoint(meta, arrays) };
+  return {
+    name: modelFileName(about.job, step, 'checkpoint'),
+    step,
+    content: new Blob([encodeCheckpoint(meta, arrays)]),
+  };
 }
 
 async function weightsFile(
@@ -106,7 +110,7 @@ async function weightsFile(
       : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
   };
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
-  return { name: modelFileName(job, steps, format), step: steps, bytes };
+  return { name: modelFileName(job, steps, format), step: steps, content: new Blob([bytes]) };
 }
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */

@@ -66,7 +66,7 @@ async function exported(
   return event.file;
 }
 
-const asFile = ({ bytes, name }: ModelFile): File => new File([bytes], name);
+const asFile = ({ content, name }: ModelFile): File => new File([content], name);
 
 async function weightsFrom(file: File): Promise<WeightsFile> {
   const origin = await readOrigin(file);
@@ -175,7 +175,7 @@ test('the model of the best evaluation is kept, and saved on request', async () 
   // A run of only that many steps ends with the same model.
   const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
   await shorter.train();
-  const { tensors } = await decodeWeights(kept.name, kept.bytes);
+  const { tensors } = await decodeWeights(kept.name, new Uint8Array(await kept.content.arrayBuffer()));
   const { names } = shorter.answerer!.model.jobModel;
   expect(names.map((name) => [...tensors.find((one) => one.name === name)!.values])).toEqual(weightsOf(shorter));
   for (const one of [training, shorter]) one.dispose();

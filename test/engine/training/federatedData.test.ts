@@ -106,7 +106,7 @@ test('language models stay equal when they learn from texts that never leave the
   const command = { type: 'export', id: 1, format: 'safetensors', which: 'last' } as const;
   const event = await exportModel(command, trainings[0]!.answerer, null);
   const saved = event.type === 'exported' ? event.file! : null;
-  const weights = await decodeWeights(saved!.name, saved!.bytes);
+  const weights = await decodeWeights(saved!.name, new Uint8Array(await saved!.content.arrayBuffer()));
   const heirs = [await prepare('ab cd '.repeat(60), job, { weights }), await prepare('ac db '.repeat(60), job)];
   const begun = await inGeneration(heirs, 2, job, (training) => training.train());
   for (const end of begun) expect(end).toMatchObject({ step: 3 });
