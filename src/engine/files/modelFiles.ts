@@ -3,9 +3,9 @@
  * from one.
  */
 import {
-  decodeWeights,
   encodeWeights,
   FACTS,
+  openWeights,
   VOCABULARY,
   type NamedTensor,
   type WeightsFile,
@@ -146,14 +146,14 @@ export async function readOriginOf(
  *   checkpoint nor weights.
  */
 export async function readOrigin(file: File): Promise<Origin> {
-  checkModelFileSize(file.name, file.size);
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
     if (looksLikeState(head)) {
+      checkModelFileSize(file.name, file.size);
       const checkpoint = await decodeCheckpoint(file.name, file);
       return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
     }
-    return { kind: 'weights', weights: await decodeWeights(file.name, new Uint8Array(await file.arrayBuffer())) };
+    return { kind: 'weights', weights: await openWeights(file.name, file) };
   } catch (error) {
     if (error instanceof PeergradError) throw error;
     throw new DataError(

@@ -276,7 +276,7 @@ export class RunModel {
       if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
       if (weights) {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
-        setWeights(task.queryModel.jobModel, weights);
+        await setWeights(task.queryModel.jobModel, weights);
       }
       const loop = await TrainingLoop.prepare({
         plan: job,
