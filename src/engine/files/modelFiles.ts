@@ -2,14 +2,7 @@
  * Exports a run's model or training state as a file. Reads such files: a room's first run can start
  * from one.
  */
-import {
-  encodeWeights,
-  FACTS,
-  openWeights,
-  VOCABULARY,
-  type NamedTensor,
-  type WeightsFile,
-} from '../../jobs/weights/weightsFile.ts';
+import { encodeWeights, openWeights, type NamedTensor, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import { decodeCheckpoint, encodeCheckpoint, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
@@ -22,6 +15,7 @@ import type { Answerer } from '../inference/inspection.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
+import { aboutModel } from './aboutModel.ts';
 import { readTensors } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
@@ -100,15 +94,14 @@ async function weightsFile(
   if (trained === null) throw new UsageError('This tab has no model yet. Save the model after training has begun.');
   const { job, model, best } = trained;
   const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
-  const about = {
-    'peergrad.job': JSON.stringify(job),
-    'peergrad.step': String(steps),
-    'peergrad.stateHash': stateHash,
-    'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
-    ...(model instanceof TextGenerator
-      ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
-      : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
-  };
+  const isText = model instanceof TextGenerator;
+  const about = aboutModel({
+    job,
+    steps,
+    stateHash,
+    vocabulary: isText ? model.vocabulary : null,
+    facts: isText ? null : model.facts,
+  });
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
   return { name: modelFileName(job, steps, format), step: steps, content: new Blob([bytes]) };
 }

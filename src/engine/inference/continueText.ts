@@ -12,7 +12,7 @@ const USUAL_TEMPERATURE = 0.8;
  * Milliseconds of computation without a pause. During this time the tab cannot handle messages from
  * its links.
  */
-const STRETCH_MS = 20;
+export const STRETCH_MS = 20;
 /** Makes samples independent of the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 

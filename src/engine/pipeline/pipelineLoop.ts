@@ -32,6 +32,7 @@ import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
 import type { PipelineTask } from './pipelineTask.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -53,6 +54,8 @@ interface PipelineLoopOptions {
   isHidden: () => boolean;
   /** See `RunParticipantOptions`. */
   announceSilence: (ms: number) => void;
+  /** Files and texts of the run. */
+  outputs: PipelineOutputs;
 }
 
 /** The ranks with which a run trains, and this rank's part of the model. */
@@ -178,19 +181,21 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, announceSilence } = this.#options;
-    const { group, signal } = this.#here;
+    const { clock, task, announceSilence, outputs } = this.#options;
+    const { group, signal, grid, stage } = this.#here;
     announceSilence(LONGEST_LAYER_MS);
     // A rank waits for the passes of all other ranks.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const startedAt = clock.now();
     const yielder = new Yielder(clock, YIELD_MS);
+    await outputs.begin({ group, grid, stage, stateHash: () => this.#modelHash() }, this.steps);
     this.#reporter.figures.skipBytes();
     for (;;) {
       await this.#duties.fulfil(group, task.testSamples);
       if (this.#run.isOver) {
+        const texts = await outputs.finish(this.steps);
         announceSilence(0);
-        return this.#result(clock.now() - startedAt);
+        return { ...(await this.#result(clock.now() - startedAt)), ...texts };
       }
       signal.throwIfAborted();
       await this.#takeStep(startedAt);
@@ -221,7 +226,7 @@ export class PipelineLoop {
   }
 
   async #takeStep(runStartedAt: number): Promise<void> {
-    const { clock, emit, plan, checkDevice } = this.#options;
+    const { clock, emit, plan, checkDevice, outputs } = this.#options;
     const { group, grid, stage, rate } = this.#here;
     const { figures } = this.#reporter;
     const { step, position, trainedMs } = this.#run.now;
@@ -238,11 +243,13 @@ export class PipelineLoop {
     const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length) : null;
     checkDevice();
     const computedAt = clock.now();
-    // Loss and squared norm of the gradient. When they are known, every rank has its gradient.
-    const sums = Float64Array.of(learned?.loss ?? 0, grid.replica === 0 ? (learned?.squares ?? 0) : 0);
+    // Loss, squared norm of the gradient, and number of queries. When they are known, every rank
+    // has its gradient.
+    const own = grid.replica === 0 ? (learned?.squares ?? 0) : 0;
+    const sums = Float64Array.of(learned?.loss ?? 0, own, outputs.waiting);
     await group.allReduce(sums);
     const reducedAt = clock.now();
-    const [lossSum, squares] = sums as unknown as [number, number];
+    const [lossSum, squares, queries] = sums as unknown as [number, number, number];
     stage?.apply(plan.clipNorm === null ? 1 : clipScale(Math.sqrt(squares), plan.clipNorm));
     const loss = lossSum / indices.length;
     advance(this.#run.now, group.generation, window.next);
@@ -266,6 +273,7 @@ export class PipelineLoop {
         update: clock.now() - reducedAt,
       },
     );
+    await outputs.applied(step + 1, loss, queries);
   }
 
   /** The ranks of a replica evaluate the same samples together. */

@@ -7,6 +7,7 @@ import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { NamedTensor } from '../../jobs/weights/namedTensor.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
@@ -93,6 +94,38 @@ export class PipelineModelStage {
   /** The most bytes that this tab has needed: tensors, and the parameters' arrays on the CPU. */
   get memoryBytes(): number {
     return Math.max(this.#peakBytes, memoryBytes()) + this.#stage.parameters.cpuBytes;
+  }
+
+  /**
+   * The layers of this rank in the order of their stages, with the values of their parameters on
+   * the CPU. Change values in place, and then call {@link replicate}.
+   */
+  get layers(): { stage: number; name: string; values: Float32Array<ArrayBuffer>[] }[] {
+    const values = [...this.#stage.parameters.values];
+    return [...this.#stage.stages].flatMap(([stage, { layers }]) =>
+      layers.map(({ layer: { name }, parameters }) => ({ stage, name, values: values.splice(0, parameters.length) })),
+    );
+  }
+
+  /** The parameters of this rank. Their values are those of {@link layers}. */
+  tensors(): NamedTensor[] {
+    const entriesOf = new Map(this.#model.layers.map(({ name, entries }) => [name, entries]));
+    return this.layers.flatMap(({ name, values }) =>
+      entriesOf.get(name)!.map((entry, i) => ({ ...entry, values: values[i]! })),
+    );
+  }
+
+  /** Whether no parameter is NaN or infinite. */
+  get isFinite(): boolean {
+    return this.#stage.parameters.values.every((values) => values.every(Number.isFinite));
+  }
+
+  /** Sets the parameters of all replicas to those of the first one, on their devices, too. */
+  async replicate(timeoutMs: number): Promise<void> {
+    const { data } = this.#grid.groups!;
+    const { parameters } = this.#stage;
+    for (const values of parameters.values) await data.broadcast(values, data.ranks[0]!, { timeoutMs });
+    parameters.write();
   }
 
   /** The state that is equal on all replicas. */

@@ -1,58 +1,26 @@
 /** Runs with a pipeline against runs of one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
-import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
-import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
-import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
-import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { createCorpus } from '../../../src/jobs/index.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock } from '../../../src/util/clock.ts';
+import { trainStage, trainWhole, wholeTask } from './runPipeline.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
-
-const device = { backend: 'cpu', adapter: 'test' } as const;
-const common = {
-  clock: systemClock,
-  device,
-  emit: () => {},
-  checkDevice: () => {},
-  isHidden: () => false,
-  announceSilence: () => {},
-};
-const TEXT = plainText(writeFables().slice(0, 3000));
 
 /** Trains on `n` ranks; with pipeline 1 as always. */
 async function run(n: number, fields: Record<string, unknown>): Promise<RunResult[]> {
   const job = parseJob(fields);
   const tensors = tf.memory().numTensors;
   const results = await runWorld(n, async (group) => {
-    const world = { group, signal: new AbortController().signal, transport: 'memory' } as const;
-    if (job.pipeline === 1) {
-      const task =
-        job.job === 'gpt'
-          ? createGptTask(job, await createCorpus(TEXT, job.gpt))
-          : await loadJobTask(job, { files: [], baseUrl: '' }, n);
-      const loop = await TrainingLoop.prepare({ ...common, plan: job, task });
-      await loop.enter(world);
-      const result = await loop.run();
-      loop.dispose();
-      task.dispose();
+    if (job.pipeline > 1) {
+      const { result, outputs } = await trainStage(group, job);
+      outputs.dispose();
       return result;
     }
-    const task =
-      job.job === 'gpt'
-        ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
-        : await loadPipelineTask(job, { files: [], baseUrl: '' });
-    const loop = await PipelineLoop.prepare({ ...common, plan: job, task });
-    await loop.enter(world);
-    const result = await loop.run();
-    loop.dispose();
+    const task = await wholeTask(job);
+    const result = await trainWhole(group, job, task);
+    task.dispose();
     return result;
   });
   expect(tf.memory().numTensors).toBe(tensors);
