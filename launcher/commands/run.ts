@@ -6,8 +6,9 @@ import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
-import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../../src/spec/modelFile.ts';
+import { keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
+import { isPipeline } from '../../src/spec/pipeline.ts';
+import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
@@ -202,8 +203,8 @@ function checkFolder(option: string, file: string | undefined): void {
 }
 
 /**
- * @throws UsageError if an option needs checkpoints, initial weights or a trained model, which this
- *   job does not have.
+ * @throws UsageError if an option needs checkpoints, initial weights, a trained model or a format,
+ *   which this job does not have.
  */
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
@@ -211,7 +212,22 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
       'A range test searches for a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
     );
   }
-  if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
+  const format = out === undefined ? null : weightsFormatOf(out);
+  const formats = weightsFormatsOf(job);
+  if (format !== null && !formats.includes(format)) {
+    const why = isPipeline(job)
+      ? 'no tab of a pipeline has all layers'
+      : 'this model is not made of TensorFlow.js layers';
+    throw new UsageError(
+      `The model cannot be saved as ${out}, because ${why}. Choose a file name that ends in ${formats.map((one) => FILE_ENDINGS[one]).join(', ')}.`,
+    );
+  }
+  if (checkpoint !== undefined && isPipeline(job)) {
+    throw new UsageError(
+      'A run with a pipeline has no checkpoints, because no tab has the whole model. Remove --checkpoint, or save the final model with --out.',
+    );
+  }
+  if (job.strategy === 'ddp' || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
     `--checkpoint and --from work only with the strategy ddp, but this job has ${job.strategy}. Choose --strategy ddp, or remove --checkpoint and --from.`,
   );
