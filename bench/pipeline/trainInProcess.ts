@@ -1,5 +1,6 @@
 /** Trains a job on ranks of this process, over memory links, with the engine's training loops. */
 import { PipelineLoop } from '../../src/engine/pipeline/pipelineLoop.ts';
+import { PipelineOutputs } from '../../src/engine/pipeline/pipelineOutputs.ts';
 import { gptPipelineTask, loadPipelineTask, type PipelineTask } from '../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
@@ -41,12 +42,14 @@ export function trainInProcess(n: number, job: JobSpec): Promise<RunResult[]> {
   return runWorld(n, async (group) => {
     const world = { group, signal: new AbortController().signal, transport: 'memory' } as const;
     if (isPipeline(job)) {
+      const task = await pipelineTaskOf(job);
       const loop = await PipelineLoop.prepare({
         ...common,
         openMirrorStorage: openMemoryStorage,
         tabBytes: TAB_BYTES,
         plan: job,
-        task: await pipelineTaskOf(job),
+        task,
+        outputs: new PipelineOutputs({ job, task, weights: null, emit: () => {} }),
       });
       try {
         await loop.enter(world);

@@ -32,7 +32,7 @@ import {
   positiveInteger,
   RANGE_TEST_STEPS,
 } from './plan.ts';
-import { misfitOf, Topology } from './topology.ts';
+import { misfitOf, tooLarge, Topology } from './topology.ts';
 
 export * from './names.ts';
 
@@ -215,6 +215,12 @@ export const JobSpec = v.pipe(
     ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
     'only the jobs digits, mnist, images and table support layers',
   ),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const { model, pipeline } = dataset.value;
+    const problem = typeof model === 'string' ? null : tooLarge(model, pipeline);
+    if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  }),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed || dataset.issues) return;
     const { model, job } = dataset.value;

@@ -16,7 +16,7 @@ export function downloadJson(name: string, value: unknown): void {
  */
 export function downloadFile(
   name: string,
-  content: string | Uint8Array<ArrayBuffer>,
+  content: string | Blob,
   type = 'application/octet-stream',
 ): void {
   const url = URL.createObjectURL(new Blob([content], { type }));

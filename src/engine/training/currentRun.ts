@@ -20,6 +20,7 @@ import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
+import { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
@@ -91,7 +92,7 @@ export class CurrentRun {
   /** The part of {@link #prepared}, once it is ready. */
   #part: RunPart | null = null;
   /** The model of the previous run, until the next run is prepared. */
-  #retired: TrainedModel | null = null;
+  #retired: TrainedModel | PipelineOutputs | null = null;
   /** The flight recording of the previous run. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
@@ -123,8 +124,8 @@ export class CurrentRun {
   }
 
   /** The model that currently answers queries. */
-  get model(): TrainedModel | null {
-    return this.participant?.answerer ?? this.#retired;
+  get model(): TrainedModel | PipelineOutputs | null {
+    return this.participant?.answerer ?? this.participant?.outputs ?? this.#retired;
   }
 
   get recording(): FlightRecording | null {
@@ -275,7 +276,8 @@ export class CurrentRun {
     this.#spectatorFeed.stop();
     this.#recording = this.recording;
     this.#part?.dispose();
-    this.#retired?.model.dispose();
+    if (this.#retired instanceof PipelineOutputs) this.#retired.dispose();
+    else this.#retired?.model.dispose();
     this.#part = null;
     this.#retired = null;
     this.#prepared = null;

@@ -10,6 +10,7 @@ import { asError } from '../../util/errors.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { TrainedModel } from '../files/modelFiles.ts';
 import type { Generation } from '../membership/generation.ts';
+import type { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import type { Replicas } from './replicas.ts';
 import { worldOf } from './trainingWorld.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
@@ -101,6 +102,11 @@ export class RunParticipant {
     return this.#model.answerer;
   }
 
+  /** Answers queries about a model whose layers are on several ranks; `null` for other models. */
+  get outputs(): PipelineOutputs | null {
+    return this.#model.outputs;
+  }
+
   /**
    * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
@@ -180,7 +186,7 @@ export class RunParticipant {
    * Frees everything except the model, which it returns. The caller may query the model, and must
    * dispose of it. If there is no model, frees everything and returns `null`.
    */
-  retire(): TrainedModel | null {
+  retire(): TrainedModel | PipelineOutputs | null {
     this.#leaveGroup();
     return this.#model.retire();
   }
