@@ -1,4 +1,4 @@
-/** Measures the time in which stages wait, in real tabs whose stages have passes of equal length. */
+/** Measures the time in which stages wait, in real tabs whose passes have equal lengths. */
 import { idleShare, timePlan, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
 import { median } from '../../src/util/statistics.ts';
 import type { World } from '../world/world.ts';

@@ -32,10 +32,10 @@ export function problemsOf({ equality = [], boundaries = [], sharding = [], tabs
           `losses of ${model} in ${replicas} x ${stages} stages with ${schedule} differ by ${Math.max(...differences).toExponential(1)}`,
       ),
     ...boundaries
-      .filter(({ bytes, theory }) => !isNear(bytes / theory))
+      .filter(({ bytes, values, mirrored }) => !isNear(bytes / (values + mirrored)))
       .map(
-        ({ stages, codec, bytes, theory }) =>
-          `a boundary of ${stages} stages with ${codec} sent ${Math.round(bytes)} bytes in a step, and theory is ${theory}`,
+        ({ stages, codec, bytes, values, mirrored }) =>
+          `a boundary of ${stages} stages with ${codec} sent ${Math.round(bytes)} bytes in a step, and theory is ${Math.round(values + mirrored)}`,
       ),
     ...sharding
       .filter(({ isEqual }) => !isEqual)
@@ -86,9 +86,10 @@ function equalityTable(rows: readonly EqualityRow[]): string {
 
 function boundariesTable(rows: readonly BoundaryRow[]): string {
   return table(
-    ['codec', 'stages', 'bytes of a boundary', 'formula', 'ratio'],
-    rows.map(({ stages, codec, bytes, theory }) => [
-      ...[codec, String(stages), bytes.toFixed(0), String(theory), (bytes / theory).toFixed(4)],
+    ['codec', 'stages', 'bytes of a boundary', '2 d per token', 'K/S', 'ratio'],
+    rows.map(({ stages, codec, bytes, values, mirrored }) => [
+      ...[codec, String(stages), bytes.toFixed(0), String(values), mirrored.toFixed(0)],
+      (bytes / (values + mirrored)).toFixed(4),
     ]),
   );
 }
@@ -181,7 +182,8 @@ ${equalityTable(equality)}`,
       `### Bytes between stages
 
 The preset \`tiny\`, as above, with two micro-batches for each stage. A boundary carries 2 d values per token, for d = ${DEFAULT_JOB.gpt.width} channels: activations forward and
-gradients backward. *Bytes* are those of a step with all headers, and of the sum of the losses.
+gradients backward. Without replicas, each stage also sends the gradients of its weights to its mirror on the next rank, in float32: K/S on average, for K
+bytes of all weights. *Bytes* are those of a step with all headers, and of the sum of the losses; *ratio* compares them with both.
 
 ${boundariesTable(boundaries)}`,
     sharding &&

@@ -7,6 +7,7 @@ import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../src/jobs/gpt/text.ts';
 import { createCorpus, type Corpus } from '../../src/jobs/index.ts';
+import { openMemoryStorage } from '../../src/parallel/pipeline/mirrorStorage.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
@@ -24,6 +25,8 @@ const common = {
   checkDevice: () => {},
   isHidden: () => false,
   announceSilence: () => {},
+  openMirrorStorage: openMemoryStorage,
+  tabBytes: Infinity,
 };
 
 function corpusOf({ gpt }: JobSpec): Promise<Corpus> {

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
+import { hasCheckpoints, isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -209,6 +209,11 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
       'A range test searches for a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
+    );
+  }
+  if (checkpoint !== undefined && isElastic(job) && !hasCheckpoints(job)) {
+    throw new UsageError(
+      'A run with a pipeline has no checkpoints, because no tab has the whole state. Remove --checkpoint, or choose --pipeline 1.',
     );
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;

@@ -6,13 +6,14 @@ import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
 import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
-import { CodecChoice, RunResultSchema, WrittenSample } from './runResult.ts';
+import { CodecChoice, MAX_LAYER_NAME, RunResultSchema, WrittenSample } from './runResult.ts';
 import { count, finite, hash, perRank, rank, text, worldSize } from './scalars.ts';
 import { GpuCommands, RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
 import { SHARE_REASONS } from '../spec/names.ts';
+import { PIPELINE_SCHEDULES } from '../spec/pipeline.ts';
 
 /** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
@@ -77,6 +78,28 @@ export const ModelEvent = v.object({
   totalSteps: count,
   trainSamples: count,
   testSamples: count,
+});
+
+/** The largest number of layers in an event. */
+const MAX_LAYERS = 512;
+
+/** The stages of a run with a pipeline in this world. Emitted after the event `model`. */
+export const PipelineEvent = v.object({
+  type: v.literal('pipeline'),
+  /**
+   * Ranks of each replica. Replica r has the ranks from r * `ranks` on, in the order of their
+   * stages. The last ranks of the world may have no stage.
+   */
+  ranks: worldSize,
+  replicas: worldSize,
+  microBatches: count,
+  schedule: v.picklist(PIPELINE_SCHEDULES),
+  /** Whether a replica's first rank has the first and the last of `ranks` + 1 stages. */
+  ring: v.boolean(),
+  /** Layers in their order, with the bytes of their weights, gradients and averages. */
+  layers: v.pipe(v.array(v.object({ name: text(MAX_LAYER_NAME), bytes: count })), v.maxLength(MAX_LAYERS)),
+  /** Number of layers of each stage. */
+  cut: perRank(count),
 });
 
 /** A link of this rank opened or closed. */
@@ -184,6 +207,7 @@ export const FinishedEvent = v.object({ type: v.literal('finished'), result: Run
 export type RunEvent = v.InferOutput<
   | typeof GenerationEvent
   | typeof ModelEvent
+  | typeof PipelineEvent
   | typeof LinkEvent
   | typeof StepEvent
   | typeof TraceEvent

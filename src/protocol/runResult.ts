@@ -15,7 +15,7 @@ import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 const MAX_SAMPLE_LENGTH = 4000;
 
 /** The longest name of a layer, in characters. */
-const MAX_LAYER_NAME = 200;
+export const MAX_LAYER_NAME = 200;
 
 /**
  * Why the ranks chose a codec. Each rank measures the medians of the first steps, which use fp32.

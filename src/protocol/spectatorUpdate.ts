@@ -16,6 +16,7 @@ import {
   LessonEvent,
   LinkEvent,
   ModelEvent,
+  PipelineEvent,
   RanksEvent,
   SampleEvent,
   SharesEvent,
@@ -44,6 +45,7 @@ const Result = v.object({
 export const SpectatorEvent = v.variant('type', [
   GenerationEvent,
   ModelEvent,
+  PipelineEvent,
   LinkEvent,
   StepEvent,
   EvaluationEvent,

@@ -55,7 +55,13 @@ export type StepTimes = v.InferOutput<typeof StepTimes>;
 export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 
 /** An interval of a step, milliseconds since the step began. */
-const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: finite, end: finite });
+const Segment = v.object({
+  kind: v.picklist(SEGMENT_KINDS),
+  start: finite,
+  end: finite,
+  /** The pass of a pipeline, if `kind` is `forward` or `backward`. */
+  pass: v.exactOptional(v.object({ stage: count, microBatch: count })),
+});
 export type Segment = v.InferOutput<typeof Segment>;
 
 /** Commands that WebGPU received in a step. Missing on other backends. */

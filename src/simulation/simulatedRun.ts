@@ -12,7 +12,7 @@ import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { StepLane } from '../protocol/stepTrace.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { parseJob } from '../spec/job.ts';
-import { exposedWait, laneOf, simplify } from '../telemetry/stepLane.ts';
+import { exposedWait, laneOf, SENT_SEGMENTS, simplify } from '../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
@@ -111,7 +111,7 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
         laneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
       );
       for (const [rank, lane] of lanes.entries())
-        reported[rank] = [...reported[rank]!, simplify(lane)].slice(-REPORTED_STEPS);
+        reported[rank] = [...reported[rank]!, simplify(lane, SENT_SEGMENTS)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [
         ...(step === 0 ? [{ type: 'algorithm' as const, step, algorithm: used }] : []),
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },

@@ -259,11 +259,16 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
 }
 
 /**
- * Returns whether ranks may join and leave during a run. For that, all ranks must have the same
- * state after every step, and each must have all that a joining rank needs.
+ * Returns whether ranks may join and leave during a run. For that, the state must survive the loss
+ * of a rank: all ranks have it, or, in a pipeline, a rank has a copy of its neighbour's stage.
  */
-export function isElastic(job: Pick<JobSpec, 'strategy'> & Partial<Pick<JobSpec, 'pipeline'>>): boolean {
-  return job.strategy === 'ddp' && !isPipeline(job);
+export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+  return strategy === 'ddp';
+}
+
+/** Returns whether a run can be saved as a checkpoint: each rank has the whole state. */
+export function hasCheckpoints(job: Pick<JobSpec, 'strategy' | 'pipeline'>): boolean {
+  return isElastic(job) && !isPipeline(job);
 }
 
 /** Returns whether a run ends with a trained model. Lessons and range tests do not. */

@@ -83,9 +83,21 @@ export type ShareReason = (typeof SHARE_REASONS)[number];
  * Activities of a rank in a step. Computation: `compute` (until the first gradients are read from
  * the device), `readback` (until all gradients are read), `update` (of parameters). Communication,
  * which may overlap with computation: `send` (a chunk), `wait` (for the left neighbour's chunk),
- * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`.
+ * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`. In a
+ * pipeline, a rank computes `forward` and `backward` passes instead of `compute`, and waits whenever
+ * it does nothing else.
  */
-export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
+export const SEGMENT_KINDS = [
+  'compute',
+  'readback',
+  'update',
+  'send',
+  'wait',
+  'reduce',
+  'exchange',
+  'forward',
+  'backward',
+] as const;
 
 /**
  * Kernels of WebGPU. `own`: those of src/kernels. `stock`: those of TensorFlow.js. Each tab has its

@@ -7,10 +7,16 @@ import { positiveInteger } from './plan.ts';
 export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
 
 /** The largest number of stages, and of micro-batches of a step. */
-const MAX_STAGES = 64;
+export const MAX_STAGES = 64;
 const MAX_MICRO_BATCHES = 256;
 /** Micro-batches per stage by default. Ranks then wait for about a fifth of the time. */
 const MICRO_BATCHES_PER_STAGE = 4;
+
+/**
+ * The memory of a tab for weights, gradients and averages. WebAssembly and many phones give a tab 2
+ * to 4 GB, and activations need memory, too.
+ */
+export const TAB_BYTES = 1.5e9;
 
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model. 1: every rank has the whole model. */
@@ -33,6 +39,9 @@ export const PIPELINE_FIELDS = {
     help: 'compute activations again in the backward pass, to save memory (with --pipeline)',
   }),
 };
+
+/** Bytes of a weight in a tab: its value, its gradient and the optimizer's two averages. */
+export const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 /** The part of a job that this file is about. */
 export interface PipelineJob {

@@ -2,7 +2,7 @@
  * Builds a lane, which is a rank's timeline of a step, from the rank's measurements. Lanes are
  * packed into a few dozen float64 numbers each to send them to other ranks. The functions are pure.
  */
-import type { GpuCommands, HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
+import type { GpuCommands, HopEvent, Segment, SegmentKind, StepLane, StepTimes } from '../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../spec/names.ts';
 
 /** The trace of a bucket's all-reduce: `OpTrace` of collectives/work.ts. */
@@ -17,15 +17,32 @@ interface MeasuredStep {
   ms: StepTimes;
   /** Traces by bucket; `null` if the bucket has no trace. */
   traces: readonly (BucketTrace | null)[];
+  /** In a pipeline: the passes of the step. */
+  pipeline?: PipelineTimes | undefined;
   /** `null` if the rank does not compute on WebGPU. */
   commands?: GpuCommands | null;
 }
 
+/** Times of a pipeline's step on one rank, by its clock. */
+export interface PipelineTimes {
+  passes: readonly { kind: 'forward' | 'backward'; stage: number; microBatch: number; start: number; end: number }[];
+  /** When the gradients of the rank's stages were averaged over replicas. */
+  exchangedAt: number;
+}
+
 /**
  * Maximum number of segments per step that a rank sends to other ranks. In a world of four ranks
- * with one bucket, this is usually enough for all segments.
+ * with one bucket, this is usually enough for all segments. See {@link pipelineSegments}.
  */
 export const SENT_SEGMENTS = 24;
+
+/**
+ * Returns the number of segments per step that ranks of a pipeline send: the passes of the busiest
+ * rank, the exchange of gradients, and the update. Waits follow from them.
+ */
+export function pipelineSegments(passes: readonly { length: number }[]): number {
+  return Math.max(...passes.map(({ length }) => length)) + 2;
+}
 
 /**
  * If collectives of a rank overlap, only one of their activities is shown: the kind that comes last
@@ -37,7 +54,13 @@ const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
  * Returns the lane of a step. Activities of the rank alone are computed from the durations,
  * backwards from the end of the step. Activities with other ranks are computed from the hops.
  */
-export function laneOf({ step, startedAt, ms, traces, commands = null }: MeasuredStep): StepLane {
+export function laneOf(measured: MeasuredStep): StepLane {
+  const { step, startedAt, ms, pipeline, commands = null } = measured;
+  const segments = pipeline ? pipelineStep(startedAt, ms, pipeline) : allReduceStep(measured);
+  return { step, startedAt, duration: ms.total, segments, ...(commands && { commands }) };
+}
+
+function allReduceStep({ startedAt, ms, traces }: MeasuredStep): Segment[] {
   const { doneAt, readAt } = milestones(ms);
   const computedAt = Math.max(0, readAt - ms.readback);
   const alone = [
@@ -51,15 +74,43 @@ export function laneOf({ step, startedAt, ms, traces, commands = null }: Measure
       ? flatten(traced.map((trace) => hopSegments(trace, startedAt)))
       : [{ kind: 'exchange', start: Math.max(0, doneAt - ms.communicate), end: doneAt }];
   const segments = [...alone, ...together].filter(({ start, end }) => end > start);
-  segments.sort((a, b) => a.start - b.start);
-  return { step, startedAt, duration: ms.total, segments, ...(commands && { commands }) };
+  return segments.sort((a, b) => a.start - b.start);
+}
+
+function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }: PipelineTimes): Segment[] {
+  const timed = passes.map(({ kind, stage, microBatch, start, end }): Segment => {
+    return { kind, start: start - startedAt, end: end - startedAt, pass: { stage, microBatch } };
+  });
+  const { doneAt } = milestones(ms);
+  const exchange = { start: timed.at(-1)?.end ?? 0, end: exchangedAt - startedAt };
+  // A rank without a stage exchanges nothing.
+  const isExchanging = timed.length > 0 && exchange.end > exchange.start;
+  return withWaits([
+    ...timed,
+    ...(isExchanging ? [{ kind: 'exchange' as const, ...exchange }] : []),
+    { kind: 'update', start: doneAt, end: ms.total },
+  ]);
+}
+
+/** Fills the time between the sorted segments of a pipeline's step with waits. */
+function withWaits(segments: readonly Segment[]): Segment[] {
+  let now = 0;
+  return segments.flatMap((segment): Segment[] => {
+    const wait = { kind: 'wait' as const, start: now, end: segment.start };
+    now = segment.end;
+    return wait.end > wait.start ? [wait, segment] : [segment];
+  });
+}
+
+function isPipelineStep(segments: readonly Segment[]): boolean {
+  return segments.some(({ pass }) => pass);
 }
 
 /**
  * Returns the milliseconds that the rank waited for another rank while it had no other work.
  */
 export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
-  const { doneAt, readAt } = milestones(ms);
+  const { doneAt, readAt } = isPipelineStep(segments) ? { doneAt: ms.total, readAt: 0 } : milestones(ms);
   return segments.reduce((sum, { kind, start, end }) => {
     return kind === 'wait' ? sum + Math.max(0, Math.min(end, doneAt) - Math.max(start, readAt)) : sum;
   }, 0);
@@ -131,15 +182,17 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
 }
 
 /**
- * Reduces a lane to at most {@link SENT_SEGMENTS} segments. If it has more, the time of activities
- * with other ranks is divided into equal slots. Each slot shows its longest activity.
+ * Reduces a lane to at most `most` segments. If it has more, the time of activities with other
+ * ranks is divided into equal slots. Each slot shows its longest activity. A pipeline's step loses
+ * only its waits, which {@link unpackLanes} restores.
  */
-export function simplify(lane: StepLane): StepLane {
-  if (lane.segments.length <= SENT_SEGMENTS) return lane;
+export function simplify(lane: StepLane, most: number): StepLane {
+  if (isPipelineStep(lane.segments)) return { ...lane, segments: lane.segments.filter(({ kind }) => kind !== 'wait') };
+  if (lane.segments.length <= most) return lane;
   const alone = lane.segments.filter(isAlone);
   const together = lane.segments.filter((one) => !isAlone(one));
   const first = together[0]!.start;
-  const slots = SENT_SEGMENTS - alone.length;
+  const slots = most - alone.length;
   const width = (together.at(-1)!.end - first) / slots;
   const row: Segment[] = [];
   let next = 0;
@@ -159,58 +212,85 @@ export function simplify(lane: StepLane): StepLane {
 }
 
 /**
- * Count of numbers in a packed lane: step, start, duration, dispatches, submits, and one number per
- * segment.
+ * Returns the count of numbers in a packed lane: step, start, duration, dispatches, submits, and one
+ * number per segment.
  */
-export const LANE_NUMBERS = 5 + SENT_SEGMENTS;
+export function laneNumbers(segments: number): number {
+  return 5 + segments;
+}
 
-/** Resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
+/** Finest resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * Largest start or length of a packed segment in ticks: 22 bits, which are 42 s. A float64 exactly
- * holds a start, a length and three bits for the kind.
+ * A float64 exactly holds 53 bits. Each segment has 4 for its kind, and as many for its start as for
+ * its length. A pass also has 7 bits for its stage and 8 for its micro-batch.
  */
-const MOST_TICKS = 2 ** 22 - 1;
-const KINDS = 8;
+const KINDS = 2 ** 4;
+const TICKS = 2 ** 22;
+const PASS_TICKS = 2 ** 17;
+const STAGES = 2 ** 7;
 const NOTHING = -1;
 
-/** Packs the latest `count` lanes, simplified, into {@link LANE_NUMBERS} numbers each. */
-export function packLanes(lanes: readonly StepLane[], count: number): number[] {
+/** Packs the latest `count` lanes, simplified, into {@link laneNumbers} numbers each. */
+export function packLanes(lanes: readonly StepLane[], count: number, most: number): number[] {
   const newest = lanes.slice(-count);
   return Array.from({ length: count }, (_, i) => {
     const lane = newest[i];
-    if (lane === undefined) return Array.from({ length: LANE_NUMBERS }, () => NOTHING);
-    const { step, startedAt, duration, segments, commands } = simplify(lane);
-    const packed = Array.from({ length: SENT_SEGMENTS }, (__, j) => {
+    if (lane === undefined) return Array.from({ length: laneNumbers(most) }, () => NOTHING);
+    const { step, startedAt, duration, segments, commands } = simplify(lane, most);
+    const packed = Array.from({ length: most }, (__, j) => {
       const one = segments[j];
-      if (one === undefined) return NOTHING;
-      const [start, end] = [ticks(one.start), ticks(one.end)];
-      return SEGMENT_KINDS.indexOf(one.kind) + KINDS * (start + (MOST_TICKS + 1) * (end - start));
+      return one === undefined ? NOTHING : packSegment(one, duration);
     });
     const { dispatches, submits } = commands ?? { dispatches: NOTHING, submits: NOTHING };
     return [step, startedAt, duration, dispatches, submits, ...packed];
   }).flat();
 }
 
-export function unpackLanes(numbers: Float64Array): StepLane[] {
+export function unpackLanes(numbers: Float64Array, most: number): StepLane[] {
   const lanes: StepLane[] = [];
-  for (let at = 0; at < numbers.length; at += LANE_NUMBERS) {
-    const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(at, at + LANE_NUMBERS);
+  for (let at = 0; at < numbers.length; at += laneNumbers(most)) {
+    const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(at, at + laneNumbers(most));
     if (step === NOTHING) continue;
-    const segments = packed
-      .filter((one) => one !== NOTHING)
-      .map((one) => {
-        const rest = Math.floor(one / KINDS);
-        const start = rest % (MOST_TICKS + 1);
-        const end = start + Math.floor(rest / (MOST_TICKS + 1));
-        return { kind: SEGMENT_KINDS[one % KINDS]!, start: start * TICK_MS, end: end * TICK_MS };
-      });
+    const sent = packed.filter((one) => one !== NOTHING).map((one) => unpackSegment(one, duration!));
+    const segments = isPipelineStep(sent) ? withWaits(sent) : sent;
     const commands = dispatches === NOTHING ? null : { dispatches: dispatches!, submits: submits! };
     lanes.push({ step: step!, startedAt: startedAt!, duration: duration!, segments, ...(commands && { commands }) });
   }
   return lanes;
 }
 
-function ticks(ms: number): number {
-  return Math.min(MOST_TICKS, Math.max(0, Math.round(ms / TICK_MS)));
+function packSegment({ kind, start, end, pass }: Segment, duration: number): number {
+  const { count, ms } = ticksOf(kind, duration);
+  const [from, to] = [start, end].map((time) => Math.min(count - 1, Math.max(0, Math.round(time / ms)))) as [
+    number,
+    number,
+  ];
+  const { stage, microBatch } = pass ?? { stage: 0, microBatch: 0 };
+  return SEGMENT_KINDS.indexOf(kind) + KINDS * (from + count * (to - from + count * (stage + STAGES * microBatch)));
+}
+
+function unpackSegment(packed: number, duration: number): Segment {
+  const kind = SEGMENT_KINDS[packed % KINDS]!;
+  const { count, ms } = ticksOf(kind, duration);
+  let rest = Math.floor(packed / KINDS);
+  const take = (base: number): number => {
+    const value = rest % base;
+    rest = Math.floor(rest / base);
+    return value;
+  };
+  const start = take(count);
+  const end = start + take(count);
+  const pass = isPass(kind) && { pass: { stage: take(STAGES), microBatch: rest } };
+  return { kind, start: start * ms, end: end * ms, ...pass };
+}
+
+/** Returns the ticks of a packed segment: their number, and the length of each. */
+function ticksOf(kind: SegmentKind, duration: number): { count: number; ms: number } {
+  const count = isPass(kind) ? PASS_TICKS : TICKS;
+  return { count, ms: Math.max(TICK_MS, duration / (count - 1)) };
+}
+
+function isPass(kind: SegmentKind): boolean {
+  return kind === 'forward' || kind === 'backward';
 }

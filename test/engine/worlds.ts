@@ -30,10 +30,13 @@ const MAX_DELAY = 4;
 
 export type Step = EventOf<'step'>;
 
-export interface Member {
+/** The methods that {@link runGeneration} calls. */
+type WorldRun = Pick<TrainingLoop, 'enter' | 'run'>;
+
+export interface Member<Run extends WorldRun = TrainingLoop, AnyTask = Task> {
   readonly name: string;
-  readonly task: Task;
-  readonly run: TrainingLoop;
+  readonly task: AnyTask;
+  readonly run: Run;
   readonly events: EngineEvent[];
   /** Calls `hear` for each event from now on. Earlier events are not repeated. */
   listen(hear: (event: EngineEvent) => void): void;
@@ -150,6 +153,8 @@ interface GenerationOptions {
   /** A rank whose link to the next rank is slow in both directions. */
   slow?: { rank: number; bytesPerMs: number } | null;
   clock?: Clock;
+  /** Ends the world once it returns true after an event. */
+  until?: (() => boolean) | null;
 }
 
 interface GenerationOutcome {
@@ -164,8 +169,8 @@ let lastGeneration = 0;
 
 /** Lets `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
-  members: readonly Member[],
-  { end = null, delays = null, slow = null, clock = systemClock }: GenerationOptions = {},
+  members: readonly Pick<Member<WorldRun>, 'run' | 'listen' | 'values'>[],
+  { end = null, delays = null, slow = null, clock = systemClock, until = null }: GenerationOptions = {},
 ): Promise<GenerationOutcome> {
   const n = members.length;
   const generation = ++lastGeneration;
@@ -181,9 +186,11 @@ export async function runGeneration(
     }
     return isBroken;
   };
+  const over = new AbortController();
   for (const [rank, member] of members.entries()) {
     member.listen((event) => {
       if (rank === end?.rank && event.type === 'begin' && event.step === end.step) counts = true;
+      if (until?.()) over.abort(new PeerGoneError('The world has ended.'));
     });
   }
   let pairs = 0;
@@ -212,7 +219,7 @@ export async function runGeneration(
       const group = groups[rank]!;
       const { run } = member;
       try {
-        const { signal } = new AbortController();
+        const { signal } = over;
         entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: member.values() };
         return await run.run();
       } catch (error) {
@@ -279,7 +286,7 @@ export const isLoss = (result: RunResult | Error): boolean => result instanceof 
  * Returns the steps in the history of `members`. Each step is returned as the first member that
  * took it emitted it.
  */
-export function stepsOf(members: readonly Member[]): Step[] {
+export function stepsOf(members: readonly Pick<Member, 'events'>[]): Step[] {
   const steps = new Map<number, Step>();
   for (const { events } of members) {
     for (const event of events) if (event.type === 'step' && !steps.has(event.step)) steps.set(event.step, event);

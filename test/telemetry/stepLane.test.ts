@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { HopEvent, Segment, StepLane, StepTimes } from '../../src/protocol/stepTrace.ts';
+import { oneForwardOneBackward, timePlan } from '../../src/parallel/pipeline/schedules.ts';
 import { SEGMENT_KINDS } from '../../src/spec/names.ts';
 import {
   exposedWait,
-  LANE_NUMBERS,
+  laneNumbers,
   laneOf,
   packLanes,
+  pipelineSegments,
   simplify,
   SENT_SEGMENTS,
   unpackLanes,
@@ -83,7 +85,11 @@ const lanes = fc.array(
       commands: fc.record({ dispatches: fc.nat(), submits: fc.nat() }),
       segments: fc.array(
         fc
-          .tuple(fc.constantFrom(...SEGMENT_KINDS), fc.nat(20_000), fc.nat(20_000))
+          .tuple(
+            fc.constantFrom(...SEGMENT_KINDS.filter((kind) => kind !== 'forward' && kind !== 'backward')),
+            fc.nat(20_000),
+            fc.nat(20_000),
+          )
           .map(([kind, start, length]) => ({ kind, start, end: start + length })),
         { maxLength: SENT_SEGMENTS },
       ),
@@ -107,6 +113,22 @@ function together({ segments }: StepLane): Segment[] {
   return segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind));
 }
 
+function timedPass(kind: 'forward' | 'backward', microBatch: number, start: number, end: number) {
+  return { kind, stage: 1, microBatch, start: 1000 + start, end: 1000 + end };
+}
+
+function passesOf({ segments }: StepLane): Segment[] {
+  return segments.filter(({ pass }) => pass);
+}
+
+function namesOf(segments: readonly Segment[]): Pick<Segment, 'kind' | 'pass'>[] {
+  return segments.map(({ kind, pass }) => ({ kind, ...(pass && { pass }) }));
+}
+
+function waitOf({ segments }: StepLane): number {
+  return segments.reduce((sum, { kind, start, end }) => sum + (kind === 'wait' ? end - start : 0), 0);
+}
+
 function kindsOf(ms: StepTimes): string[] {
   return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
 }
@@ -114,9 +136,9 @@ function kindsOf(ms: StepTimes): string[] {
 test('packed lanes of the newest steps are unpacked with an error of at most a hundredth of a millisecond', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
-      const packed = Float64Array.from(packLanes(all, count));
-      expect(packed).toHaveLength(count * LANE_NUMBERS);
-      expect(unpackLanes(packed).map(round)).toEqual(all.slice(-count).map(round));
+      const packed = Float64Array.from(packLanes(all, count, SENT_SEGMENTS));
+      expect(packed).toHaveLength(count * laneNumbers(SENT_SEGMENTS));
+      expect(unpackLanes(packed, SENT_SEGMENTS).map(round)).toEqual(all.slice(-count).map(round));
     }),
   );
 });
@@ -125,9 +147,66 @@ test('the lane of a step with too many segments is simplified, and still covers 
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);
-  const told = simplify(lane);
+  const told = simplify(lane, SENT_SEGMENTS);
   expect(told.segments.length).toBeLessThanOrEqual(SENT_SEGMENTS);
   expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
   expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
-  expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }).segments).toHaveLength(9);
+  expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }, SENT_SEGMENTS).segments).toHaveLength(9);
+});
+
+describe("a step of a pipeline's rank", () => {
+  const ms: StepTimes = { total: 50, compute: 24, readback: 0, communicate: 22, exposed: 22, update: 4 };
+  const passes = [
+    timedPass('forward', 0, 5, 11),
+    timedPass('forward', 1, 11, 17),
+    timedPass('backward', 0, 20, 26),
+    timedPass('backward', 1, 26, 32),
+  ];
+  const measured = { step: 3, startedAt: 1000, ms, traces: [], pipeline: { passes, exchangedAt: 1040 } };
+
+  test('has its passes and the exchange of gradients, and waits whenever it does nothing else', () => {
+    const lane = laneOf(measured);
+    expect(lane.segments).toEqual([
+      { kind: 'wait', start: 0, end: 5 },
+      { kind: 'forward', start: 5, end: 11, pass: { stage: 1, microBatch: 0 } },
+      { kind: 'forward', start: 11, end: 17, pass: { stage: 1, microBatch: 1 } },
+      { kind: 'wait', start: 17, end: 20 },
+      { kind: 'backward', start: 20, end: 26, pass: { stage: 1, microBatch: 0 } },
+      { kind: 'backward', start: 26, end: 32, pass: { stage: 1, microBatch: 1 } },
+      { kind: 'exchange', start: 32, end: 40 },
+      { kind: 'wait', start: 40, end: 46 },
+      { kind: 'update', start: 46, end: 50 },
+    ]);
+    expect(exposedWait(lane, ms)).toBe(14);
+  });
+
+  test('only waits and updates if the rank has no stage', () => {
+    const { segments } = laneOf({ ...measured, pipeline: { passes: [], exchangedAt: 1001 } });
+    expect(segments.map(({ kind }) => kind)).toEqual(['wait', 'update']);
+  });
+
+  const counts = fc.tuple(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 40 }));
+
+  test('is unpacked with all its passes, even if it takes an hour', () => {
+    fc.assert(
+      fc.property(counts, fc.double({ min: 1, max: 40_000, noNaN: true }), ([ranks, microBatches], passMs) => {
+        const plan = oneForwardOneBackward(ranks, microBatches, { ring: true });
+        const most = pipelineSegments(plan.passes);
+        for (const own of timePlan(plan, () => passMs)) {
+          const total = plan.ticks * passMs + 1;
+          const pipeline = { passes: own, exchangedAt: total - 1 };
+          const lane = laneOf({ ...measured, startedAt: 0, ms: { ...ms, total, update: 1 }, pipeline });
+          const [unpacked] = unpackLanes(Float64Array.from(packLanes([lane], 1, most)), most);
+          expect(namesOf(passesOf(unpacked!))).toEqual(namesOf(passesOf(lane)));
+          for (const [i, { start, end }] of passesOf(unpacked!).entries()) {
+            const exact = passesOf(lane)[i]!;
+            const error = Math.max(Math.abs(start - exact.start), Math.abs(end - exact.end));
+            expect(error).toBeLessThanOrEqual(Math.max(0.01, total / 1e5));
+          }
+          expect(Math.abs(waitOf(unpacked!) - waitOf(lane)) / total).toBeLessThan(1e-3);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
 });

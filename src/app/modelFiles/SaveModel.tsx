@@ -1,7 +1,7 @@
 /** Lets the user save the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
-import { isElastic, type JobSpec } from '../../spec/job.ts';
+import { hasCheckpoints, type JobSpec } from '../../spec/job.ts';
 import {
   WEIGHTS_FORMATS,
   weightsFormatsOf,
@@ -54,7 +54,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
           {pending !== null && pending !== 'checkpoint' ? labels.saving : labels.save}
         </button>
-        {isOn && isElastic(job) && (
+        {isOn && hasCheckpoints(job) && (
           <button
             type="button"
             class="quiet"

@@ -12,6 +12,8 @@ interface Palette {
   line: string;
   cell: string;
   accent: string;
+  forward: string;
+  backward: string;
   ranks: string[];
   /** Diagonal lines, used for waiting. */
   hatch: CanvasPattern | string;
@@ -30,6 +32,8 @@ export function readPalette(element: Element, context: CanvasRenderingContext2D)
     line: colour('--line'),
     cell: colour('--cell'),
     accent: colour('--accent'),
+    forward: colour('--forward'),
+    backward: colour('--backward'),
     ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
     hatch: hatchOf(context, dim) ?? dim,
   };
@@ -155,6 +159,10 @@ function fill(
     case 'exchange':
       context.fillStyle = palette.dim;
       return context.fillRect(x, y + height * 0.25, width, height * 0.5);
+    case 'forward':
+    case 'backward':
+      context.fillStyle = palette[kind];
+      return context.fillRect(x, y, width, height);
     default:
       return kind satisfies never;
   }

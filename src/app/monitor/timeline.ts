@@ -37,6 +37,9 @@ const FIRST_LOOK = 2;
 const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
+/** Activities of the rank alone. */
+const ALONE: readonly SegmentKind[] = ['compute', 'readback', 'update', 'forward', 'backward'];
+
 /** Returns the latest steps that ranks have reported. Ranks without a clock offset have none. */
 export function timelineOf({
   members,
@@ -125,7 +128,7 @@ function within({ from, to }: Window, extent: Window): Window {
  * communication in the lower half.
  */
 export function rowOf(kind: SegmentKind): 'alone' | 'together' {
-  return kind === 'compute' || kind === 'readback' || kind === 'update' ? 'alone' : 'together';
+  return ALONE.includes(kind) ? 'alone' : 'together';
 }
 
 /**

@@ -57,6 +57,7 @@ export function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, ...reduceProgress(run, event) };
     case 'link':
     case 'file-distribution':
+    case 'pipeline':
     case 'algorithm':
     case 'shares':
     case 'codec':

@@ -17,11 +17,15 @@ export interface LinkView {
 
 export type SharesView = Omit<EventOf<'shares'>, 'type'>;
 
+export type PipelineView = Omit<EventOf<'pipeline'>, 'type'>;
+
 export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
   /** The distribution of the job's files: all bytes, and the bytes that each rank has. */
   fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
+  /** The stages of a run with a pipeline. */
+  pipeline: PipelineView | null;
   /** The algorithm that sends the gradients; `null` before the first step of a generation. */
   algorithm: RunAlgorithm | null;
   /** The ranks' shares of a step; `null` before speeds are exchanged in a generation. */
@@ -48,6 +52,7 @@ export interface RunTelemetry {
 export const initialTelemetry: RunTelemetry = {
   links: {},
   fileDistribution: null,
+  pipeline: null,
   algorithm: null,
   shares: null,
   choice: null,
@@ -66,6 +71,7 @@ export const LANE_STEPS = 32;
 export type TelemetryEvent = EventOf<
   | 'link'
   | 'file-distribution'
+  | 'pipeline'
   | 'algorithm'
   | 'shares'
   | 'codec'
@@ -92,6 +98,10 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
       const { total, bytesPerRank } = event;
       // An event of another generation is ignored, because its ranks have other numbers.
       return event.generation === run.generation ? { fileDistribution: { total, bytesPerRank } } : {};
+    }
+    case 'pipeline': {
+      const { type: _, ...pipeline } = event;
+      return { pipeline };
     }
     case 'algorithm':
       return { algorithm: event.algorithm };

@@ -88,6 +88,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'hashes':
     case 'evaluation':
     case 'confusion':
+    case 'pipeline':
     case 'algorithm':
     case 'shares':
     case 'codec':

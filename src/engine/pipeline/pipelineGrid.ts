@@ -47,11 +47,19 @@ export class PipelineGrid {
     for (const name of ['data', 'pipeline'] as const) {
       for (const ranks of linesOf(shape, name)) {
         const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
-        if (group.rank >= 0) own[name] = group;
+        if (group.rank < 0) continue;
+        own[name] = group;
+        // A rank may wait in this group for a rank that has left the world because of the failure.
+        void world.failed.then((error) => group.abort(error));
       }
     }
     const { data, pipeline } = own;
     return new PipelineGrid(job, stages, replicas, data && pipeline ? { data, pipeline } : null);
+  }
+
+  /** Sets the deadline of the groups' ops. */
+  set timeoutMs(ms: number) {
+    if (this.groups) this.groups.pipeline.timeoutMs = this.groups.data.timeoutMs = ms;
   }
 
   /** Index of this rank's replica; `null` on a rank without a stage. */
@@ -67,6 +75,12 @@ export class PipelineGrid {
   /** Samples of a step, of all replicas. */
   get stepSamples(): number {
     return this.#job.batchSize * this.stages * this.replicas;
+  }
+
+  /** Returns the place of a rank; `null` if it has no stage. */
+  placeOf(rank: number): { replica: number; stage: number } | null {
+    const replica = Math.floor(rank / this.stages);
+    return replica < this.replicas ? { replica, stage: rank % this.stages } : null;
   }
 
   /** Ranks of a replica, in the order of their stages. */

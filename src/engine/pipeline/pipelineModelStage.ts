@@ -1,12 +1,10 @@
 /** This rank's stage of a job's model: learns from micro-batches and evaluates samples. */
 import * as tf from '@tensorflow/tfjs';
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
-import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
-import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
+import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
@@ -14,13 +12,12 @@ import type { Evaluated } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
 
-/** Copies of a weight in a tab: its value, its gradient and the optimizer's two averages. */
-const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
-
 interface StageOptions {
   job: JobSpec;
   task: PipelineTask;
   clock: Clock;
+  /** Number of layers of each stage. */
+  cut: readonly number[];
   createOptimizer: (size: number) => Optimizer;
 }
 
@@ -30,8 +27,8 @@ export interface LearnedStage {
   loss: number;
   /** The sum of the squares of this stage's gradient. */
   squares: number;
-  /** Time of the passes, in milliseconds. */
-  busyMs: number;
+  /** The passes of this rank, timed by its clock. */
+  passes: readonly TimedPass[];
 }
 
 export class PipelineModelStage {
@@ -40,7 +37,7 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
-  /** The most bytes of tensors at the end of a forward pass, or of all passes. */
+  /** The most bytes after forward passes, after all passes, and after gradients were read. */
   #peakBytes = 0;
 
   private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
@@ -52,31 +49,18 @@ export class PipelineModelStage {
   }
 
   /**
-   * Cuts the model and builds this rank's layers. Every rank of the world must call it.
+   * Builds this rank's layers. Every rank with a stage must call it.
    *
-   * @returns `null` on a rank without a stage.
+   * @param grid a grid in which this rank has a stage.
    */
   static async create(
     model: PipelineModel,
-    world: ProcessGroup,
     grid: PipelineGrid,
-    { job, task, clock, createOptimizer }: StageOptions,
-  ): Promise<PipelineModelStage | null> {
-    const cut = async (): Promise<number[]> => {
-      const costs = model.cost?.layers ?? (await costsOf(task, clock));
-      const layers = model.layers.map(({ name, size }, i) => ({
-        name,
-        cost: costs[i]!,
-        bytes: size * STATE_BYTES_PER_WEIGHT,
-      }));
-      return cutLayers(layers, grid.stages, { ring: model.ring, lossCost: model.cost?.logits ?? 0 });
-    };
-    // Times differ between ranks, so one rank cuts for all.
-    const stages = await world.broadcastObject(world.rank === 0 ? await cut() : undefined, world.ranks[0]!);
-    if (!grid.groups) return null;
-    const { pipeline, data } = grid.groups;
+    { job, task, clock, cut, createOptimizer }: StageOptions,
+  ): Promise<PipelineModelStage> {
+    const { pipeline, data } = grid.groups!;
     const stage = await PipelineStage.create(model, pipeline, {
-      stages,
+      stages: cut,
       optimizer: createOptimizer,
       dataGroup: data,
       precision: job.codec === 'fp16' ? 'fp16' : 'fp32',
@@ -90,14 +74,15 @@ export class PipelineModelStage {
     return this.#stage.layerNames;
   }
 
-  /** The most bytes that this tab has needed: tensors, and the parameters' arrays on the CPU. */
+  /** The most bytes that this tab has needed: tensors, and arrays on the CPU. */
   get memoryBytes(): number {
-    return Math.max(this.#peakBytes, memoryBytes()) + this.#stage.parameters.cpuBytes;
+    this.#measureMemory();
+    return this.#peakBytes;
   }
 
-  /** The state that is equal on all replicas. */
-  state(): ArrayBufferView[] {
-    return this.#stage.parameters.state();
+  /** The layers of this rank. */
+  get stage(): PipelineStage {
+    return this.#stage;
   }
 
   /**
@@ -121,13 +106,14 @@ export class PipelineModelStage {
       });
       this.#measureMemory();
       await stage.reduceGradients(samples);
+      this.#measureMemory();
       return {
         loss: losses.length > 0 ? await sumOf(losses) : 0,
         squares: stage.parameters.squaredNorm(),
-        busyMs: passes.reduce((sum, { start, end }) => sum + end - start, 0),
+        passes,
       };
     } catch (error) {
-      stage.drop();
+      stage.rollBack();
       throw error;
     } finally {
       tf.dispose(losses);
@@ -135,11 +121,10 @@ export class PipelineModelStage {
     }
   }
 
-  /** Applies the gradients of {@link learn}, multiplied by `scale` if it is below 1. */
-  apply(scale: number): void {
-    const { parameters } = this.#stage;
-    if (scale < 1) parameters.scale(scale);
-    parameters.apply();
+  /** Applies the gradients of {@link learn}. */
+  async apply({ learningRate, scale }: StepCommit): Promise<void> {
+    if (scale < 1) this.#stage.parameters.scale(scale);
+    await this.#stage.step(learningRate);
   }
 
   /** Evaluates held-out samples together with the other ranks of this replica. */
@@ -196,17 +181,7 @@ export class PipelineModelStage {
   }
 
   #measureMemory(): void {
-    this.#peakBytes = Math.max(this.#peakBytes, memoryBytes());
-  }
-}
-
-/** Measures the layers with one sample. */
-async function costsOf(task: PipelineTask, clock: Clock): Promise<number[]> {
-  const batch = await task.load(Uint32Array.of(0), 1, 0);
-  try {
-    return await measureLayers(task.createModel().layers, batch.inputs, clock);
-  } finally {
-    free(batch);
+    this.#peakBytes = Math.max(this.#peakBytes, memoryBytes() + this.#stage.parameters.cpuBytes);
   }
 }
 

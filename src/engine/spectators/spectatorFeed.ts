@@ -33,7 +33,17 @@ const CURVE_LENGTH = 12 * 1024;
 
 /** Events of which only the latest of each type matters. */
 type Newest = EventOf<
-  'finished' | 'lesson' | 'algorithm' | 'shares' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'
+  | 'finished'
+  | 'lesson'
+  | 'pipeline'
+  | 'algorithm'
+  | 'shares'
+  | 'codec'
+  | 'hashes'
+  | 'ranks'
+  | 'confusion'
+  | 'sample'
+  | 'trace'
 >;
 /**
  * The types of {@link Newest} events, with the most important type first. An update contains as
@@ -42,6 +52,7 @@ type Newest = EventOf<
 const NEWEST = [
   'finished',
   'lesson',
+  'pipeline',
   'algorithm',
   'shares',
   'codec',

@@ -7,7 +7,7 @@ import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';
+import { hasCheckpoints, keepsModel, type JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
@@ -294,7 +294,7 @@ export class CurrentRun {
     this.#barrier?.reset();
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
-    const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const emit = this.#observer(autosave);
     const ready: Promise<RunPart> =
       job.job === 'lesson'

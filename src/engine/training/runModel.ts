@@ -8,7 +8,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { isPipeline, TAB_BYTES } from '../../spec/pipeline.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -27,6 +27,7 @@ import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 import { PipelineLoop } from '../pipeline/pipelineLoop.ts';
 import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
+import { openMirrorStorage } from '../storage/mirrorFile.ts';
 
 /** The objects that training needs. They exist once the data has been loaded. */
 export type RunLoop = Pick<TrainingLoop, 'steps' | 'reached' | 'snapshot' | 'enter' | 'run' | 'recorded' | 'dispose'>;
@@ -318,6 +319,8 @@ export class RunModel {
       checkDevice,
       emit,
       announceSilence,
+      openMirrorStorage,
+      tabBytes: TAB_BYTES,
     });
     return { task: null, samples: null, loop };
   }

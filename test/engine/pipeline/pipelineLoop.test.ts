@@ -9,26 +9,24 @@ import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
 import { createCorpus, networkMemory, networkSize } from '../../../src/jobs/index.ts';
+import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock } from '../../../src/util/clock.ts';
+import { ENVIRONMENT } from './countingPipeline.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 
-const device = { backend: 'cpu', adapter: 'test' } as const;
-const common = {
-  clock: systemClock,
-  device,
-  emit: () => {},
-  checkDevice: () => {},
-  isHidden: () => false,
-  announceSilence: () => {},
-};
+const common = { ...ENVIRONMENT, emit: () => {} };
 const TEXT = plainText(writeFables().slice(0, 3000));
 
 /** Trains on `n` ranks; with pipeline 1 as always. */
-async function run(n: number, fields: Record<string, unknown>): Promise<RunResult[]> {
+async function run(
+  n: number,
+  fields: Record<string, unknown>,
+  emit: (rank: number, event: EngineEvent) => void = () => {},
+): Promise<RunResult[]> {
   const job = parseJob(fields);
   const tensors = tf.memory().numTensors;
   const results = await runWorld(n, async (group) => {
@@ -49,7 +47,12 @@ async function run(n: number, fields: Record<string, unknown>): Promise<RunResul
       job.job === 'gpt'
         ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
         : await loadPipelineTask(job, { files: [], baseUrl: '' });
-    const loop = await PipelineLoop.prepare({ ...common, plan: job, task });
+    const loop = await PipelineLoop.prepare({
+      ...common,
+      plan: job,
+      task,
+      emit: (event) => emit(group.rank, event),
+    });
     await loop.enter(world);
     const result = await loop.run();
     loop.dispose();
@@ -96,8 +99,31 @@ test('two replicas of two stages learn what one rank learns, and a rank that is 
 });
 
 test('more stages than layers become as many stages as layers', async () => {
-  const results = await run(4, { job: 'digits', hidden: 8, pipeline: 4, batchSize: 4, maxSteps: 2 });
+  const events: { rank: number; event: EngineEvent }[] = [];
+  const job = { job: 'digits', hidden: 8, pipeline: 4, batchSize: 4, microBatches: 5, maxSteps: 2, hashEvery: 1 };
+  const results = await run(4, job, (rank, event) => events.push({ rank, event }));
+  const { layers } = results[0]!.pipeline!;
   expect(results[0]!.pipeline).toMatchObject({ stages: 3, replicas: 1 });
+
+  const pipelines = events.flatMap(({ event }) => (event.type === 'pipeline' ? [event] : []));
+  expect(new Set(pipelines.map((event) => JSON.stringify(event))).size).toBe(1);
+  const [pipeline] = pipelines;
+  expect(pipeline).toMatchObject({ ranks: 3, replicas: 1, microBatches: 5, schedule: '1f1b', ring: false });
+  expect(pipeline!.layers.map(({ name }) => name)).toEqual(layers.flat());
+  expect(pipeline!.cut).toEqual(layers.slice(0, 3).map(({ length }) => length));
+
+  // Every rank knows all passes of all ranks, in the order of the plan.
+  const plan = oneForwardOneBackward(3, 5);
+  const told = events.flatMap(({ event }) => (event.type === 'telemetry' ? [event] : []));
+  expect(told.length).toBeGreaterThan(0);
+  for (const { ranks } of told) {
+    for (const { rank, lanes } of ranks) {
+      const passes = lanes.at(-1)!.segments.flatMap(({ kind, pass }) => (pass ? [{ kind, ...pass }] : []));
+      expect(passes).toEqual(
+        (plan.passes[rank] ?? []).map(({ kind, stage, microBatch }) => ({ kind, stage, microBatch })),
+      );
+    }
+  }
 });
 
 test('the memory of a rank contains the activations of the micro-batches whose backward pass has not run', async () => {

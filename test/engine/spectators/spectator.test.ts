@@ -71,13 +71,23 @@ const SHARES: EngineEvent = {
   ...{ type: 'shares', step: 8, shares: [6, 2], reason: 'speed', speeds: [300, null] },
   impossible: [{ rank: 1, reported: 'NaN' }],
 };
+const PIPELINE: EngineEvent = {
+  ...{ type: 'pipeline', ranks: 2, replicas: 1, microBatches: 4, schedule: '1f1b', ring: true },
+  ...{
+    layers: [
+      { name: 'embedding', bytes: 64 },
+      { name: 'norm', bytes: 16 },
+    ],
+    cut: [1, 1, 0],
+  },
+};
 const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
   test('sends no updates without spectators, and sends all stored events to a new spectator', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
-    see(tested(999), { type: 'algorithm', step: 0, algorithm: 'ring' }, SHARES, hashes(999));
+    see(PIPELINE, tested(999), { type: 'algorithm', step: 0, algorithm: 'ring' }, SHARES, hashes(999));
     clock.advance(60_000);
     expect(digests).toEqual([]);
     teller.audience = ['wu'];
@@ -86,6 +96,7 @@ describe('a rank', () => {
       'generation',
       'model',
       'evaluation',
+      'pipeline',
       'algorithm',
       'shares',
       'hashes',

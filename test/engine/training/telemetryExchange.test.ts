@@ -21,7 +21,10 @@ const ownOf = (rank: number): OwnTelemetry => ({
 test('a single collective gives all ranks the state hashes and the telemetry of all ranks', async () => {
   const told = await runWorld(3, async (group) => {
     const { rank } = group;
-    const all = await exchangeTelemetry(group, HASHES[rank]!, statisticsOf(rank), ownOf(rank), 20);
+    const all = await exchangeTelemetry(group, HASHES[rank]!, statisticsOf(rank), ownOf(rank), {
+      steps: 20,
+      segments: 24,
+    });
     expect(group.flightRecording.records).toHaveLength(1);
     return all;
   });

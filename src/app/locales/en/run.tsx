@@ -162,6 +162,8 @@ export const run = {
     wait: 'waiting for the left',
     reduce: 'reducing',
     exchange: 'exchange',
+    forward: 'forward pass',
+    backward: 'backward pass',
   },
   slowest: 'Slowest step',
   newest: 'Newest',

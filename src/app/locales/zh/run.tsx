@@ -135,6 +135,8 @@ export const run: Messages['run'] = {
     wait: '等左邻',
     reduce: '归约',
     exchange: '交换',
+    forward: '前向',
+    backward: '反向',
   },
   slowest: '最慢的一步',
   newest: '最新',

@@ -3,7 +3,14 @@
  * duration of the step, but long enough to be seen. (One hop may take a tenth of a millisecond, and
  * the next one, behind a straggler, fifty milliseconds.) Pure.
  */
-import type { Timeline } from '../frameAt.ts';
+
+/** Times of the steps of what is played, in any unit. */
+export interface StepTimeline {
+  duration: number;
+  /** When the transfers of each step leave, and when they have arrived. */
+  leaves: readonly number[];
+  arrives: readonly number[];
+}
 
 export interface Pacing {
   /** Milliseconds to play the whole round at speed 1. */
@@ -16,7 +23,7 @@ export interface Pacing {
   stretched: boolean;
   /** The end of each step, as a position between 0 and 1. */
   ends: number[];
-  timeline: Timeline;
+  timeline: StepTimeline;
 }
 
 /** The time to play a step, milliseconds, unless the round would be too short or too long. */
@@ -27,7 +34,7 @@ const LONGEST_ROUND_MS = 20_000;
 /** The shortest time to play a step, as a share of the average step. */
 const LEAST_SHARE = 0.5;
 
-export function planPacing(timeline: Timeline): Pacing {
+export function planPacing(timeline: StepTimeline): Pacing {
   const { arrives, duration } = timeline;
   const steps = Math.max(1, arrives.length);
   const round = Math.min(LONGEST_ROUND_MS, Math.max(SHORTEST_ROUND_MS, STEP_MS * steps));

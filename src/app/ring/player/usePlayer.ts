@@ -1,20 +1,35 @@
-/** A hook that creates the player of a page, with its keys and the speed in the address. */
-import { useComputed, useSignal } from '@preact/signals';
+/** Hooks that create the player of a page, with its keys and the speed in the address. */
+import { useComputed, useSignal, type ReadonlySignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../../browser/env.ts';
 import { route } from '../../state/address.ts';
 import { computesOnCpu } from '../../state/publishedView.ts';
+import type { Playback, PlayerOptions } from './playback.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';
 
+interface Options {
+  autoplay: boolean;
+  /** Whether keys control the player. */
+  keys: boolean;
+}
+
 /** @param newest the newest trace. It must be the same object until there is a new trace. */
-export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
-  const source = useSignal<Stage | null>(newest);
-  const { autoplay, keys } = options;
+export function usePlayer(newest: Stage | null, options: Options): Player {
+  return usePlayback(newest, createPlayer, options);
+}
+
+/** @param newest what is played next. It must be the same object until it changes. */
+export function usePlayback<Played, P extends Playback>(
+  newest: Played | null,
+  create: (newest: ReadonlySignal<Played | null>, options: PlayerOptions) => P,
+  { autoplay, keys }: Options,
+): P {
+  const source = useSignal<Played | null>(newest);
   const player = useMemo(
-    () => createPlayer(source, { autoplay, reducedMotion, thrifty: computesOnCpu }),
-    [source, autoplay],
+    () => create(source, { autoplay, reducedMotion, thrifty: computesOnCpu }),
+    [source, create, autoplay],
   );
   useLayoutEffect(() => {
     source.value = newest;
@@ -42,7 +57,7 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
 }
 
 /** Applies a key to the player. Returns whether the player uses this key. */
-function press(player: Player, key: string): boolean {
+function press(player: Playback, key: string): boolean {
   switch (key) {
     case ' ':
       player.toggle();

@@ -1,10 +1,12 @@
 /** Counts and times the steps of a run, and emits them as events. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../../protocol/events.ts';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../../spec/algorithms.ts';
+import { pipelineSegments, type PipelineTimes } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { memoryBytes } from '../../device/memory.ts';
 import { RunStats, type GroupBytes } from './runStats.ts';
@@ -29,6 +31,8 @@ interface TakenStep {
   runStartedAt: number;
   /** `null` if this rank does not compute on WebGPU. */
   commands: GpuCommands | null;
+  /** In a pipeline: the times of this rank's passes. */
+  pipeline?: PipelineTimes;
 }
 
 export class StepReporter {
@@ -53,10 +57,11 @@ export class StepReporter {
    * Enters another world, in which no codec is chosen yet.
    *
    * @param bytes the bytes of all groups of the run, if there are several.
+   * @param plan passes of each rank of a pipeline, if there is one.
    */
-  enter(group: ProcessGroup, bytes: GroupBytes = group): void {
+  enter(group: ProcessGroup, bytes: GroupBytes = group, plan: Pick<PipelinePlan, 'passes'> | null = null): void {
     this.figures.enter(bytes);
-    this.telemetry.enter(group);
+    this.telemetry.enter(group, plan ? pipelineSegments(plan.passes) : undefined);
     this.#choice = null;
     this.#algorithm = null;
   }
@@ -75,7 +80,8 @@ export class StepReporter {
     });
   }
 
-  async took({ step, epoch, offset, startedAt, runStartedAt, commands }: TakenStep, report: StepReport): Promise<void> {
+  async took(taken: TakenStep, report: StepReport): Promise<void> {
+    const { step, epoch, offset, startedAt, runStartedAt, commands, pipeline } = taken;
     const { clock, emit, strategy } = this.#options;
     const { loss, samples, traces, choice } = report;
     if (choice) {
@@ -91,7 +97,8 @@ export class StepReporter {
       await emit({ type: 'algorithm', step, algorithm });
     }
     const { bucketBytes } = strategy;
-    for (const event of this.telemetry.took({ step, startedAt, ms, traces, bucketBytes, commands })) await emit(event);
+    for (const event of this.telemetry.took({ step, startedAt, ms, traces, pipeline, bucketBytes, commands }))
+      await emit(event);
     await emit({ type: 'step', step, epoch, offset, loss, samples, ms, at: now - runStartedAt });
   }
 }

@@ -12,7 +12,7 @@ import type { GpuCommands, StepLane, StepTimes, RecordedTrace } from '../../../p
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
-import { exposedWait, laneOf } from '../../../telemetry/stepLane.ts';
+import { exposedWait, laneOf, SENT_SEGMENTS, type PipelineTimes } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
 
@@ -27,6 +27,7 @@ interface Step {
   startedAt: number;
   ms: StepTimes;
   traces: StepReport['traces'];
+  pipeline?: PipelineTimes | undefined;
   bucketBytes: readonly number[];
   commands: GpuCommands | null;
 }
@@ -38,6 +39,7 @@ export class StepTelemetry {
   #traces: RecordedTrace[] = [];
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
+  #segments = SENT_SEGMENTS;
   #comparison = new ClockComparison();
   /**
    * When this world's latest exchange began and ended. Before the first exchange, these are the
@@ -58,9 +60,12 @@ export class StepTelemetry {
   /**
    * Enters a world. Clocks and links are measured again, because the ranks have changed. Traces of
    * the previous world are dropped: their steps are those of another world size.
+   *
+   * @param segments the number of segments of a step that are sent to other ranks.
    */
-  enter(group: ProcessGroup): void {
+  enter(group: ProcessGroup, segments: number = SENT_SEGMENTS): void {
     this.#group = group;
+    this.#segments = segments;
     this.#comparison = new ClockComparison();
     this.#clocks = [];
     this.#traces = [];
@@ -115,7 +120,7 @@ export class StepTelemetry {
         chunks: count > 0 ? { sentAt: sentAt / count, receivedAt: receivedAt / count } : null,
         span: this.#span,
       },
-      steps,
+      { steps, segments: this.#segments },
     );
     this.#span = { begin, end: this.#clock.now() };
     this.#beginInterval();

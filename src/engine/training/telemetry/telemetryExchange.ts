@@ -24,6 +24,19 @@ const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies rea
 
 /** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
 export const EXCHANGED_STEPS = 16;
+/**
+ * The largest number of segments that a rank sends, unless one step has more. In a pipeline of four
+ * stages, these are the segments of 16 steps.
+ */
+const EXCHANGED_SEGMENTS = 1024;
+
+/** Limits of what is sent. They must be the same on all ranks. */
+interface SentLanes {
+  /** The largest number of steps. */
+  steps: number;
+  /** The number of segments of a step. */
+  segments: number;
+}
 
 /** What a rank sends. Times are measured by its own clock. */
 export interface OwnTelemetry {
@@ -50,16 +63,15 @@ export interface RankReport extends OwnTelemetry {
  * Sends this rank's telemetry, and resolves with the telemetry of every rank, in rank order.
  *
  * @param hash the hash of the state, with 16 hexadecimal digits.
- * @param steps the largest number of steps to send. It must be the same on all ranks.
  */
 export async function exchangeTelemetry(
   group: ProcessGroup,
   hash: string,
   statistics: Omit<RankStatistics, 'rank'>,
   own: OwnTelemetry,
-  steps: number,
+  { steps, segments }: SentLanes,
 ): Promise<RankReport[]> {
-  const count = Math.min(steps, EXCHANGED_STEPS);
+  const count = Math.min(steps, EXCHANGED_STEPS, Math.max(1, Math.floor(EXCHANGED_SEGMENTS / segments)));
   const { isHidden, waitMs, right, chunks, span, lanes } = own;
   const mine = Float64Array.from([
     ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),
@@ -69,7 +81,7 @@ export async function exchangeTelemetry(
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
     ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN],
     ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
-    ...packLanes(lanes, count),
+    ...packLanes(lanes, count, segments),
   ]);
   const rows = await group.allGather(mine);
   return rows.map((all, rank) => {
@@ -92,7 +104,7 @@ export async function exchangeTelemetry(
         : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), bytesSent, bytesReceived },
       chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
       span: { begin, end },
-      lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS))),
+      lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS)), segments),
     };
   });
 }

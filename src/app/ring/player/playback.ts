@@ -1,0 +1,214 @@
+/**
+ * Plays something that has steps: position, speed, play and pause. A picture is a function of
+ * (stage, time), so moving the slider and stepping are exact.
+ */
+import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing, type StepTimeline } from './pacing.ts';
+
+export interface Playback {
+  /** `null` if there is nothing to play. */
+  readonly pacing: ReadonlySignal<Pacing | null>;
+  /** The position, from 0 to 1. It advances evenly while the player plays. */
+  readonly position: ReadonlySignal<number>;
+  /** The time at the position, in the unit of the timeline. */
+  readonly time: ReadonlySignal<number>;
+  readonly playing: ReadonlySignal<boolean>;
+  /** The speed, as a multiple of the default speed. */
+  readonly speed: Signal<number>;
+  play(): void;
+  pause(): void;
+  toggle(): void;
+  /** Restarts with the newest stage. If the player was playing, it continues to play. */
+  restart(): void;
+  /** Pauses at a position from 0 to 1. */
+  seek(position: number): void;
+  /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStop`. */
+  stepBy(direction: 1 | -1): void;
+  /**
+   * Plays until `completed` steps are done, then pauses. Jumps there if the player is past
+   * that point, or if the user prefers reduced motion.
+   */
+  showStep(completed: number): void;
+  dispose(): void;
+}
+
+/** Milliseconds for which the picture stands still before and after a round. */
+const HOLD_BEFORE_MS = 700;
+const HOLD_AFTER_MS = 1400;
+/**
+ * Milliseconds between two frames. Thirty frames a second are smooth, and leave the processor time
+ * for training.
+ */
+const FRAME_MS = 33;
+/** Milliseconds between two frames if the processor also trains. */
+const THRIFTY_FRAME_MS = 100;
+/**
+ * The longest time that one frame may advance the player, milliseconds. So a tab that was hidden
+ * continues where it was.
+ */
+const LONGEST_FRAME_MS = 250;
+
+export interface PlayerOptions {
+  /** Whether the player starts by itself with the first stage. */
+  autoplay: boolean;
+  /** Whether to jump from step to step instead of moving. */
+  reducedMotion: ReadonlySignal<boolean>;
+  /** Whether to paint less often, because the processor also trains. */
+  thrifty: ReadonlySignal<boolean>;
+}
+
+/** What is played. */
+export interface Played<Stage> {
+  /** The stage on the screen; `null` before the first one. */
+  stage: Signal<Stage | null>;
+  /** Times of the steps of the stage on the screen. */
+  timeline: ReadonlySignal<StepTimeline | null>;
+  /** Whether `a` is another version of `b`, which replaces it at once. */
+  isSameRound: (a: Stage, b: Stage) => boolean;
+  /** Whether `a` may follow `b` when `b` is over. Otherwise it replaces `b` at once. */
+  isSamePlan: (a: Stage, b: Stage) => boolean;
+  /** Called when a stage with another plan replaces the one on the screen. */
+  onstale?: () => void;
+}
+
+/**
+ * @param newest the newest stage. A playing player begins it at the end of the current round. A
+ *   player that is paused and that nobody has used shows the start of the newest stage.
+ */
+export function createPlayback<Stage>(
+  newest: ReadonlySignal<Stage | null>,
+  { stage, timeline, isSameRound, isSamePlan, onstale }: Played<Stage>,
+  options: PlayerOptions,
+): Playback {
+  const playing = signal(false);
+  const speed = signal(1);
+  /**
+   * The only value that playing changes. Before and after a round, it is below 0 or above 1 for a
+   * while, and the picture stands still. `position` is this value limited to 0 .. 1.
+   */
+  const place = signal(0);
+  const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
+  const position = computed(() => {
+    const running = Math.min(1, Math.max(0, place.value));
+    if (pacing.value === null) return 0;
+    return playing.value && options.reducedMotion.value ? snap(pacing.value, running) : running;
+  });
+  const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
+
+  /** The latest choice of the user, play or pause. It is kept while there is nothing to play. */
+  let wanted = options.autoplay;
+  /** The number of steps after which to pause; `null` to continue playing. */
+  let goal: number | null = null;
+  let animation = 0;
+  let last = 0;
+  const tick = (now: number): void => {
+    animation = requestAnimationFrame(tick);
+    // The limit is 4 ms lower. Otherwise a frame that comes slightly early would be skipped.
+    if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
+    const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
+    last = now;
+    const pace = pacing.peek();
+    if (pace === null) return;
+    const next = place.peek() + passed / pace.duration;
+    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : positionOf(pace, goal);
+    if (next < end) place.value = next;
+    else if (goal === null) begin(newest.peek());
+    else seek(end);
+  };
+  const begin = (next: Stage | null): void =>
+    batch(() => {
+      stage.value = next;
+      place.value = pacing.peek() === null ? 0 : -HOLD_BEFORE_MS / pacing.peek()!.duration;
+    });
+  /** Replaces the round by a newer version, at the same position. */
+  const replace = (next: Stage): void =>
+    batch(() => {
+      const done = stepsAt(pacing.peek()!, place.peek());
+      const isWithin = place.peek() >= 0 && place.peek() <= 1;
+      stage.value = next;
+      if (isWithin) place.value = positionOf(pacing.peek()!, done);
+    });
+  const run = (): void => {
+    if (playing.peek() || stage.peek() === null) return;
+    if (position.peek() >= 1) begin(newest.peek() ?? stage.peek());
+    playing.value = true;
+    last = performance.now();
+    animation = requestAnimationFrame(tick);
+  };
+  const halt = (): void =>
+    batch(() => {
+      // With reduced motion, the shown position differs from `place`. The shown position is kept,
+      // so that the picture does not move when the player stops.
+      if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
+      playing.value = false;
+      goal = null;
+      cancelAnimationFrame(animation);
+    });
+  const play = (): void => {
+    wanted = true;
+    run();
+  };
+  const rest = (): void => {
+    wanted = false;
+    halt();
+  };
+  const seek = (to: number): void =>
+    batch(() => {
+      rest();
+      place.value = Math.min(1, Math.max(0, to));
+    });
+
+  const stopFollowing = effect(() => {
+    const next = newest.value;
+    const on = stage.peek();
+    if (next !== null && on !== null && isSameRound(next, on)) {
+      replace(next);
+      return;
+    }
+    // The round on the screen is of an earlier generation if there is no newest round, or if the
+    // newest round has another plan.
+    const stale = next === null || on === null || !isSamePlan(next, on);
+    // A player that is paused and that nobody has used shows the start of the newest round.
+    const untouched = !playing.peek() && place.peek() < 0;
+    if (next === null || (stale && goal !== null)) halt();
+    if (stale) onstale?.();
+    if (stale || untouched) begin(next);
+    if (next !== null && stale && wanted) run();
+  });
+
+  return {
+    pacing,
+    position,
+    time,
+    playing,
+    speed,
+    play,
+    pause: rest,
+    toggle: () => (playing.peek() ? rest() : play()),
+    restart: () => {
+      goal = null;
+      begin(newest.peek() ?? stage.peek());
+    },
+    seek,
+    stepBy: (direction) => {
+      const pace = pacing.peek();
+      if (pace !== null) seek(nextStop(pace, position.peek(), direction));
+    },
+    showStep: (steps) => {
+      const pace = pacing.peek();
+      if (pace === null) return;
+      const to = positionOf(pace, steps);
+      const isJump = options.reducedMotion.peek() || position.peek() >= to;
+      rest();
+      if (isJump) seek(to);
+      else {
+        goal = steps;
+        run();
+      }
+    },
+    dispose: () => {
+      halt();
+      stopFollowing();
+    },
+  };
+}
