@@ -60,7 +60,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   }
   program
     .command('all')
-    .description('run all benchmarks in less than half an hour, and write their results to docs/BENCHMARKS.md')
+    .description('run all benchmarks in less than an hour, and write their results to docs/BENCHMARKS.md')
     .addOption(digitsOption())
     .option(
       '--hosts <script>',

@@ -1,4 +1,7 @@
-/** Bytes between neighbouring stages of the language model. */
+/**
+ * Bytes between neighbouring stages of the language model: activations, their gradients, and the
+ * gradients of a stage's weights, which it sends to its mirror on the next rank.
+ */
 import { jobOf } from './jobs.ts';
 import { trainInProcess } from './trainInProcess.ts';
 
@@ -13,9 +16,12 @@ const BYTES_PER_VALUE: Record<BoundaryCodec, number> = { fp32: 4, fp16: 2 };
 export interface BoundaryRow {
   stages: number;
   codec: BoundaryCodec;
-  /** Bytes of a step over a boundary, in both directions, and those of 2 d values per token. */
+  /** Bytes of a step over a boundary, in both directions. */
   bytes: number;
-  theory: number;
+  /** 2 d values per token. */
+  values: number;
+  /** Gradients for the mirror: K/S on average. */
+  mirrored: number;
 }
 
 /** Returns the bytes of `samples` samples over a boundary: 2 d values per token. */
@@ -36,5 +42,6 @@ export async function measureBoundaries(stages: number, codec: BoundaryCodec): P
   const job = jobOf('gpt', { ...plan, pipeline: stages, microBatches: 2 * stages, codec });
   const [result] = await trainInProcess(stages, job);
   const sent = result!.bytesSentPerRank.reduce((sum, bytes) => sum + bytes, 0);
-  return { stages, codec, bytes: sent / STEPS / stages, theory: boundaryBytes(job.gpt, BATCH * stages, codec) };
+  const values = boundaryBytes(job.gpt, BATCH * stages, codec);
+  return { stages, codec, bytes: sent / STEPS / stages, values, mirrored: result!.gradientBytes / stages };
 }

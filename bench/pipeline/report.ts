@@ -32,10 +32,10 @@ export function problemsOf({ equality = [], boundaries = [], sharding = [], tabs
           `losses of ${model} in ${replicas} x ${stages} stages with ${schedule} differ by ${Math.max(...differences).toExponential(1)}`,
       ),
     ...boundaries
-      .filter(({ bytes, theory }) => !isNear(bytes / theory))
+      .filter(({ bytes, values, mirrored }) => !isNear(bytes / (values + mirrored)))
       .map(
-        ({ stages, codec, bytes, theory }) =>
-          `a boundary of ${stages} stages with ${codec} sent ${Math.round(bytes)} bytes in a step, and theory is ${theory}`,
+        ({ stages, codec, bytes, values, mirrored }) =>
+          `a boundary of ${stages} stages with ${codec} sent ${Math.round(bytes)} bytes in a step, and theory is ${Math.round(values + mirrored)}`,
       ),
     ...sharding
       .filter(({ isEqual }) => !isEqual)
@@ -86,9 +86,10 @@ function equalityTable(rows: readonly EqualityRow[]): string {
 
 function boundariesTable(rows: readonly BoundaryRow[]): string {
   return table(
-    ['codec', 'stages', 'bytes of a boundary', 'formula', 'ratio'],
-    rows.map(({ stages, codec, bytes, theory }) => [
-      ...[codec, String(stages), bytes.toFixed(0), String(theory), (bytes / theory).toFixed(4)],
+    ['codec', 'stages', 'bytes of a boundary', '2 d per token', 'K/S', 'ratio'],
+    rows.map(({ stages, codec, bytes, values, mirrored }) => [
+      ...[codec, String(stages), bytes.toFixed(0), String(values), mirrored.toFixed(0)],
+      (bytes / (values + mirrored)).toFixed(4),
     ]),
   );
 }
@@ -106,9 +107,16 @@ function shardingTable(rows: readonly ShardingRow[]): string {
 
 function idleTable(rows: readonly IdleRow[]): string {
   return table(
-    ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'step, s', 'plan, s'],
-    rows.map(({ schedule, microBatches, measured, plan, stepMs, planMs }) => [
-      ...[schedule, String(microBatches), percent(measured), percent(plan)],
+    ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'transfer, ms', 'plan with transfer, %', 'step, s', 'plan, s'],
+    rows.map(({ schedule, microBatches, measured, plan, transferMs, withTransfer, stepMs, planMs }) => [
+      ...[
+        schedule,
+        String(microBatches),
+        percent(measured),
+        percent(plan),
+        transferMs.toFixed(0),
+        percent(withTransfer),
+      ],
       ...[(stepMs / 1000).toFixed(2), (planMs / 1000).toFixed(2)],
     ]),
   );
@@ -174,7 +182,8 @@ ${equalityTable(equality)}`,
       `### Bytes between stages
 
 The preset \`tiny\`, as above, with two micro-batches for each stage. A boundary carries 2 d values per token, for d = ${DEFAULT_JOB.gpt.width} channels: activations forward and
-gradients backward. *Bytes* are those of a step with all headers, and of the sum of the losses.
+gradients backward. Without replicas, each stage also sends the gradients of its weights to its mirror on the next rank, in float32: K/S on average, for K
+bytes of all weights. *Bytes* are those of a step with all headers, and of the sum of the losses; *ratio* compares them with both.
 
 ${boundariesTable(boundaries)}`,
     sharding &&
@@ -191,7 +200,9 @@ ${shardingTable(sharding)}`,
 Four tabs on two cores slow each other down, so a pipeline that computes here does not wait as on four machines. For this table, **the passes of a stage wait
 instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Plan, executor, messages and WebRTC links are those of a
 training run, and a value of ${VALUE_SHAPE.join(' x ')} float32 numbers travels over each boundary. So the table measures the schedule and the messages, not
-computation. *Idle* is the share of time in which ranks compute nothing, as in the result of a run.
+computation. *Idle* is the share of time in which ranks compute nothing, as in the result of a run. *Transfer* is the median time from the end of
+a pass to the start of the next stage's pass, where that stage waits for it. *Plan with transfer* is the idle share of the plan if every value travels for
+so long. With \`1f1b\`, stages exchange values in each tick, so each transfer delays them; with \`gpipe\`, values arrive while the stage still computes.
 
 ${idleTable(idle)}
 
@@ -200,9 +211,9 @@ ${idleTable(idle)}
       `### In tabs
 
 Real tabs in WebAssembly, linked by WebRTC, train the language model with ${layers} blocks, ${width} channels, ${context} tokens and dropout,
-${TAB_SAMPLES} samples a step. *Losses*: largest relative difference from one tab with the whole model, in three steps. *Bytes* are those of a boundary. *Idle* is
-measured with real computation: four tabs share two cores, so passes of one stage take longer while other stages compute, and all of them are longer than the plan
-assumes while ranks also wait for cores. The stages are not equal, either: a layer is not divided.
+${TAB_SAMPLES} samples a step. *Losses*: largest relative difference from one tab with the whole model, in three steps; the limit does not apply to fp16. *Bytes*
+are those of a boundary. *Idle* is measured with real computation, and does not show what four machines would do: the tabs share two cores, so at most
+two of them compute at a time, and others wait for a core even when they have work. Stages are not equal either, because a layer is not divided.
 
 ${tabsTable(tabs)}
 
@@ -213,8 +224,9 @@ their gradients once a backward pass has run. *Activations* of a stage s on one 
 - \`1f1b\`: at most min(M, S + 1 - s) a;
 - with recomputation, a is one output for each layer. The activations of the layer that is computed again are not measured.
 
-\`networkMemory\` states a with the kernels for WebGPU. TensorFlow.js's own operations keep more, so here a is measured: each layer is recorded in Node
-on WebAssembly.
+Rank 0 has the first and the last stage. *Activations* are those of the plan's passes when a rank needs the most, with the stages' inputs and the
+tokens of all micro-batches. \`networkMemory\` states a with the kernels for WebGPU. TensorFlow.js's own operations keep several times as much, so here a
+is measured: each layer is recorded in Node on WebAssembly.
 
 ${memoryTable(tabs)}`,
   ]

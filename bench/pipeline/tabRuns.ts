@@ -54,7 +54,7 @@ export const TAB_RUNS: readonly TabRun[] = [
 export interface TabRow extends TabRun {
   /** Largest relative difference of a step's loss from that of one tab with the whole model. */
   difference: number;
-  /** Bytes over a boundary by those of the formula; `null` if ranks also send gradients. */
+  /** Bytes over a boundary by those of the formula; `null` if replicas average gradients. */
   bytes: number | null;
   idle: { measured: number; plan: number };
   memory: RankRow[];
@@ -105,7 +105,7 @@ async function vocabulary(): Promise<number> {
 
 export function rowOf(
   run: TabRun,
-  { losses, bytesSentPerRank, memoryBytesPerRank, pipeline, steps, stepMs }: RunResult,
+  { losses, bytesSentPerRank, gradientBytes, memoryBytesPerRank, pipeline, steps, stepMs }: RunResult,
   memory: readonly RankMemory[],
   expected: readonly number[],
 ): TabRow {
@@ -114,7 +114,7 @@ export function rowOf(
   return {
     ...run,
     difference: largestDifference(losses, expected),
-    bytes: replicas === 1 ? sent / boundaryBytes(TAB_MODEL, TAB_SAMPLES, codec) : null,
+    bytes: replicas === 1 ? sent / (boundaryBytes(TAB_MODEL, TAB_SAMPLES, codec) + gradientBytes / stages) : null,
     idle: pipeline!.idle,
     memory: memory.map((own, rank) => ({ ...own, measured: memoryBytesPerRank[rank]! })),
     stepMs: stepMs.median,

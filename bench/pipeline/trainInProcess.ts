@@ -26,6 +26,8 @@ const common = {
   checkDevice: () => {},
   isHidden: () => false,
   announceSilence: () => {},
+  openMirrorStorage: openMemoryStorage,
+  tabBytes: Infinity,
 };
 
 function corpusOf({ gpt }: JobSpec): Promise<Corpus> {

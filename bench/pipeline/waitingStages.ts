@@ -1,7 +1,8 @@
 /**
- * Runs in a rank's worker: stages that wait instead of computing. All tabs of this machine share its
- * cores, so stages that compute slow each other down. A stage that waits takes the same time as if
- * each tab had a machine of its own. Plan, executor, messages and links are those of a training run.
+ * Runs in a rank's worker: stages that wait instead of computing. All tabs of this machine share
+ * its cores, so stages that compute slow each other down. A stage that waits takes the same time as
+ * if each tab had a machine of its own. Plan, executor, messages and links are those of a training
+ * run.
  */
 import * as tf from '@tensorflow/tfjs';
 import { Boundary } from '../../src/parallel/pipeline/boundary.ts';

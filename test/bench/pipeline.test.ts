@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { boundaryBytes, measureBoundaries } from '../../bench/pipeline/boundaries.ts';
 import { chainLayers } from '../../bench/pipeline/chainLayers.ts';
 import { largestDifference, lossesAlone, lossesOf } from '../../bench/pipeline/equality.ts';
-import { shareOf, timelineOf } from '../../bench/pipeline/idle.ts';
+import { shareOf, timelineOf, transfersOf } from '../../bench/pipeline/idle.ts';
 import { ringMemory } from '../../bench/pipeline/memory.ts';
 import { openWasm } from '../../bench/pipeline/openWasm.ts';
 import { timelineSvg } from '../../bench/pipeline/picture.ts';
@@ -29,8 +29,9 @@ test('largestDifference compares all steps, and reports other lengths and NaN', 
 test('a boundary carries two values per channel and token, and half the bytes with fp16', async () => {
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp32')).toBe(2 * 64 * 32 * 16 * 4);
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp16')).toBe(2 * 64 * 32 * 16 * 2);
-  const { bytes, theory } = await measureBoundaries(2, 'fp16');
-  expect(Math.abs(bytes / theory - 1)).toBeLessThan(0.01);
+  const { bytes, values, mirrored } = await measureBoundaries(2, 'fp16');
+  expect(values).toBe(2 * 64 * 32 * 16 * 2);
+  expect(Math.abs(bytes / (values + mirrored) - 1)).toBeLessThan(0.01);
 }, 30_000);
 
 test('a sharded optimizer of the mlp has the bits of a whole one, and the bytes of a ring', async () => {
@@ -99,13 +100,39 @@ test('the idle share counts the longest span of a rank, and the picture shows pl
   expect(svg.match(/<rect/g)).toHaveLength(1 + 12 + 2 + 2);
 });
 
+test('transfersOf returns how long values travel to ranks that wait, and ignores other ranks', () => {
+  const plan = oneForwardOneBackward(4, 6);
+  const timed = timePlan(
+    plan,
+    ({ kind }) => (kind === 'forward' ? 100 : 150),
+    () => 7,
+  );
+  const transfers = transfersOf(timed, 4);
+  // The first forward passes of three stages, and the first backward passes of three stages, wait.
+  expect(transfers.length).toBeGreaterThanOrEqual(6);
+  expect(transfers.filter((ms) => ms === 7).length).toBeGreaterThanOrEqual(6);
+  // A value that arrives while the rank still computes is waiting when the rank is free.
+  for (const ms of transfers) expect(ms).toBeCloseTo(7);
+});
+
 const MESH = { stages: 2, replicas: 1 } as const;
 const RESULT: PipelineResult = {
   node: 'v20',
   equality: [{ model: 'gpt', ...MESH, schedule: '1f1b', differences: [0, 1e-6, 2e-7, 0] }],
-  boundaries: [{ ...MESH, codec: 'fp16', bytes: 1005, theory: 1000 }],
+  boundaries: [{ ...MESH, codec: 'fp16', bytes: 1005, values: 800, mirrored: 200 }],
   sharding: [{ model: 'mlp', optimizer: 'sgd', ranks: 2, isEqual: true, bytes: 991, theory: 1000, averages: null }],
-  idle: [{ schedule: 'gpipe', microBatches: 4, measured: 0.45, plan: 3 / 7, stepMs: 5700, planMs: 5600 }],
+  idle: [
+    {
+      schedule: 'gpipe',
+      microBatches: 4,
+      measured: 0.45,
+      plan: 3 / 7,
+      transferMs: 9,
+      withTransfer: 0.44,
+      stepMs: 5700,
+      planMs: 5600,
+    },
+  ],
   tabs: [
     {
       ...{ ...MESH, schedule: '1f1b', microBatches: 8, recompute: true, codec: 'fp32', difference: 3e-7 },
@@ -119,7 +146,7 @@ test('an exact result has no problems, and its section has all tables', () => {
   expect(problemsOf(RESULT)).toEqual([]);
   const text = section(RESULT);
   expect(text).toContain(report(RESULT).split('\n\n')[0]);
-  expect(text).toContain('| fp16  |      2 |                1005 |    1000 | 1.0050 |');
+  expect(text).toContain('| fp16  |      2 |                1005 |           800 | 200 | 1.0050 |');
   expect(text).toContain('1 x 2, 1f1b, M = 8, recompute');
   expect(text).toContain('42.9');
   expect(section({ node: 'v20' })).not.toContain('|');

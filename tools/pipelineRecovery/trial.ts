@@ -74,7 +74,12 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
     reached.reject(error);
     finished.reject(error);
   };
+  /** What each tab reported last. */
+  const latest = new Map<string, string>();
   const onevent = (name: string, event: EngineEvent): void => {
+    if (event.type === 'state') latest.set(name, event.detail);
+    if (event.type === 'failed') latest.set(name, event.message);
+    if (event.type === 'step') latest.set(name, `took step ${event.step}`);
     if (isReported(event)) observations.push({ at: systemClock.now(), tab: name, event });
     if (event.type === 'failed' && event.fatal) fail(name, event.message);
     if (event.type === 'step' && name === lost && event.step >= killedAt) reached.resolve();
@@ -115,7 +120,10 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
   reached.promise.catch(() => {});
   finished.promise.catch(() => {});
   try {
-    const late = (): Error => new TimeoutError(`Timed out: seed ${seed} took more than ${TIMEOUT_MS / 1000} s.`);
+    const late = (): Error => {
+      const states = [...latest].map(([name, detail]) => `${name}: ${detail}`);
+      return new TimeoutError(`Timed out: seed ${seed} took more than ${TIMEOUT_MS / 1000} s. ${states.join('; ')}`);
+    };
     return await within(systemClock, TIMEOUT_MS, run(), late);
   } finally {
     await Promise.all(contexts.map((context) => context.close()));

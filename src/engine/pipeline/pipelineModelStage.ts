@@ -38,7 +38,7 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
-  /** The most bytes at the end of a forward pass, of all passes, and after gradients were read. */
+  /** The most bytes after forward passes, after all passes, and after gradients were read. */
   #peakBytes = 0;
 
   private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
