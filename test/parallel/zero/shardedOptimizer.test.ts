@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { createOptimizer } from '../../../src/optim/index.ts';
+import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
 import { advance, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
 import { Ddp, type DdpState } from '../../../src/parallel/strategies/index.ts';
 import { BucketShards } from '../../../src/parallel/zero/bucketShards.ts';
@@ -26,7 +26,7 @@ interface Member {
   dispose(): void;
 }
 
-async function createMember(shardOptimizer: boolean): Promise<Member> {
+async function createMember(shardOptimizer: boolean, optimizer: OptimizerName): Promise<Member> {
   const model = mlp(1, { units: 9 });
   const notes: string[] = [];
   const strategy = await Ddp.create({
@@ -39,7 +39,7 @@ async function createMember(shardOptimizer: boolean): Promise<Member> {
       shardOptimizer,
       clipNorm: null,
     },
-    createOptimizer: (size) => createOptimizer('adam', { learningRate: 0.05 }, size),
+    createOptimizer: (size) => createOptimizer(optimizer, { learningRate: 0.05 }, size),
     checkGradients: () => {},
     onnote: (message) => notes.push(message),
   });
@@ -50,8 +50,8 @@ async function createMember(shardOptimizer: boolean): Promise<Member> {
   return { strategy, progress: startOfRun(), notes, dispose };
 }
 
-const createMembers = (n: number, isSharded: boolean): Promise<Member[]> =>
-  Promise.all(Array.from({ length: n }, () => createMember(isSharded)));
+const createMembers = (n: number, isSharded: boolean, optimizer: OptimizerName = 'adam'): Promise<Member[]> =>
+  Promise.all(Array.from({ length: n }, () => createMember(isSharded, optimizer)));
 
 /** Lets members enter a world and take steps. Returns the whole state of each rank. */
 function inWorld(members: readonly Member[], steps: number): Promise<DdpState[]> {
@@ -79,6 +79,18 @@ const dispose = (members: readonly Member[]): void => {
 
 /** Returns all averages of a state. */
 const averagesOf = ({ optimizer }: DdpState): number[] => optimizer.slots.flatMap((slot) => Array.from(slot));
+
+test.each(['sgd', 'momentum', 'adam', 'adamw'] as const)(
+  'a sharded %s has the bits of a whole one, whatever the number of ranks',
+  async (optimizer) => {
+    for (const n of [2, 3, 4]) {
+      const [whole, sharded] = [await createMembers(n, false, optimizer), await createMembers(n, true, optimizer)];
+      const [expected] = await inWorld(whole, 4);
+      for (const state of await inWorld(sharded, 4)) expect(state).toEqual(expected);
+      dispose([...whole, ...sharded]);
+    }
+  },
+);
 
 test('averages follow the parameters to their new owners when ranks join or change their order', async () => {
   const [whole, sharded] = [await createMembers(4, false), await createMembers(4, true)];
