@@ -6,7 +6,7 @@ import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
+import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';
@@ -164,7 +164,7 @@ async function readOrigin(
   options: TrainOptions,
   firstRank: number,
 ): Promise<{ origin: Origin; resolved: Awaited<ReturnType<typeof resolveTraining>> | null } | null> {
-  const { resume, from, data } = options;
+  const { resume, from, data, shardOptimizer, ...others } = options;
   if (resume === undefined && from === undefined) return null;
   if (resume !== undefined && from !== undefined) {
     throw new UsageError('--resume continues a run, but --from starts a new run with weights. Pass only one of them.');
@@ -176,14 +176,16 @@ async function readOrigin(
   }
   const origin = await readFileOf(resume ?? from!);
   if (resume === undefined) return { origin, resolved: null };
-  if (describesJob(options)) {
+  if (describesJob(others)) {
     throw new UsageError(
-      'The checkpoint defines the job. Remove the job file and the job options, or start a new run with --from.',
+      'The checkpoint defines the job, except for --shard-optimizer. Remove the job file and the other job options, or start a new ' +
+        'run with --from.',
     );
   }
   const { meta } = await decodeCheckpoint(resume, origin.content);
   const served = data === undefined ? null : await checkData(data, meta.job.job);
-  return { origin, resolved: { job: meta.job, served } };
+  const isSharded = shardOptimizer === undefined ? meta.job.shardOptimizer : shardOptimizer === 'on';
+  return { origin, resolved: { job: parseJob({ ...meta.job, shardOptimizer: isSharded }), served } };
 }
 
 /** @throws (rejects) UsageError if it cannot be read. */

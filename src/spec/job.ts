@@ -31,6 +31,7 @@ import {
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
+  shardProblem,
 } from './plan.ts';
 import { misfitOf, tooLarge, Topology } from './topology.ts';
 
@@ -189,6 +190,7 @@ function pipelineProblem(job: JobFields): string | null {
   if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
   if (job.schedule === 'range-test') return 'a range test needs the whole model in each tab';
   if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
+  if (job.shardOptimizer) return 'a stage has an optimizer of its own layers: turn shardOptimizer off';
   if (typeof job.model === 'object' && job.model.class_name === 'Functional') {
     return 'the model is not a chain of layers, so it cannot be cut into stages';
   }
@@ -242,6 +244,11 @@ export const JobSpec = v.pipe(
     if (!dataset.typed || dataset.issues) return;
     const message = pipelineProblem(dataset.value);
     if (message !== null) addIssue({ message, path: issuePath(['pipeline']) });
+  }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const message = shardProblem(dataset.value);
+    if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
   }),
 );
 

@@ -137,18 +137,25 @@ export class RunModel {
     this.#hasState = true;
   }
 
+  /** Whether this rank has the whole state; see {@link TrainingLoop.snapshot}. */
+  get isWhole(): boolean {
+    const loop = this.#built?.loop;
+    return !(loop instanceof TrainingLoop) || loop.isWhole;
+  }
+
   /**
    * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
-   * @throws (rejects) UsageError if there is no state yet.
+   * @param kind see {@link TrainingLoop.snapshot}.
+   * @throws (rejects) UsageError if there is no state yet; as {@link TrainingLoop.snapshot}.
    */
-  async snapshot(): Promise<RunState> {
+  async snapshot(kind: 'own' | 'whole'): Promise<RunState> {
     if (!this.#built) {
       if (this.#from) return this.#from;
       throw new UsageError('There is no state to save, because the model is not built yet.');
     }
     const { task, loop } = this.#built;
-    const state = await loop.snapshot();
+    const state = await loop.snapshot(kind);
     const agreed = this.#shard ? this.#shard.agreed : task && factsOf(task);
     return {
       ...state,
@@ -271,7 +278,7 @@ export class RunModel {
 
   async #create(): Promise<Built> {
     const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
-    const { weights, carryOver, onagreed } = this.#options;
+    const { weights, carryOver, onagreed, savesState } = this.#options;
     emit(
       job.data.kind === 'synthetic'
         ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
@@ -299,6 +306,7 @@ export class RunModel {
         from: weights ? 'model' : this.#from,
         device: opened.device,
         checkDevice: () => opened.check(),
+        ...(savesState && { savesState }),
         emit: async (event: EngineEvent) => {
           emit(event);
           await samples?.observe(event);

@@ -107,13 +107,14 @@ export class RunParticipant {
     return this.#model.outputs;
   }
 
-  /**
-   * Resolves with a copy of the state after the latest applied step. Does not build the model.
-   *
-   * @throws (rejects) UsageError if there is no state yet.
-   */
-  snapshot(): Promise<RunState> {
-    return this.#model.snapshot();
+  /** Whether this rank has the whole state; see {@link RunModel.snapshot}. */
+  get isWhole(): boolean {
+    return this.#model.isWhole;
+  }
+
+  /** As {@link RunModel.snapshot}. */
+  snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
+    return this.#model.snapshot(kind);
   }
 
   /**
