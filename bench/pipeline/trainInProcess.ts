@@ -25,7 +25,7 @@ const common = {
   emit: () => {},
   checkDevice: () => {},
   isHidden: () => false,
-  announceSilence: () => {},
+  reports: { announceSilence: () => {}, syncing: () => false },
   openMirrorStorage: openMemoryStorage,
   tabBytes: Infinity,
 };

@@ -9,7 +9,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
 import { moveLayers, planMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
-import type { LayerSource } from '../../parallel/pipeline/layerState.ts';
+import { reporting, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
@@ -148,6 +148,7 @@ export class HeldStages {
    * @param stage this rank's new stage; it belongs to this object from now on.
    * @param options.initialize sets the weights of a new model.
    * @param options.createMirror creates the mirror; `null` if the world has no mirrors.
+   * @param options.onprogress called when a part of a layer has arrived.
    * @returns the hash of this rank's replica; see {@link hash}.
    */
   async receive(
@@ -159,17 +160,21 @@ export class HeldStages {
       moves,
       initialize,
       createMirror,
+      onprogress,
     }: {
       moves: readonly LayerMove[];
       initialize: () => Promise<void>;
       createMirror: ((stage: PipelineModelStage) => Promise<StageMirror>) | null;
+      onprogress: () => void;
     },
   ): Promise<string> {
     const next: Held = { stage, mirror: null };
     try {
       const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
+      const load = (layer: number, read: ReadPiece): Promise<void> =>
+        stage!.stage.load(layer, reporting(read, onprogress), scalars!);
       if (scalars === null) await initialize();
-      else await moveLayers(group, moves, sourceOf, (layer, read) => stage!.stage.load(layer, read, scalars));
+      else await moveLayers(group, moves, sourceOf, load);
       if (stage && createMirror) next.mirror = await createMirror(stage);
     } catch (error) {
       free(next);

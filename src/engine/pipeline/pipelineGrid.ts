@@ -57,11 +57,6 @@ export class PipelineGrid {
     return new PipelineGrid(job, stages, replicas, data && pipeline ? { data, pipeline } : null);
   }
 
-  /** Sets the deadline of the groups' ops. */
-  set timeoutMs(ms: number) {
-    if (this.groups) this.groups.pipeline.timeoutMs = this.groups.data.timeoutMs = ms;
-  }
-
   /** Index of this rank's replica; `null` on a rank without a stage. */
   get replica(): number | null {
     return this.groups?.data.rank ?? null;

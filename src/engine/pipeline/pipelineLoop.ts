@@ -26,6 +26,7 @@ import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
 import type { RunState } from '../training/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
+import type { ServerReports } from '../training/serverReports.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { agreeOnCut } from './cutModel.ts';
 import { HeldStages } from './heldStages.ts';
@@ -53,8 +54,7 @@ export interface PipelineLoopOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   isHidden: () => boolean;
-  /** See `RunParticipantOptions`. */
-  announceSilence: (ms: number) => void;
+  reports: Pick<ServerReports, 'announceSilence' | 'syncing'>;
   /** Creates the storage of the copy of another rank's stage. */
   openMirrorStorage: OpenMirrorStorage;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
@@ -157,6 +157,8 @@ export class PipelineLoop {
     const { plan, task, emit } = this.#options;
     const { group, signal } = world;
     signal.throwIfAborted();
+    // Large models take longer than the usual SYNCING. Ranks report their progress to the server.
+    group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();
     const agreed = await this.#held.agree(group, this.#run.now, this.#duties.isDue);
@@ -198,15 +200,14 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, announceSilence, outputs } = this.#options;
+    const { clock, task, reports, outputs } = this.#options;
     const { group, signal } = this.#here;
     const grid = this.#grid;
     if (!grid) return untilAborted(signal);
     this.#startedAt ??= clock.now();
-    announceSilence(LONGEST_LAYER_MS);
+    reports.announceSilence(LONGEST_LAYER_MS);
     // A rank waits for the passes of all other ranks.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
-    grid.timeoutMs = PIPELINE_TIMEOUT_MS;
     const yielder = new Yielder(clock, YIELD_MS);
     outputs.enter({ group, grid, stage: this.#held.stage, stateHash: () => this.#held.hash(group, grid) });
     this.#reporter.figures.skipBytes();
@@ -227,7 +228,7 @@ export class PipelineLoop {
       if (isDivergent) this.#held.dispose();
       throw error;
     } finally {
-      announceSilence(0);
+      reports.announceSilence(0);
     }
   }
 

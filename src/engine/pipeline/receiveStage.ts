@@ -6,6 +6,7 @@ import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
+import type { ServerReports } from '../training/serverReports.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
@@ -27,6 +28,7 @@ interface ReceiveOptions {
   clock: Clock;
   outputs: Pick<PipelineOutputs, 'initialize'>;
   openMirrorStorage: OpenMirrorStorage;
+  reports: Pick<ServerReports, 'syncing'>;
 }
 
 /**
@@ -36,7 +38,21 @@ interface ReceiveOptions {
  * @throws (rejects) PeergradError if no rank has some of the layers.
  */
 export async function receiveStage(options: ReceiveOptions): Promise<string> {
-  const { group, grid, model, cut, agreed, held, step, plan: job, task, clock, outputs, openMirrorStorage } = options;
+  const {
+    group,
+    grid,
+    model,
+    cut,
+    agreed,
+    held,
+    step,
+    plan: job,
+    task,
+    clock,
+    outputs,
+    openMirrorStorage,
+    reports,
+  } = options;
   const { moves, lost } = movesTo(agreed, grid, cut);
   if (agreed.scalars !== null && lost.length > 0) {
     const names = lost.map((layer) => model.layers[layer]!.name);
@@ -54,12 +70,15 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     : null;
   // Ranks of other replicas have the same stage, so it needs no mirror.
   const isMirrored = grid.replicas === 1 && grid.stages > 1;
+  const onprogress = (): void => void reports.syncing(group.generation);
   const createMirror = isMirrored
-    ? (own: PipelineModelStage) => StageMirror.create(own.stage, { createOptimizer, openStorage: openMirrorStorage })
+    ? (own: PipelineModelStage) =>
+        StageMirror.create(own.stage, { createOptimizer, openStorage: openMirrorStorage, onprogress })
     : null;
   return held.receive(group, grid, stage, agreed, {
     moves,
     initialize: () => outputs.initialize({ group, grid, stage }),
     createMirror,
+    onprogress,
   });
 }

@@ -15,7 +15,6 @@ import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
-import { SyncReports } from '../files/syncReports.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
@@ -28,8 +27,8 @@ import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from './checkpointBarrier.ts';
 import { RunParticipant } from './runParticipant.ts';
 import type { CarryOver } from './runParticipantOptions.ts';
-import { SlowLink } from './telemetry/slowLink.ts';
 import type { RunState } from './runState.ts';
+import { ServerReports, type ServerReport } from './serverReports.ts';
 
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
@@ -78,14 +77,13 @@ export interface CurrentRunOptions {
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
-  send: (message: Extract<ClientMessage, { type: 'slow' | 'busy' | 'syncing' | 'spectator-update' }>) => void;
+  send: (message: ServerReport | Extract<ClientMessage, { type: 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
   /** The checkpoint or the weights from which the room's first run starts. */
   origin: Origin | null = null;
   readonly #options: CurrentRunOptions;
-  readonly #syncReports: SyncReports;
   readonly #spectatorFeed: SpectatorFeed;
   #device: Promise<OpenedDevice> | null = null;
   #prepared: PreparedRun | null = null;
@@ -105,7 +103,6 @@ export class CurrentRun {
   constructor(options: CurrentRunOptions) {
     this.#options = options;
     const { clock, send } = options;
-    this.#syncReports = new SyncReports(clock);
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
@@ -299,11 +296,12 @@ export class CurrentRun {
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
-    const emit = this.#observer(autosave);
+    const reports = new ServerReports(this.#options.clock, this.#options.send);
+    const emit = this.#observer(autosave, reports);
     const ready: Promise<RunPart> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
-        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, emit });
+        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, reports, emit });
     const prepared = { run, job, ready, autosave };
     this.#prepared = prepared;
     ready.then(
@@ -319,16 +317,12 @@ export class CurrentRun {
   }
 
   /** Returns a function that receives the run's events. */
-  #observer(autosave: Autosave | null): (event: EngineEvent) => void {
-    const { emit, send } = this.#options;
-    const slowLink = new SlowLink();
+  #observer(autosave: Autosave | null, reports: ServerReports): (event: EngineEvent) => void {
+    const { emit } = this.#options;
     return (event) => {
       emit(event);
       this.#spectatorFeed.observe(event);
-      const syncing = this.#syncReports.observe(event);
-      if (syncing) send(syncing);
-      const slow = slowLink.observe(event);
-      if (slow) send({ type: 'slow', ...slow });
+      reports.observe(event);
       // All ranks have just compared this state, and it is equal on all of them.
       if (event.type === 'hashes' && event.agree && this.participant?.isWhole) autosave?.offer(this.participant);
     };
@@ -341,6 +335,7 @@ export class CurrentRun {
     origin,
     remains,
     autosave,
+    reports,
     emit,
   }: {
     run: number;
@@ -349,9 +344,10 @@ export class CurrentRun {
     origin: Origin | null;
     remains: Remains | null;
     autosave: Autosave | null;
+    reports: ServerReports;
     emit: (event: EngineEvent) => void;
   }): Promise<RunParticipant> {
-    const { files, baseUrl, clock, isHidden, send } = this.#options;
+    const { files, baseUrl, clock, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(job);
     const opened = await this.#openDevice();
@@ -374,7 +370,7 @@ export class CurrentRun {
       onagreed: async (step) => this.#barrier?.until(step),
       savesState: (localRank) => this.#barrier !== null || (localRank === 0 && (autosave?.isDue ?? false)),
       isHidden,
-      announceSilence: (ms) => send({ type: 'busy', ms }),
+      reports,
     });
   }
 

@@ -326,7 +326,7 @@ export class RunModel {
 
   async #createPipeline(): Promise<Built> {
     const { job, files, shared, baseUrl, opened, clock, emit, isHidden, weights } = this.#options;
-    const { announceSilence = () => {} } = this.#options;
+    const { reports } = this.#options;
     const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl }, this.#vocabulary);
     if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
     const outputs = new PipelineOutputs({ job, task, weights, emit });
@@ -340,7 +340,7 @@ export class RunModel {
       device,
       checkDevice,
       emit,
-      announceSilence,
+      reports,
       openMirrorStorage,
       tabBytes: TAB_BYTES,
       outputs,

@@ -64,6 +64,14 @@ export function receiver(group: ProcessGroup, from: number, tag: number): ReadPi
   };
 }
 
+/** Returns `read` with a call of `onprogress` after each piece. */
+export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
+  return async (into) => {
+    await read(into);
+    onprogress();
+  };
+}
+
 /** Returns a function that copies pieces of the same lengths. */
 export function copier(pieces: Pieces): ReadPiece {
   const iterator = pieces[Symbol.asyncIterator]();

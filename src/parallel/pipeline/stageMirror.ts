@@ -14,6 +14,7 @@ import {
   piecesOf,
   rangesOf,
   receiver,
+  reporting,
   sendPieces,
   PieceHash,
   type LayerSource,
@@ -44,6 +45,8 @@ interface MirroredBuffers {
 interface MirrorOptions {
   createOptimizer: (size: number) => Optimizer;
   openStorage: OpenMirrorStorage;
+  /** Called when a piece of the stage has arrived. */
+  onprogress: () => void;
 }
 
 export class StageMirror implements LayerSource {
@@ -88,7 +91,7 @@ export class StageMirror implements LayerSource {
   /** Copies the stage of the left neighbour. Every rank of the stage's group must call it. */
   static async create(stage: PipelineStage, options: MirrorOptions): Promise<StageMirror> {
     const { group } = stage;
-    const { createOptimizer, openStorage } = options;
+    const { createOptimizer, openStorage, onprogress } = options;
     const scalars = stage.parameters.scalars;
     const stages = await group.allGatherObject({ sizes: sizesOf(stage), scalars: scalars && [...scalars] });
     const left = stages[leftOf(group)]!;
@@ -103,7 +106,7 @@ export class StageMirror implements LayerSource {
       options,
     );
     try {
-      await Promise.all([mirror.#send(allPieces(stage)), mirror.#receiveAll()]);
+      await Promise.all([mirror.#send(allPieces(stage)), mirror.#receiveAll(onprogress)]);
       return mirror;
     } catch (error) {
       mirror.dispose();
@@ -188,8 +191,8 @@ export class StageMirror implements LayerSource {
     return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), TAG, pieces);
   }
 
-  async #receiveAll(): Promise<void> {
-    const read = receiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+  async #receiveAll(onprogress: () => void): Promise<void> {
+    const read = reporting(receiver(this.#group, this.#global(leftOf(this.#group)), TAG), onprogress);
     for (const { at: first, size } of this.#parameters) {
       for (let part = 0; part <= this.#slotCount; part++) {
         for (const { at, length } of rangesOf(size)) {
