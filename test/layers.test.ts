@@ -144,7 +144,11 @@ const ONLY_FILES: Record<string, string[]> = {
   ],
   'src/app -> src/jobs': ['src/jobs/digits/pen.ts', 'src/jobs/gpt/shapes.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
-  'src/app -> src/parallel': ['src/parallel/ddp/buckets.ts'],
+  'src/app -> src/parallel': [
+    'src/parallel/ddp/buckets.ts',
+    'src/parallel/pipeline/cutLayers.ts',
+    'src/parallel/pipeline/schedules.ts',
+  ],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],

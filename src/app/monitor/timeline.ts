@@ -132,6 +132,26 @@ export function rowOf(kind: SegmentKind): 'alone' | 'together' {
 }
 
 /**
+ * Returns whether the step is one of a pipeline. Its segments do not overlap, so they take the
+ * whole height of the row.
+ */
+export function isPipelineStep({ segments }: StepLane): boolean {
+  return segments.some(({ pass }) => pass);
+}
+
+/**
+ * Returns the kinds of segments that the newest steps may have, in their order: in a pipeline,
+ * those that they have.
+ */
+export function kindsOf({ rows }: Timeline): SegmentKind[] {
+  const last = rows.flatMap(({ steps }) => steps.slice(-1));
+  const found = new Set(last.flatMap(({ segments }) => segments.map(({ kind }) => kind)));
+  const optional: readonly SegmentKind[] = ['exchange', 'forward', 'backward'];
+  const isPipeline = last.some(isPipelineStep);
+  return SEGMENT_KINDS.filter((kind) => found.has(kind) || !(isPipeline || optional.includes(kind)));
+}
+
+/**
  * Returns the segment of a rank at time `at` in this half of the row, or the nearest one within
  * `slack` milliseconds.
  */
@@ -146,7 +166,7 @@ export function pickAt(
   for (const step of rows[rank]?.steps ?? []) {
     if (at < step.startedAt - slack || at > step.startedAt + step.duration + slack) continue;
     for (const segment of step.segments) {
-      if (rowOf(segment.kind) !== half) continue;
+      if (rowOf(segment.kind) !== half && !isPipelineStep(step)) continue;
       const start = step.startedAt + segment.start;
       const distance = Math.max(0, start - at, at - step.startedAt - segment.end);
       if (distance <= slack && distance < (nearest?.distance ?? Infinity)) {

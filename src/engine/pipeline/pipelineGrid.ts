@@ -105,8 +105,8 @@ export class PipelineGrid {
     return schedule(this.stages, this.microBatches, { ring });
   }
 
-  /** Share of time in which ranks wait, by the plan of a pipeline that is no ring. */
-  get idleShare(): number {
-    return idleShare(this.planOf(false));
+  /** Returns the share of time in which ranks wait, by the plan. @param ring see `schedules.ts`. */
+  idleShare(ring: boolean): number {
+    return idleShare(this.planOf(ring));
   }
 }

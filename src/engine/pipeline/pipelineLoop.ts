@@ -62,6 +62,8 @@ interface World {
   transport: RunResult['transport'];
   signal: AbortSignal;
   grid: PipelineGrid;
+  /** See `schedules.ts`. */
+  ring: boolean;
   /** `null` on a rank without a stage. */
   stage: PipelineModelStage | null;
   rate: LearningRate;
@@ -164,7 +166,15 @@ export class PipelineLoop {
         return scheduled;
       },
     });
-    this.#world = { group, transport, signal, grid, stage, rate: new LearningRate(plan, clock, optimizers) };
+    this.#world = {
+      group,
+      transport,
+      signal,
+      grid,
+      ring: model.ring,
+      stage,
+      rate: new LearningRate(plan, clock, optimizers),
+    };
     this.#figures.size = model.layers.reduce((sum, { size }) => sum + size, 0);
     this.#figures.gradientBytes = this.#figures.size * Float32Array.BYTES_PER_ELEMENT;
     this.#figures.bucketBytes = [this.#figures.gradientBytes];
@@ -320,7 +330,7 @@ export class PipelineLoop {
   }
 
   async #result(ms: number): Promise<RunResult> {
-    const { group, transport, grid, stage } = this.#here;
+    const { group, transport, grid, ring, stage } = this.#here;
     const own = { busyMs: this.#busyMs, spanMs: this.#spanMs, layers: stage?.layerNames ?? [] };
     const ranks = await group.allGatherObject(own);
     const busy = ranks.reduce((sum, { busyMs }) => sum + busyMs, 0);
@@ -345,7 +355,7 @@ export class PipelineLoop {
           replicas: grid.replicas,
           microBatches: grid.microBatches,
           layers: ranks.map(({ layers }) => layers),
-          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: grid.idleShare },
+          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: grid.idleShare(ring) },
         },
       },
     );

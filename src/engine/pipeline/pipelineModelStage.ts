@@ -52,7 +52,8 @@ export class PipelineModelStage {
   /**
    * Cuts the model and builds this rank's layers. Every rank of the world must call it.
    *
-   * @returns the number of layers of each stage, and this rank's stage; `null` on a rank without one.
+   * @returns the number of layers of each stage, and this rank's stage; `null` on a rank without a
+   *   stage.
    */
   static async create(
     model: PipelineModel,
