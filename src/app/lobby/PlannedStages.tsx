@@ -25,14 +25,19 @@ export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
   const places = seats(lobby.members, Math.max(job.pipeline, lobby.startAt ?? 0));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
-  const shape = useMemo(() => shapeFor(job, places.length), [job, places.length]);
+  const { shape, stages } = useMemo(() => {
+    const model = plannedModel(job);
+    if (model === null) return { shape: unplannedShape(job, places.length), stages: null };
+    const plan = plannedPipeline(job, model, places.length);
+    return { shape: plan, stages: stagesByRank(plan).map((one, rank) => ({ ...one, bytes: plan.bytes[rank]! })) };
+  }, [job, places.length]);
   const player = usePlayback(shape, createPipelinePlayer, { autoplay: true, keys: true });
   const place = you === null ? null : placeOf(shape, you);
   return (
     <figure class="simulated">
       <PipelinePicture
         shape={shape}
-        stages={null}
+        stages={stages}
         members={places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }))}
         you={you}
         player={player}
@@ -46,12 +51,10 @@ export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
   );
 }
 
-/** Returns the pipeline of `tabs` tabs. Without known layers, the job's number of stages counts. */
-function shapeFor(job: JobSpec, tabs: number): PipelineShape {
-  const model = plannedModel(job);
-  const { stages: ranks, replicas } = pipelineWorld(tabs, job, model?.layers.length ?? job.pipeline);
-  const microBatches = microBatchesOf(job, ranks);
-  return { ranks, replicas, microBatches, schedule: job.pipelineSchedule, ring: model?.ring ?? false };
+/** Returns the pipeline of `tabs` tabs for a model whose layers are not known yet. */
+function unplannedShape(job: JobSpec, tabs: number): PipelineShape {
+  const { stages: ranks, replicas } = pipelineWorld(tabs, job, job.pipeline);
+  return { ranks, replicas, microBatches: microBatchesOf(job, ranks), schedule: job.pipelineSchedule, ring: false };
 }
 
 export function PlannedStages({ lobby }: { lobby: Lobby }) {
@@ -68,7 +71,7 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
   const needs = plan === null ? null : formatBytes(Math.max(...plan.bytes));
   const left = ready - stages * replicas;
   return (
-    <div class="planned-stages">
+    <div class="preview">
       <p class={missing > 0 ? 'small wait' : 'small'}>
         {labels.sentences(
           missing === 0
@@ -81,15 +84,14 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
         )}
       </p>
       {plan !== null && ready > 1 && (
-        <div class="table-box">
+        <div class="preview-table" tabIndex={0} role="region" aria-label={labels.plannedLayers}>
           <table>
-            <caption class="away">{labels.plannedLayers}</caption>
             <thead>
               <tr>
                 <th scope="col">{messages.value.run.rank}</th>
                 <th scope="col">{labels.stage}</th>
                 <th scope="col">{messages.value.job.layers}</th>
-                <th scope="col" class="right">
+                <th scope="col" class="number">
                   {labels.memory}
                 </th>
               </tr>
@@ -100,9 +102,9 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
                   <th scope="row">
                     <RankMark rank={rank} />
                   </th>
-                  <td class="number">{own.join(' + ')}</td>
+                  <td>{own.join(' + ')}</td>
                   <td title={layers.join(', ')}>{labels.layers(layers.length)}</td>
-                  <td class="right number">{formatBytes(plan.bytes[rank]!)}</td>
+                  <td class="number">{formatBytes(plan.bytes[rank]!)}</td>
                 </tr>
               ))}
             </tbody>

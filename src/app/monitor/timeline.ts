@@ -28,8 +28,12 @@ export interface Pick {
   segment: Segment;
 }
 
-/** The number of steps that are shown at first, which is enough to compare two steps. */
+/**
+ * The number of steps that are shown at first, which is enough to compare two steps. A step of a
+ * pipeline has many passes, so it is shown alone.
+ */
 const FIRST_LOOK = 2;
+const FIRST_LOOK_AT_PIPELINE = 1;
 /**
  * The shortest window in milliseconds, and the longest window as a multiple of the range of all
  * steps.
@@ -84,7 +88,8 @@ export function windowOf({ rows }: Timeline, step: number): Window | null {
 /** Returns the range of the newest steps. */
 export function newest(timeline: Timeline): Window | null {
   const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
-  const first = windowOf(timeline, Math.max(0, last - FIRST_LOOK + 1)) ?? windowOf(timeline, last);
+  const count = kindsOf(timeline).includes('forward') ? FIRST_LOOK_AT_PIPELINE : FIRST_LOOK;
+  const first = windowOf(timeline, Math.max(0, last - count + 1)) ?? windowOf(timeline, last);
   const end = windowOf(timeline, last);
   return first && end && { from: first.from, to: end.to };
 }

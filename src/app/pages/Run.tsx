@@ -157,14 +157,14 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
           </Fold>
         )}
-        {run.pipeline !== null && !hides.has('grid') && (
-          <Fold title={messages.value.pipeline.plan} class="whole-width">
-            <PlanGrid player={schedule} />
-          </Fold>
-        )}
         {!hides.has('ranks') && (
           <Fold title={labels.ranksPanel} class={hasRounds && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
             {ranksNow}
+          </Fold>
+        )}
+        {run.pipeline !== null && !hides.has('grid') && (
+          <Fold title={messages.value.pipeline.plan} class="whole-width">
+            <PlanGrid player={schedule} />
           </Fold>
         )}
         {!hides.has('timeline') && (

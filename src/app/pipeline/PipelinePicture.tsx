@@ -108,7 +108,7 @@ interface RankProps {
 function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
   const { pipeline: labels } = messages.value;
   const { shape, colour, outlined } = identityOf(at.rank);
-  const { mark, lane, box, labelled } = layout;
+  const { mark, labelled } = layout;
   const classes = [
     'mark-on-ring',
     outlined ? 'outlined' : '',
@@ -119,7 +119,6 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
   const lines = isLabelled
     ? [labels.stages(stages.stages), labels.layers(stages.layers.length), formatBytes(stages.bytes)]
     : [];
-  const top = at.y + lane + box.height / 2 + textSize * 1.3;
   return (
     <g class={classes.join(' ')} style={{ '--own': `var(--rank-${colour})`, '--on-own': `var(--on-rank-${colour})` }}>
       <title>{titleOf(at, member, stages)}</title>
@@ -133,12 +132,26 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
         {at.rank}
       </text>
       {lines.map((line, i) => (
-        <text key={i} x={at.x} y={top + i * textSize * 1.35} text-anchor="middle" class={i === 0 ? '' : 'edge-label'}>
+        <text
+          key={i}
+          x={at.x}
+          y={lineOf(layout, at, i, textSize)}
+          text-anchor="middle"
+          class={i === 0 ? '' : 'edge-label'}
+        >
           {line}
         </text>
       ))}
     </g>
   );
+}
+
+/** The line of a label with the number of kept micro-batches, after the lines about the stage. */
+const KEEPS_LINE = 3;
+
+/** Returns the baseline of a line below a rank and below the values that pass it. */
+function lineOf({ lane, arc, box }: PipelineLayout, at: Point, line: number, textSize: number): number {
+  return at.y + lane + arc + box.height / 2 + textSize * (1.2 + 1.35 * line);
 }
 
 function titleOf(at: RankPlace, member: PipelineMember | undefined, stages: RankStages | null): string {
@@ -157,8 +170,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
   const { pipeline: labels } = messages.value;
   const frame = player.frame.value;
   if (frame === null) return null;
-  const { rows, mark, lane, box, labelled } = layout;
-  const labelTop = lane + box.height / 2 + textSize * (1.3 + 3 * 1.35);
+  const { rows, mark, box, labelled } = layout;
   return (
     <g aria-hidden="true">
       {rows.map((row, index) => {
@@ -179,7 +191,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
                     <MicroBatch {...pointOnWay(layout, pass.kind, at, at, 0)} {...pass} box={box} size={textSize} />
                   )}
                   {labelled && index === 0 && (
-                    <text x={at.x} y={at.y + labelTop} text-anchor="middle" class="edge-label">
+                    <text x={at.x} y={lineOf(layout, at, KEEPS_LINE, textSize)} text-anchor="middle" class="edge-label">
                       {labels.keeps(frame.kept[place] ?? 0)}
                     </text>
                   )}

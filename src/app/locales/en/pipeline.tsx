@@ -17,7 +17,8 @@ export const pipeline = {
     (ring ? 'The first rank has the first and the last stage. ' : '') +
     (replicas > 1 ? `${replicas} replicas do the same with other samples. ` : '') +
     `Ranks: ${names}.`,
-  legend: 'Each box is a micro-batch, a part of the samples of a step. It passes all stages, and its gradient returns.',
+  legend:
+    'Each box is a micro-batch, a part of the samples of a step. It passes all stages, and its gradient returns. Until then, a rank keeps its activations.',
   moreReplicas: (count: number) =>
     `${plural(count, 'more replica')} ${count === 1 ? 'does' : 'do'} the same at the same time, with other samples.`,
   stages: (stages: readonly number[]) => `${stages.length === 1 ? 'stage' : 'stages'} ${list(stages)}`,

@@ -13,7 +13,7 @@ export const pipeline: Messages['pipeline'] = {
     (ring ? '第一个 rank 有第一段和最后一段。' : '') +
     (replicas > 1 ? `${replicas} 个副本用不同的样本做同样的事。` : '') +
     `Rank：${names}。`,
-  legend: '每个方块是一个微批次，即一步的一部分样本。它经过所有的段，它的梯度再返回。',
+  legend: '每个方块是一个微批次，即一步的一部分样本。它经过所有的段，它的梯度再返回。在此之前，rank 保留它的激活值。',
   moreReplicas: (count) => `另外 ${count} 个副本同时用其他样本做同样的事。`,
   stages: (stages) => `第 ${ranks(stages)} 段`,
   layers: (count) => `${count} 层`,
