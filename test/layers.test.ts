@@ -144,7 +144,11 @@ const ONLY_FILES: Record<string, string[]> = {
   ],
   'src/app -> src/jobs': ['src/jobs/digits/pen.ts', 'src/jobs/gpt/shapes.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
-  'src/app -> src/parallel': ['src/parallel/ddp/buckets.ts', 'src/parallel/pipeline/schedules.ts'],
+  'src/app -> src/parallel': [
+    'src/parallel/ddp/buckets.ts',
+    'src/parallel/pipeline/cutLayers.ts',
+    'src/parallel/pipeline/schedules.ts',
+  ],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
@@ -164,7 +168,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(kernels\/|webgpu\/|parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|passCaptures\.ts$|gradScaler\.ts$|pipeline\/|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|gpu\/|step\/))/,
+    /^(src\/(kernels\/|webgpu\/|parallel\/(ddp\/(flatten|tape)\.ts$|data\/dataLoader\.ts$|optimizerOf\.ts$|passCaptures\.ts$|gradScaler\.ts$|pipeline\/|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|codecs\/trial\.ts$|fit\.ts$|gpu\/|pipeline\/|step\/))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

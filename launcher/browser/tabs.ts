@@ -41,6 +41,8 @@ const VIEWPORT = { width: 1280, height: 800 };
  * moving chunks.
  */
 const PLAY_MS = 2_500;
+/** Storage of all tabs of a browser, in bytes. Its files are in the memory of the browser. */
+const STORAGE_BYTES = 8 * 1024 ** 3;
 /** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
@@ -146,6 +148,9 @@ async function openTab(
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
+  const cdp = await context.newCDPSession(page);
+  // A private profile has a small quota. Ranks of a pipeline store copies of other ranks' layers.
+  await cdp.send('Storage.overrideQuotaForOrigin', { origin: new URL(url).origin, quotaSize: STORAGE_BYTES });
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) {
     const { name: file, content } = origin;

@@ -4,13 +4,13 @@ import { Footer, Header } from './shell/Header.tsx';
 import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
-import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
 import { route } from './state/address.ts';
 import { view } from './state/publishedView.ts';
 import { leave, screen } from './state/store.ts';
 
+const Lobby = lazyPage(async () => (await import('./pages/Lobby.tsx')).Lobby);
 const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
@@ -56,7 +56,7 @@ function Page() {
     case 'join':
       return <Join key={address.room} room={address.room ?? ''} failure={now.failure} />;
     case 'lobby':
-      return now.lobby === null ? null : <Lobby view={now} lobby={now.lobby} />;
+      return now.lobby === null ? null : <Lobby.Page view={now} lobby={now.lobby} />;
     case 'run':
       if (now.run === null) return null;
       return now.run.job.job === 'lesson' ? (

@@ -23,6 +23,7 @@ import './styles/parts.css';
 import './styles/feedback.css';
 import './styles/pages.css';
 import './styles/ring.css';
+import './styles/pipeline.css';
 import './styles/player.css';
 import './styles/grid.css';
 import './styles/run.css';

@@ -212,8 +212,8 @@ export function simplify(lane: StepLane, most: number): StepLane {
 }
 
 /**
- * Returns the count of numbers in a packed lane: step, start, duration, dispatches, submits, and one
- * number per segment.
+ * Returns the count of numbers in a packed lane: step, start, duration, dispatches, submits, and
+ * one number per segment.
  */
 export function laneNumbers(segments: number): number {
   return 5 + segments;
@@ -222,8 +222,8 @@ export function laneNumbers(segments: number): number {
 /** Finest resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * A float64 exactly holds 53 bits. Each segment has 4 for its kind, and as many for its start as for
- * its length. A pass also has 7 bits for its stage and 8 for its micro-batch.
+ * A float64 exactly holds 53 bits. Each segment has 4 bits for its kind, and as many for its start
+ * as for its length. A pass also has 7 bits for its stage and 8 for its micro-batch.
  */
 const KINDS = 2 ** 4;
 const TICKS = 2 ** 22;

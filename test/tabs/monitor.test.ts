@@ -80,3 +80,43 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   expect(Number(await place.inputValue())).toBeGreaterThan(0);
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
 });
+
+test('a run with a pipeline shows its ranks, its plan tick by tick, and the passes of all ranks', async () => {
+  const job = { maxSteps: 8, hashEvery: 4, batchSize: 4, pipeline: 2, microBatches: 4 };
+  const room = world.createRoom(job, 2);
+  const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
+  await Promise.all([ada, ben].map((tab) => tab.event('finished')));
+  const { page } = ada;
+  await page.getByText('2 stages, 4 micro-batches').waitFor();
+  await page.getByRole('img', { name: /^A pipeline of 2 ranks, 4 micro-batches, schedule 1F1B\./ }).waitFor();
+
+  // The arrow keys move the plan, whose ticks are those of (S - 1) + M forward and backward passes.
+  const place = page.getByLabel('Place in the round');
+  await page.keyboard.press('Home');
+  expect(await place.getAttribute('aria-valuetext')).toBe('0 of 10 ticks');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowRight');
+  expect(await place.getAttribute('aria-valuetext')).toBe('1 of 10 ticks');
+  await page
+    .getByText(/^Tick 2 of 10\. You .* ranks? computes?\.$|^Tick 2 of 10\. You .* All ranks compute\.$/)
+    .waitFor();
+
+  await page.getByText(/^In step 8, ranks waited for \d+ % of the time\. The plan has 20 %/).waitFor();
+  expect(
+    await page
+      .getByRole('table')
+      .filter({ hasText: 'stage' })
+      .locator('td')
+      .filter({ hasText: /layers?$/ })
+      .count(),
+  ).toBe(2);
+  const timeline = page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
+  await timeline.focus();
+  const noted: string[] = [];
+  for (let i = 0; i < 12; i++) {
+    await timeline.press('ArrowRight');
+    noted.push((await page.locator('.timeline-note').textContent())!);
+  }
+  const pass = /^Rank 0 \((ada|ben)\): forward pass of micro-batch \d in stage 0 .* of step 8\./;
+  expect(noted.filter((text) => pass.test(text)).length, noted.join('\n')).toBeGreaterThan(0);
+});

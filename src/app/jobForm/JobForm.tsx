@@ -6,6 +6,7 @@ import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { codecsOf, hasAllReduces } from '../../spec/plan.ts';
 import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
@@ -16,6 +17,7 @@ import { DataFields, LossField, PictureFields, TableFields } from './DataFields.
 import { Select } from '../components/Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
+import { MemoryOffer, PipelineFields } from './PipelineFields.tsx';
 import { LayerTable } from './LayerTable.tsx';
 
 export function JobForm({
@@ -66,12 +68,14 @@ export function JobForm({
       </div>
       {typeof job.model !== 'string' && <LayerTable model={job.model} />}
       {trains && <StrategyFields job={job} offer={offer} />}
+      {trains && <MemoryOffer job={job} offer={offer} />}
       {(trains || children !== undefined) && (
         <details class="fold">
           <summary>{labels.advanced}</summary>
           <div class="fields three">
             {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
             {trains && <TrainingFields job={job} offer={offer} />}
+            {trains && <PipelineFields job={job} offer={offer} />}
             {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
             {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
@@ -123,13 +127,13 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       )}
       {codecsOf(job.strategy).length > 1 && (
         <Select
-          label={labels.codec}
+          label={isPipeline(job) ? messages.value.pipeline.fields.codec : labels.codec}
           value={job.codec}
           options={codecOptions(job)}
           onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
         />
       )}
-      {hasAllReduces(job.strategy) && (
+      {hasAllReduces(job.strategy) && !isPipeline(job) && (
         <Select
           label={labels.algorithm}
           value={job.algorithm}
@@ -158,17 +162,18 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Returns the schedules that the strategy can use. Only DDP can use the range test. */
-function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
+/** Returns the schedules that the job can use. Only DDP with whole models has the range test. */
+function scheduleOptions(job: JobSpec): Record<JobSpec['schedule'], string> {
   const { 'range-test': search, ...all } = messages.value.job.schedules;
-  const fitting = { ...all, ...(strategy === 'ddp' && { 'range-test': search }) };
+  const fitting = { ...all, ...(job.strategy === 'ddp' && !isPipeline(job) && { 'range-test': search }) };
   return fitting as Record<JobSpec['schedule'], string>;
 }
 
-/** Returns the codecs that the strategy can use. */
-function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
+/** Returns the codecs that the job can use. */
+function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = messages.value.job;
-  return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
+  const fitting = codecsOf(job.strategy).filter((codec) => !isPipeline(job) || codec === 'fp32' || codec === 'fp16');
+  return Object.fromEntries(fitting.map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
@@ -187,7 +192,7 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(value) => offer(withStrategy(job, value))}
         />
         <p id={about} class="dim small">
-          {labels.does[strategy]}
+          {isPipeline(job) ? messages.value.pipeline.hides : labels.does[strategy]}
         </p>
       </div>
       {SETTINGS[strategy].length > 0 && (

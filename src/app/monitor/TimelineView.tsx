@@ -4,7 +4,7 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { SEGMENT_KINDS } from '../../spec/names.ts';
+import type { Segment, SegmentKind } from '../../protocol/stepTrace.ts';
 import { pageHidden } from '../browser/env.ts';
 import type { Pointed } from '../charts/axis.ts';
 import { formatMs } from '../locales/format.ts';
@@ -15,12 +15,13 @@ import { messages } from '../locales/index.ts';
 import { drawTimeline, readPalette } from './drawTimeline.ts';
 import {
   extentOf,
+  kindsOf,
   newest,
   slowestStep,
   totalsOf,
   windowOf,
   zoomed,
-  type Pick,
+  type Pick as Picked,
   type Timeline,
   type Window,
 } from './timeline.ts';
@@ -39,16 +40,19 @@ interface Props {
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
-  const { charts, run: labels } = messages.value;
+  const { charts, run: labels, pipeline } = messages.value;
   /**
    * The window that the user chose. `null` means that the newest steps are shown when they arrive.
    */
   const chosen = useSignal<Window | null>(null);
-  const picked = useSignal<Pick | null>(null);
+  const picked = useSignal<Picked | null>(null);
   const extent = useMemo(() => extentOf(timeline), [timeline]);
   const latest = useMemo(() => newest(timeline), [timeline]);
   const window = chosen.value ?? latest;
   if (extent === null || window === null) return <p class="dim small">{empty}</p>;
+  const kinds = kindsOf(timeline);
+  const isPipeline = kinds.includes('forward');
+  const nameOf = (kind: SegmentKind): string => activityOf({ kind }, isPipeline);
   const slowest = slowestStep(timeline);
   const pick = picked.value;
   const look = (next: Window | null): void => {
@@ -59,9 +63,9 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
     <div class="timeline">
       <div class="row small timeline-bar">
         <span class="timeline-key" aria-hidden="true">
-          {SEGMENT_KINDS.filter((kind) => kind !== 'exchange' || hasExchange(timeline)).map((kind) => (
+          {kinds.map((kind) => (
             <span key={kind} class="nowrap">
-              <i class={`swatch-${kind}`} /> {labels.kinds[kind]}
+              <i class={`swatch-${kind}`} /> {nameOf(kind)}
             </span>
           ))}
         </span>
@@ -111,11 +115,11 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
       />
       <p class="small timeline-note" aria-live="polite">
         {pick === null ? (
-          <span class="dim">{labels.timelineHelp}</span>
+          <span class="dim">{isPipeline ? pipeline.timelineHelp : labels.timelineHelp}</span>
         ) : (
           <>
             <strong>
-              {labels.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', labels.kinds[pick.segment.kind])}
+              {labels.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', activityOf(pick.segment, isPipeline))}
             </strong>{' '}
             {labels.howLong(
               formatMs(pick.segment.end - pick.segment.start),
@@ -128,15 +132,18 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
         )}
       </p>
       {timeline.rows.length > 1 && (
-        <p class="dim small">{labels.aligned(formatMs(timeline.errorMs), you === null ? null : you)}</p>
+        <p class="dim small">{(isPipeline ? pipeline : labels).aligned(formatMs(timeline.errorMs), you)}</p>
       )}
-      <LastStep timeline={timeline} caption={charts.lastStep} />
+      <LastStep timeline={timeline} kinds={kinds} nameOf={nameOf} caption={charts.lastStep} />
     </div>
   );
 }
 
-function hasExchange({ rows }: Timeline): boolean {
-  return rows.some(({ steps }) => steps.at(-1)?.segments.some(({ kind }) => kind === 'exchange') ?? false);
+/** Returns the activity in words. A rank of a pipeline waits for other ranks than its left one. */
+function activityOf({ kind, pass }: Pick<Segment, 'kind' | 'pass'>, isPipeline: boolean): string {
+  const { run: labels, pipeline } = messages.value;
+  if (pass) return pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage);
+  return isPipeline && kind === 'wait' ? pipeline.waits : labels.kinds[kind];
 }
 
 interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'> {
@@ -211,7 +218,14 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
 }
 
 /** Shows the newest step as a table, for screen readers. */
-function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }) {
+interface LastStepProps {
+  timeline: Timeline;
+  kinds: readonly SegmentKind[];
+  nameOf: (kind: SegmentKind) => string;
+  caption: string;
+}
+
+function LastStep({ timeline, kinds, nameOf, caption }: LastStepProps) {
   const { run: labels } = messages.value;
   return (
     <div class="away">
@@ -220,8 +234,8 @@ function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }
         <thead>
           <tr>
             <th>{labels.rank}</th>
-            {SEGMENT_KINDS.map((kind) => (
-              <th key={kind}>{labels.kinds[kind]}</th>
+            {kinds.map((kind) => (
+              <th key={kind}>{nameOf(kind)}</th>
             ))}
           </tr>
         </thead>
@@ -234,7 +248,7 @@ function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }
                 <th scope="row">
                   {rank} {name}
                 </th>
-                {SEGMENT_KINDS.map((kind) => (
+                {kinds.map((kind) => (
                   <td key={kind}>{totals === null ? '–' : formatMs(totals[kind])}</td>
                 ))}
               </tr>

@@ -51,15 +51,15 @@ export function chromeTrace(
   ]);
   const stretches = rows.flatMap(({ rank, steps }) =>
     steps.flatMap(({ step, startedAt, segments }) =>
-      segments.map(({ kind, start, end }): TraceEvent => ({
-        name: kind,
+      segments.map(({ kind, start, end, pass }): TraceEvent => ({
+        name: pass ? `${kind} ${pass.microBatch}` : kind,
         cat: 'step',
         ph: 'X',
         pid: rank,
         tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER,
         ts: us(startedAt + start),
         dur: us(startedAt + end) - us(startedAt + start),
-        args: { step: step + 1 },
+        args: { step: step + 1, ...pass },
       })),
     ),
   );

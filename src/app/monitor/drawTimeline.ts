@@ -2,7 +2,9 @@
 import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { formatMs } from '../locales/format.ts';
-import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
+import type { PassKind } from '../../parallel/pipeline/schedules.ts';
+import { drawPass } from '../pipeline/drawPlan.ts';
+import { isPipelineStep, rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
 
 interface Palette {
   paper: string;
@@ -83,7 +85,7 @@ interface Picture {
 const LEAST_WIDTH = 0.2;
 
 export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
-  const { timeline, window, width, rowHeight, top, palette, picked, pointed } = picture;
+  const { timeline, window, width, rowHeight, top, palette, picked, pointed, font, textSize } = picture;
   const { rows } = timeline;
   const scale = width / (window.to - window.from);
   const x = (at: number): number => (at - window.from) * scale;
@@ -100,17 +102,22 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
       if (right < 0 || left > width) continue;
       context.fillStyle = palette.cell;
       context.fillRect(left, y, right - left, rowHeight - gap);
+      const isWhole = isPipelineStep(step);
       for (const segment of step.segments) {
         const start = Math.max(-1, x(step.startedAt + segment.start));
         const wide = Math.min(width + 1, x(step.startedAt + segment.end)) - start;
         if (wide < LEAST_WIDTH) continue;
-        const upper = rowOf(segment.kind) === 'alone';
-        fill(context, segment.kind, own, palette, { x: start, y: upper ? y : y + half, width: wide, height: half });
+        const isLower = !isWhole && rowOf(segment.kind) === 'together';
+        const box = { x: start, y: isLower ? y + half : y, width: wide, height: isWhole ? rowHeight - gap : half };
+        const { kind, pass } = segment;
+        if (kind === 'forward' || kind === 'backward') {
+          drawPass(context, { kind, label: String(pass?.microBatch ?? '') }, box, textSize, { ...palette, font });
+        } else fill(context, kind, own, palette, box);
         const isPicked = picked?.segment === segment && picked.step.step === step.step;
         if (!isPicked) continue;
         context.strokeStyle = palette.accent;
         context.lineWidth = 2;
-        context.strokeRect(start, upper ? y : y + half, Math.max(2, wide), half);
+        context.strokeRect(start, box.y, Math.max(2, wide), box.height);
       }
       if (step.step !== pointed) continue;
       context.strokeStyle = palette.accent;
@@ -126,7 +133,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
  */
 function fill(
   context: CanvasRenderingContext2D,
-  kind: SegmentKind,
+  kind: Exclude<SegmentKind, PassKind>,
   own: string,
   palette: Palette,
   box: { x: number; y: number; width: number; height: number },
@@ -159,10 +166,6 @@ function fill(
     case 'exchange':
       context.fillStyle = palette.dim;
       return context.fillRect(x, y + height * 0.25, width, height * 0.5);
-    case 'forward':
-    case 'backward':
-      context.fillStyle = palette[kind];
-      return context.fillRect(x, y, width, height);
     default:
       return kind satisfies never;
   }

@@ -28,8 +28,12 @@ export interface Pick {
   segment: Segment;
 }
 
-/** The number of steps that are shown at first, which is enough to compare two steps. */
+/**
+ * The number of steps that are shown at first, which is enough to compare two steps. A step of a
+ * pipeline has many passes, so it is shown alone.
+ */
 const FIRST_LOOK = 2;
+const FIRST_LOOK_AT_PIPELINE = 1;
 /**
  * The shortest window in milliseconds, and the longest window as a multiple of the range of all
  * steps.
@@ -84,7 +88,8 @@ export function windowOf({ rows }: Timeline, step: number): Window | null {
 /** Returns the range of the newest steps. */
 export function newest(timeline: Timeline): Window | null {
   const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
-  const first = windowOf(timeline, Math.max(0, last - FIRST_LOOK + 1)) ?? windowOf(timeline, last);
+  const count = kindsOf(timeline).includes('forward') ? FIRST_LOOK_AT_PIPELINE : FIRST_LOOK;
+  const first = windowOf(timeline, Math.max(0, last - count + 1)) ?? windowOf(timeline, last);
   const end = windowOf(timeline, last);
   return first && end && { from: first.from, to: end.to };
 }
@@ -132,6 +137,26 @@ export function rowOf(kind: SegmentKind): 'alone' | 'together' {
 }
 
 /**
+ * Returns whether the step is one of a pipeline. Its segments do not overlap, so they take the
+ * whole height of the row.
+ */
+export function isPipelineStep({ segments }: StepLane): boolean {
+  return segments.some(({ pass }) => pass);
+}
+
+/**
+ * Returns the kinds of segments that the newest steps may have, in their order: in a pipeline,
+ * those that they have.
+ */
+export function kindsOf({ rows }: Timeline): SegmentKind[] {
+  const last = rows.flatMap(({ steps }) => steps.slice(-1));
+  const found = new Set(last.flatMap(({ segments }) => segments.map(({ kind }) => kind)));
+  const optional: readonly SegmentKind[] = ['exchange', 'forward', 'backward'];
+  const isPipeline = last.some(isPipelineStep);
+  return SEGMENT_KINDS.filter((kind) => found.has(kind) || !(isPipeline || optional.includes(kind)));
+}
+
+/**
  * Returns the segment of a rank at time `at` in this half of the row, or the nearest one within
  * `slack` milliseconds.
  */
@@ -146,7 +171,7 @@ export function pickAt(
   for (const step of rows[rank]?.steps ?? []) {
     if (at < step.startedAt - slack || at > step.startedAt + step.duration + slack) continue;
     for (const segment of step.segments) {
-      if (rowOf(segment.kind) !== half) continue;
+      if (rowOf(segment.kind) !== half && !isPipelineStep(step)) continue;
       const start = step.startedAt + segment.start;
       const distance = Math.max(0, start - at, at - step.startedAt - segment.end);
       if (distance <= slack && distance < (nearest?.distance ?? Infinity)) {

@@ -1,6 +1,7 @@
 /** The lobby: the code, the members, the job, and the button to start. */
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import type { ShaderProgress } from '../../protocol/events.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
@@ -12,6 +13,7 @@ import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { GuestView } from '../lobby/GuestView.tsx';
 import { FileDrop } from '../lobby/FileDrop.tsx';
+import { PipelinePreview, PlannedStages } from '../lobby/PlannedStages.tsx';
 import { SharedFiles } from '../lobby/SharedFiles.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
@@ -78,7 +80,11 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           )}
         </section>
         <section aria-label={labels.preview} class="lobby-ring">
-          <Preview view={view} lobby={lobby} />
+          {isPipeline(lobby.job) ? (
+            <PipelinePreview view={view} lobby={lobby} />
+          ) : (
+            <Preview view={view} lobby={lobby} />
+          )}
         </section>
         <section aria-labelledby="what" class="lobby-job">
           <h2 id="what">
@@ -99,6 +105,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           {lobby.job.data.kind === 'shared' && takesFiles(lobby.job.job) && (
             <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
+          {isPipeline(lobby.job) && <PlannedStages lobby={lobby} />}
           <Starting view={view} lobby={lobby} />
         </section>
       </div>
@@ -238,7 +245,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   if (!isHost(view)) return <p class="waiting">{automatic ?? labels.waitingForHost}</p>;
   const obstacle = startObstacle(lobby, view.member, view.files);
-  const saving = autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length);
+  const saving = isPipeline(lobby.job) ? null : autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>

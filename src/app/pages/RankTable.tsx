@@ -1,4 +1,5 @@
 /** Shows a table with a row for each rank: device, times, bytes sent, and state hash. */
+import { useMemo } from 'preact/hooks';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
@@ -6,14 +7,18 @@ import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
+import { StageCells } from '../pipeline/StageCells.tsx';
+import { stagesByRank } from '../pipeline/shape.ts';
 import { ShareCell } from './ShareCell.tsx';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
-  const { run: labels } = messages.value;
+  const { run: labels, pipeline: pipelines } = messages.value;
   const { lobby } = view;
+  const { pipeline } = run;
+  const stages = useMemo(() => (pipeline === null ? [] : stagesByRank(pipeline)), [pipeline]);
   const gone = goneRanks(run, lobby);
   const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
   const host = isHost(view);
@@ -32,9 +37,18 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
             <th scope="col" class="adapter">
               <span>{labels.device}</span>
             </th>
-            <th scope="col">
-              <Term of="share" />
-            </th>
+            {pipeline === null ? (
+              <th scope="col">
+                <Term of="share" />
+              </th>
+            ) : (
+              <>
+                <th scope="col">{pipelines.stage}</th>
+                <th scope="col" class="right">
+                  {pipelines.memory}
+                </th>
+              </>
+            )}
             <th scope="col" class="right">
               {labels.computation}
             </th>
@@ -74,7 +88,11 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                   {one.device === null ? '–' : one.device.adapter}
                   {one.device !== null && <span class="dim"> {one.device.backend}</span>}
                 </td>
-                <ShareCell run={run} rank={rank} />
+                {pipeline === null ? (
+                  <ShareCell run={run} rank={rank} />
+                ) : (
+                  <StageCells pipeline={pipeline} stages={stages} rank={rank} bytes={numbers?.memoryBytes ?? null} />
+                )}
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
                 <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
                 {hasCommands && (
@@ -121,7 +139,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 {one.device === null ? '–' : one.device.adapter}
                 {one.device !== null && <span class="dim"> {one.device.backend}</span>}
               </td>
-              <td colSpan={hasCommands ? 7 : 6} class="dim">
+              <td colSpan={6 + (hasCommands ? 1 : 0) + (pipeline === null ? 0 : 1)} class="dim">
                 {one.device === null
                   ? labels.gettingReady
                   : lobby !== null && isOpen(lobby)

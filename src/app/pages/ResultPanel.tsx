@@ -18,6 +18,7 @@ import {
   formatRate,
   shortHash,
 } from '../locales/format.ts';
+import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { withRate } from '../state/jobForm.ts';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
@@ -83,6 +84,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             <span class="dim small">{labels.ofThatCommunication(formatMs(result.stepMs.communicate))}</span>
           </dd>
         </div>
+        {result.pipeline && <PipelineFacts pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
         <div>
           <dt>{hasServer(result.strategy) ? labels.sentOnAverage : labels.eachSent}</dt>
           <dd>
@@ -91,7 +93,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                {isWhole && result.codec !== 'powersgd' && (
+                {isWhole && result.codec !== 'powersgd' && !result.pipeline && (
                   <span class="dim small">
                     {result.strategy === 'ddp'
                       ? labels.theory(formatBytes(theory), overhead(sent, theory))
@@ -118,6 +120,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
           </dd>
         </div>
       </dl>
+      {result.pipeline && <LayersByRank pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
       {children}
       <div class="row">
         {host ? (

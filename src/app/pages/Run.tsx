@@ -28,11 +28,16 @@ import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import { Term } from '../components/Term.tsx';
+import { IdleShare } from '../pipeline/IdleShare.tsx';
+import { PipelineBar } from '../pipeline/PipelineBar.tsx';
+import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
+import { PlanGrid } from '../pipeline/PlanGrid.tsx';
+import { RunPipeline } from '../pipeline/RunPipeline.tsx';
 import { GridView } from '../ring/grid/GridView.tsx';
 import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RunRing } from '../ring/RunRing.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
-import { usePlayer } from '../ring/player/usePlayer.ts';
+import { usePlayback, usePlayer } from '../ring/player/usePlayer.ts';
 import type { Player } from '../ring/player/player.ts';
 import { pageWidth } from '../browser/theme.ts';
 import { hidden } from '../state/address.ts';
@@ -55,7 +60,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const { run: labels } = messages.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
-  const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
+  const isDivided = isPipeline(run.job);
+  const player = usePlayer(stage, { autoplay: WATCHED, keys: !isDivided });
+  const schedule = usePlayback(run.pipeline, createPipelinePlayer, { autoplay: WATCHED, keys: isDivided });
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
@@ -63,7 +70,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const picture =
     trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = hidden.value;
-  const hasRounds = !alone && typeof picture === 'string';
+  const hasRounds = !alone && !isDivided && typeof picture === 'string';
   const stateText = describeState(view);
   const narrow = pageWidth.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
@@ -71,10 +78,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
-  const monitorNow = useMemo(() => <Monitor run={run} pointed={pointed} />, [statistics, telemetry, lanes, members]);
+  const monitorNow = useMemo(
+    () => <Monitor run={run} pointed={pointed} />,
+    [statistics, telemetry, lanes, members, run.pipeline],
+  );
   const ranksNow = useMemo(
     () => <RankTable view={view} run={run} />,
-    [statistics, telemetry, links, members, hashes, shares, rank, run.result, view.lobby, view.member],
+    [statistics, telemetry, links, members, hashes, shares, rank, run.pipeline, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
   // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be
@@ -120,23 +130,25 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {isUnderWay(view) && <SlowHere view={view} run={run} />}
       {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
       <div class="run-columns">
-        <section
-          class="stage"
-          aria-label={!hasRounds ? labels.ranks : picture === 'ring' ? labels.ring : labels.allReduce}
-        >
-          <RunRing view={view} run={run} player={player} picture={picture} />
-          <p class="caption">
-            <RoundCaption view={view} run={run} player={player} picture={picture} />
-          </p>
-        </section>
+        {isDivided ? (
+          <RunPipeline view={view} run={run} player={schedule} />
+        ) : (
+          <section
+            class="stage"
+            aria-label={!hasRounds ? labels.ranks : picture === 'ring' ? labels.ring : labels.allReduce}
+          >
+            <RunRing view={view} run={run} player={player} picture={picture} />
+            <p class="caption">
+              <RoundCaption view={view} run={run} player={player} picture={picture} />
+            </p>
+          </section>
+        )}
         <section class="curves" aria-label={labels.curvesSection}>
           {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
           {!narrow && !hides.has('timeline') && lanesNow}
         </section>
-        {hasRounds && !hides.has('player') && (
-          <div class="bar-place">
-            <PlayerBar player={player} />
-          </div>
+        {(hasRounds || run.pipeline !== null) && !hides.has('player') && (
+          <div class="bar-place">{isDivided ? <PipelineBar player={schedule} /> : <PlayerBar player={player} />}</div>
         )}
       </div>
       <div class="run-columns lower">
@@ -148,6 +160,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         {!hides.has('ranks') && (
           <Fold title={labels.ranksPanel} class={hasRounds && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
             {ranksNow}
+          </Fold>
+        )}
+        {run.pipeline !== null && !hides.has('grid') && (
+          <Fold title={messages.value.pipeline.plan} class="whole-width">
+            <PlanGrid player={schedule} />
           </Fold>
         )}
         {!hides.has('timeline') && (
@@ -228,6 +245,7 @@ function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof Ti
   return (
     <>
       <Stragglers run={run} />
+      {run.pipeline !== null && <IdleShare pipeline={run.pipeline} lanes={lanes} />}
       <TimelineView
         timeline={timeline}
         you={rank}

@@ -47,7 +47,7 @@ export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'str
 }
 
 /** Characters of a usual text. The vocabulary of a language model has one token for each. */
-const USUAL_CHARACTERS = 65;
+export const USUAL_CHARACTERS = 65;
 const CNN_PARAMETERS = 11_274;
 const CLASSES = 10;
 

@@ -114,19 +114,39 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
 
 /**
  * Changes the strategy. If the optimizer was the default of the previous strategy, it becomes the
- * default of the new one. Settings of the previous strategy are reset. With `data-parallel`, data
- * that involve other tabs are replaced by files of this tab.
+ * default of the new one. Settings of the previous strategy are reset; only DDP has pipelines. With
+ * `data-parallel`, data that involve other tabs are replaced by files of this tab.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const { syncEvery, staleness, replicas, codec, shardOptimizer } = DEFAULT_JOB;
+  const { pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
   const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
-  const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec, shardOptimizer };
+  const undivided = { ...scheduled, pipeline, microBatches, pipelineSchedule, recompute };
+  const next = { ...undivided, strategy, syncEvery, staleness, replicas, codec, shardOptimizer };
   const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
   return isUnfit ? { ...next, data: { kind: 'files' } } : next;
+}
+
+/**
+ * Changes the number of stages of a pipeline. With several, fields get values that a pipeline
+ * supports: its strategy is DDP, and values between stages have no codec of gradients.
+ */
+export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
+  if (pipeline <= 1) return { ...spec, pipeline, microBatches: null, recompute: false };
+  const { codec, precision, shardOptimizer } = DEFAULT_JOB;
+  const synchronous = withStrategy({ ...spec, pipeline: 1 }, 'ddp');
+  const scheduled = keepsModel(synchronous) ? synchronous : withRate(synchronous, synchronous.learningRate);
+  return {
+    ...scheduled,
+    pipeline,
+    codec: spec.codec === 'fp16' ? 'fp16' : codec,
+    shardOptimizer,
+    precision,
+  };
 }
 
 /** Returns the word for what computes a part of each step: a tab or a worker. */

@@ -1,11 +1,11 @@
 /** The places of a world's ranks: which replica and which stage each of them has. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
-import { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { gpipe, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { linesOf } from '../../parallel/deviceMesh.ts';
 import type { GroupBytes } from '../training/telemetry/runStats.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { microBatchesOf, pipelineWorld } from '../../spec/pipeline.ts';
+import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';
 
 /** The fields of a job that determine the grid. */
 type GridJob = Pick<JobSpec, 'pipeline' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
@@ -24,25 +24,33 @@ export class PipelineGrid {
   readonly rows: number;
   /** `null` on a rank without a stage. */
   readonly groups: Groups | null;
+  /** The plan of a step. */
+  readonly plan: PipelinePlan;
   readonly #job: GridJob;
 
-  private constructor(job: GridJob, stages: number, replicas: number, groups: Groups | null) {
+  private constructor(job: GridJob, { stages, replicas }: PipelineWorld, ring: boolean, groups: Groups | null) {
     this.stages = stages;
     this.replicas = replicas;
     this.microBatches = microBatchesOf(job, stages);
     this.rows = Math.ceil((job.batchSize * stages) / this.microBatches);
     this.groups = groups;
+    const schedule = job.pipelineSchedule === 'gpipe' ? gpipe : oneForwardOneBackward;
+    this.plan = schedule(stages, this.microBatches, { ring });
     this.#job = job;
   }
 
   /**
    * Creates the groups of a world. Every rank must call it.
    *
-   * @param layers number of layers of the model.
+   * @param model the layers, and whether the pipeline is a ring (see `schedules.ts`).
    */
-  static async create(world: ProcessGroup, job: GridJob, layers: number): Promise<PipelineGrid> {
-    const { stages, replicas } = pipelineWorld(world.worldSize, job, layers);
-    const shape = { data: replicas, pipeline: stages };
+  static async create(
+    world: ProcessGroup,
+    job: GridJob,
+    { layers, ring }: { layers: readonly unknown[]; ring: boolean },
+  ): Promise<PipelineGrid> {
+    const shapeOfWorld = pipelineWorld(world.worldSize, job, layers.length);
+    const shape = { data: shapeOfWorld.replicas, pipeline: shapeOfWorld.stages };
     const own: Partial<Groups> = {};
     for (const name of ['data', 'pipeline'] as const) {
       for (const ranks of linesOf(shape, name)) {
@@ -54,7 +62,7 @@ export class PipelineGrid {
       }
     }
     const { data, pipeline } = own;
-    return new PipelineGrid(job, stages, replicas, data && pipeline ? { data, pipeline } : null);
+    return new PipelineGrid(job, shapeOfWorld, ring, data && pipeline ? { data, pipeline } : null);
   }
 
   /** Index of this rank's replica; `null` on a rank without a stage. */
@@ -106,16 +114,5 @@ export class PipelineGrid {
         return sums;
       },
     };
-  }
-
-  /** Returns the plan of a step. @param ring see `schedules.ts`. */
-  planOf(ring: boolean): PipelinePlan {
-    const schedule = this.#job.pipelineSchedule === 'gpipe' ? gpipe : oneForwardOneBackward;
-    return schedule(this.stages, this.microBatches, { ring });
-  }
-
-  /** Share of time in which ranks wait, by the plan of a pipeline that is no ring. */
-  get idleShare(): number {
-    return idleShare(this.planOf(false));
   }
 }

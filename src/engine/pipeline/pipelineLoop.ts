@@ -7,6 +7,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { clipScale } from '../../parallel/ddp/clip.ts';
 import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
+import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
@@ -26,7 +27,7 @@ import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
 import type { RunState } from '../training/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
-import type { ServerReports } from '../training/serverReports.ts';
+import type { ServerReports } from '../training/telemetry/serverReports.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { agreeOnCut } from './cutModel.ts';
 import { HeldStages } from './heldStages.ts';
@@ -162,7 +163,7 @@ export class PipelineLoop {
     const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();
     const agreed = await this.#held.agree(group, this.#run.now, this.#duties.isDue);
-    const grid = await PipelineGrid.create(group, this.#options.plan, model.layers.length);
+    const grid = await PipelineGrid.create(group, this.#options.plan, model);
     const cut = await agreeOnCut(group, grid, model, {
       ...this.#options,
       maxBytes: this.#options.tabBytes,
@@ -188,7 +189,7 @@ export class PipelineLoop {
     this.#figures.size = model.layers.reduce((sum, { size }) => sum + size, 0);
     this.#figures.gradientBytes = this.#figures.size * Float32Array.BYTES_PER_ELEMENT;
     this.#figures.bucketBytes = [this.#figures.gradientBytes];
-    this.#reporter.enter(group, grid.bytesWith(group), grid.planOf(model.ring));
+    this.#reporter.enter(group, grid.bytesWith(group), grid.plan);
     const totals = { train, test };
     this.#duties.schedule({ totals, assigner: this.#assigner });
     this.#duties.enter(agreed.ranks);
@@ -274,8 +275,8 @@ export class PipelineLoop {
     checkDevice();
     const computedAt = clock.now();
     await this.#held.exchangeGradients(group);
-    // Loss, squared norm of the gradient, and number of queries. When they are known, every rank may
-    // apply the step.
+    // Loss, squared norm of the gradient, and number of queries. When they are known, every rank
+    // may apply the step.
     const own = grid.replica === 0 ? (learned?.squares ?? 0) : 0;
     const sums = Float64Array.of(learned?.loss ?? 0, own, outputs.waiting);
     await group.allReduce(sums);
@@ -369,7 +370,7 @@ export class PipelineLoop {
           replicas: grid.replicas,
           microBatches: grid.microBatches,
           layers: ranks.map(({ layers }) => layers),
-          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: grid.idleShare },
+          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: idleShare(grid.plan) },
         },
       },
     );

@@ -45,7 +45,7 @@ export class PipelineModelStage {
     this.#model = model;
     this.#stage = stage;
     this.#grid = grid;
-    this.#plan = grid.planOf(model.ring);
+    this.#plan = grid.plan;
     this.#task = task;
   }
 

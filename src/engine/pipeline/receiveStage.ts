@@ -6,7 +6,7 @@ import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
-import type { ServerReports } from '../training/serverReports.ts';
+import type { ServerReports } from '../training/telemetry/serverReports.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';

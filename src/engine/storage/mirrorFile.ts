@@ -13,6 +13,8 @@ import { StorageError } from '../../util/errors.ts';
 const MEMORY_BYTES = 64 * 1024 ** 2;
 /** Another tab may remove a new file before this tab has locked it. */
 const ATTEMPTS = 2;
+/** Elements that are written at a time when a file is created: 4 MiB. */
+const ZEROS = 1024 ** 2;
 /** The name of the OPFS directory. */
 const DIRECTORY = 'peergrad-mirrors';
 
@@ -24,11 +26,10 @@ interface WorkerFileHandle extends FileSystemFileHandle {
 interface SyncAccessHandle {
   read(into: Float32Array, options: { at: number }): number;
   write(values: Float32Array, options: { at: number }): number;
-  truncate(bytes: number): void;
   close(): void;
 }
 
-/** If the browser has no OPFS, or blocks it, the copy is kept in memory. */
+/** If the browser has no OPFS, or its storage is full, the copy is kept in memory. */
 export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
   const bytes = elements * Float32Array.BYTES_PER_ELEMENT;
   if (bytes <= MEMORY_BYTES) return openMemoryStorage(elements);
@@ -56,7 +57,12 @@ async function openFile(bytes: number): Promise<MirrorStorage> {
     directory.removeEntry(name).catch(() => {});
   };
   try {
-    access.truncate(bytes);
+    // Storage may be full although a file can be created, so all of it is written now.
+    const zeros = new Float32Array(ZEROS);
+    for (let at = 0; at < bytes; at += zeros.byteLength) {
+      const part = zeros.subarray(0, Math.min(ZEROS, (bytes - at) / zeros.BYTES_PER_ELEMENT));
+      check(access.write(part, { at }), part);
+    }
     return {
       read: (at, into) => check(access.read(into, { at: at * into.BYTES_PER_ELEMENT }), into),
       write: (at, values) => check(access.write(values, { at: at * values.BYTES_PER_ELEMENT }), values),

@@ -28,7 +28,7 @@ import { CheckpointBarrier } from './checkpointBarrier.ts';
 import { RunParticipant } from './runParticipant.ts';
 import type { CarryOver } from './runParticipantOptions.ts';
 import type { RunState } from './runState.ts';
-import { ServerReports, type ServerReport } from './serverReports.ts';
+import { ServerReports, type ServerReport } from './telemetry/serverReports.ts';
 
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.

@@ -10,7 +10,7 @@ import type { OpenedDevice } from '../device/device.ts';
 import type { ModelCopy } from '../files/modelFiles.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import type { RunState } from './runState.ts';
-import type { ServerReports } from './serverReports.ts';
+import type { ServerReports } from './telemetry/serverReports.ts';
 
 /** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
 export interface CarryOver {

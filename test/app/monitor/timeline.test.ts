@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { tickOf } from '../../../src/app/monitor/drawTimeline.ts';
 import {
   extentOf,
+  kindsOf,
   neighbourOf,
   newest,
   panned,
@@ -14,6 +16,7 @@ import {
   type Timeline,
 } from '../../../src/app/monitor/timeline.ts';
 import type { RankTelemetry } from '../../../src/protocol/events.ts';
+import { laneOf } from '../../../src/telemetry/stepLane.ts';
 import { member } from '../events.ts';
 import { lane } from './fixtures.ts';
 
@@ -98,4 +101,32 @@ test('the distance between two ticks is a round number', () => {
   expect(tickOf(130, 10)).toBe(20);
   expect(tickOf(0.9, 3)).toBeCloseTo(0.5);
   expect(tickOf(7, 1)).toBe(10);
+});
+
+describe('the timeline of a pipeline', () => {
+  const passes = [
+    { kind: 'forward', stage: 1, microBatch: 0, start: 4, end: 8 },
+    { kind: 'backward', stage: 1, microBatch: 0, start: 10, end: 14 },
+  ] as const;
+  const ms = { total: 20, compute: 8, readback: 0, communicate: 10, exposed: 10, update: 2 };
+  const step = laneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
+  const pipeline: Timeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
+
+  test('has a key of the activities that occur, as that of other runs has no passes', () => {
+    expect(kindsOf(pipeline)).toEqual(['update', 'wait', 'exchange', 'forward', 'backward']);
+    expect(kindsOf(timeline)).not.toContain('forward');
+    expect(kindsOf(timeline)).toContain('reduce');
+  });
+
+  test('has passes and waits at the whole height of a lane', () => {
+    for (const half of ['alone', 'together'] as const) {
+      expect(pickAt(pipeline, 0, half, 5, 0)?.segment).toMatchObject({ kind: 'forward', pass: { microBatch: 0 } });
+      expect(pickAt(pipeline, 0, half, 9, 0)?.segment.kind).toBe('wait');
+    }
+  });
+
+  test('names the micro-batch of each pass in a trace for Perfetto', () => {
+    const named = chromeTrace(pipeline).traceEvents.filter(({ ph }) => ph === 'X');
+    expect(named.find(({ name }) => name === 'backward 0')?.args).toEqual({ step: 4, stage: 1, microBatch: 0 });
+  });
 });

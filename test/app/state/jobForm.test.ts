@@ -4,6 +4,7 @@ import {
   presetOf,
   withJob,
   withOptimizer,
+  withPipeline,
   withPreset,
   withRate,
   withSchedule,
@@ -187,5 +188,24 @@ describe('a learning-rate range test', () => {
     expect(described({ schedule: 'range-test' })).toBe(
       'DDP; finds a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );
+  });
+});
+
+describe('a pipeline', () => {
+  test('makes the job one that a pipeline can train, and keeps the other settings', () => {
+    const planned = { ...DEFAULT_JOB, strategy: 'diloco', optimizer: 'adamw', syncEvery: 8, seed: 5 } as const;
+    const divided = withPipeline({ ...planned, codec: 'fp32' }, 4);
+    expect(divided).toMatchObject({ pipeline: 4, strategy: 'ddp', syncEvery: null, seed: 5 });
+    expect(checkJob({ ...divided })).toHaveProperty('job');
+    const tested = withSchedule({ ...DEFAULT_JOB, codec: 'int8', precision: 'mixed' }, 'range-test');
+    expect(checkJob({ ...withPipeline(tested, 2) })).toHaveProperty('job');
+    expect(withPipeline({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
+  });
+
+  test('ends with another strategy, or with one stage', () => {
+    const divided = { ...withPipeline(DEFAULT_JOB, 4), microBatches: 8, recompute: true };
+    const undivided = { pipeline: 1, microBatches: null, recompute: false };
+    expect(withStrategy(divided, 'local-sgd')).toMatchObject(undivided);
+    expect(withPipeline(divided, 1)).toMatchObject(undivided);
   });
 });

@@ -111,6 +111,15 @@ describe('the run', () => {
     expect(fold(GENERATION, second, { ...GENERATION, generation: 9 }).run?.shares).toBeNull();
   });
 
+  test('has the pipeline of its generation', () => {
+    const pipeline: EngineEvent = {
+      ...{ type: 'pipeline', ranks: 2, replicas: 1, microBatches: 4, schedule: '1f1b', ring: false },
+      ...{ layers: [{ name: 'dense1', bytes: 64 }], cut: [1, 0] },
+    };
+    expect(fold(GENERATION, pipeline).run?.pipeline).toMatchObject({ ranks: 2, cut: [1, 0] });
+    expect(fold(GENERATION, pipeline, { ...GENERATION, generation: 9 }).run?.pipeline).toBeNull();
+  });
+
   test('begins with the first generation, and a step before it is ignored', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });

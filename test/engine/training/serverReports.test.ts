@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ServerReports, type ServerReport } from '../../../src/engine/training/serverReports.ts';
+import { ServerReports, type ServerReport } from '../../../src/engine/training/telemetry/serverReports.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 function createReports(): { reports: ServerReports; clock: ManualClock; sent: ServerReport[] } {

@@ -6,6 +6,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { pipeline } from './pipeline.tsx';
 import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
@@ -23,6 +24,7 @@ export const en = {
   job,
   state,
   ring,
+  pipeline,
   run,
   charts,
   lesson,

@@ -186,10 +186,11 @@ export const job = {
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
-  describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
+  describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec): string => {
     const name = strategies[strategy];
     switch (strategy) {
       case 'ddp':
+        return pipeline > 1 ? `pipeline of ${pipeline} stages` : name;
       case 'parameter-server':
         return name;
       case 'async-parameter-server':

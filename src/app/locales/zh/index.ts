@@ -7,6 +7,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { pipeline } from './pipeline.tsx';
 import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
@@ -24,6 +25,7 @@ export const zh: Messages = {
   job,
   state,
   ring,
+  pipeline,
   run,
   charts,
   lesson,

@@ -166,10 +166,11 @@ export const job: Messages['job'] = {
         : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
     return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
-  describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
+  describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec) => {
     const name = strategies[strategy];
     switch (strategy) {
       case 'ddp':
+        return pipeline > 1 ? `${pipeline} 段的流水线` : name;
       case 'parameter-server':
         return name;
       case 'async-parameter-server':

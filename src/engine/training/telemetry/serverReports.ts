@@ -1,8 +1,8 @@
 /** What a rank reports to the server during a run. */
-import type { ClientMessage } from '../../protocol/control.ts';
-import type { EngineEvent } from '../../protocol/events.ts';
-import type { Clock } from '../../util/clock.ts';
-import { SlowLink } from './telemetry/slowLink.ts';
+import type { ClientMessage } from '../../../protocol/control.ts';
+import type { EngineEvent } from '../../../protocol/events.ts';
+import type { Clock } from '../../../util/clock.ts';
+import { SlowLink } from './slowLink.ts';
 
 /** Milliseconds between two reports of progress. The server's deadline is six times as long. */
 const REPORT_MS = 20_000;

@@ -1,0 +1,88 @@
+/** The controls of the player of a pipeline's plan, and its frame in words. */
+import { useComputed } from '@preact/signals';
+import type { PassKind, PipelinePlan, StagePass } from '../../parallel/pipeline/schedules.ts';
+import { idleShare } from '../../parallel/pipeline/schedules.ts';
+import { formatShare } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
+import type { PipelinePlayer } from './pipelinePlayer.ts';
+
+/** A title of a shorter part, as a share of the bar, would be cut. */
+const LEAST_TITLED = 0.15;
+
+export function PipelineBar({ player }: { player: PipelinePlayer }) {
+  const { pipeline: labels } = messages.value;
+  const done = useComputed(() => player.frame.value?.tick ?? 0).value;
+  const plan = player.reel.value?.plan ?? null;
+  if (plan === null) return null;
+  const ends = player.pacing.value?.ends ?? [];
+  const { filled, drains } = turnsOf(plan);
+  const parts = [
+    { title: labels.fills, from: 0, to: filled },
+    { title: labels.runs, from: filled, to: drains },
+    { title: labels.drains, from: drains, to: plan.ticks },
+  ].filter(({ from, to }) => to > from);
+  return (
+    <PlaybackBar
+      player={player}
+      phases={
+        <div class="phases placed small" aria-hidden="true">
+          {parts.map(({ title, from, to }) => {
+            const share = (ends[to - 1] ?? 1) - (ends[from - 1] ?? 0);
+            return (
+              <span key={title} class="ellipsis" style={{ width: percent(share) }}>
+                {share >= LEAST_TITLED ? title : ''}
+              </span>
+            );
+          })}
+        </div>
+      }
+      turns={[filled - 1, drains - 1].filter((tick) => tick >= 0)}
+      done={labels.done(done, plan.ticks)}
+      note={labels.planIdle(formatShare(idleShare(plan)))}
+    />
+  );
+}
+
+/** Returns when every rank has begun, and when the first rank has ended. */
+function turnsOf({ passes, ticks }: PipelinePlan): { filled: number; drains: number } {
+  const filled = Math.max(...passes.map((own) => own[0]?.tick ?? 0));
+  const drains = Math.min(ticks, ...passes.map((own) => (own.at(-1)?.tick ?? 0) + 1));
+  return { filled, drains: Math.max(filled, drains) };
+}
+
+/** Describes what this rank does in the frame on the screen, and how many ranks compute. */
+export function PipelineCaption({ player, place }: { player: PipelinePlayer; place: number | null }) {
+  const text = useComputed(() => {
+    const { pipeline: labels } = messages.value;
+    const frame = player.frame.value;
+    const plan = player.reel.value?.plan;
+    if (frame === null || plan === undefined) return '';
+    if (frame.tick >= plan.ticks) return labels.end;
+    const own: StagePass | null | undefined = place === null ? undefined : frame.passes[place];
+    const busy = frame.passes.filter((pass) => pass !== null).length;
+    const sentences = [
+      labels.tick(frame.tick + 1, plan.ticks),
+      ...(own === undefined ? [] : [own === null ? labels.youWait : labels.youCompute(own)]),
+      labels.busy(busy, plan.ranks),
+    ];
+    return labels.sentences(sentences);
+  });
+  return <>{text.value}</>;
+}
+
+/** The colours of micro-batches. */
+export function PipelineLegend() {
+  const { pipeline: labels } = messages.value;
+  const kinds: readonly PassKind[] = ['forward', 'backward'];
+  return (
+    <p class="legend dim small">
+      {labels.legend}{' '}
+      {kinds.map((kind) => (
+        <span key={kind} class="nowrap key">
+          <i class={`swatch ${kind}`} /> {labels.kinds[kind]}{' '}
+        </span>
+      ))}
+    </p>
+  );
+}

@@ -1,0 +1,70 @@
+/** The result of a run whose ranks held stages of the model. */
+import type { RunResult } from '../../protocol/runResult.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { formatBytes, formatShare } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+
+interface Props {
+  pipeline: NonNullable<RunResult['pipeline']>;
+  /** Bytes of each rank. */
+  memory: readonly number[];
+}
+
+export function PipelineFacts({ pipeline, memory }: Props) {
+  const { pipeline: labels } = messages.value;
+  const { stages, replicas, microBatches, idle, layers } = pipeline;
+  const used = memory.filter((_, rank) => (layers[rank]?.length ?? 0) > 0);
+  return (
+    <>
+      <div>
+        <dt>{labels.division}</dt>
+        <dd class="wrapping">{labels.divided(stages, replicas, microBatches)}</dd>
+      </div>
+      <div>
+        <dt>{labels.waited}</dt>
+        <dd>
+          {formatShare(idle.measured)} <span class="dim small">{labels.planOf(formatShare(idle.plan))}</span>
+        </dd>
+      </div>
+      {used.length > 0 && (
+        <div>
+          <dt>{labels.memoryPerRank}</dt>
+          <dd>{labels.upTo(formatBytes(Math.min(...used)), formatBytes(Math.max(...used)))}</dd>
+        </div>
+      )}
+    </>
+  );
+}
+
+export function LayersByRank({ pipeline, memory }: Props) {
+  const { pipeline: labels, run } = messages.value;
+  return (
+    <details class="fold">
+      <summary>{labels.layersByRank}</summary>
+      <div class="table-box">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{run.rank}</th>
+              <th scope="col">{messages.value.job.layers}</th>
+              <th scope="col" class="right">
+                {labels.memory}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {pipeline.layers.map((layers, rank) => (
+              <tr key={rank}>
+                <th scope="row">
+                  <RankMark rank={rank} />
+                </th>
+                <td lang="en">{layers.length === 0 ? labels.noStage : layers.join(', ')}</td>
+                <td class="right number">{formatBytes(memory[rank] ?? 0)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

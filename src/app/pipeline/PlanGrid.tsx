@@ -1,0 +1,107 @@
+/**
+ * Shows a pipeline's plan: a row for each rank, a column for each tick, and the micro-batch of each
+ * pass. Empty cells are the bubble. A line shows the place of the player, and a click moves it.
+ */
+import { useEffect, useRef } from 'preact/hooks';
+import { idleShare, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { smallText, theme, zoom } from '../browser/theme.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { useSize } from '../components/useSize.ts';
+import { formatShare } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+import { percent } from '../ring/player/PlaybackBar.tsx';
+import { positionOf } from '../ring/player/pacing.ts';
+import { drawPlan, readColours } from './drawPlan.ts';
+import type { PipelinePlayer } from './pipelinePlayer.ts';
+import { PipelineLegend } from './PipelineBar.tsx';
+
+/** With more ranks, rows are too low for a mark, and with more passes, a list is no help. */
+const MOST_MARKS = 16;
+const MOST_LISTED = 64;
+
+export function PlanGrid({ player }: { player: PipelinePlayer }) {
+  const { pipeline: labels } = messages.value;
+  const plan = player.reel.value?.plan ?? null;
+  if (plan === null) return null;
+  const n = plan.ranks;
+  const rowHeight = Math.round((n <= 8 ? 24 : n <= MOST_MARKS ? 18 : n <= 32 ? 10 : 6) * zoom.value);
+  return (
+    <div class="plan-grid">
+      <PipelineLegend />
+      <div class="plan-lanes" style={{ '--row': `${rowHeight}px` }}>
+        <div class="plan-ranks" aria-hidden="true">
+          {Array.from({ length: n }, (_, rank) => (
+            <span key={rank}>
+              {n <= MOST_MARKS ? <RankMark rank={rank} /> : rank % 4 === 0 && <span class="number">{rank}</span>}
+            </span>
+          ))}
+        </div>
+        <Cells plan={plan} player={player} rowHeight={rowHeight} />
+      </div>
+      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)))}</p>
+      {plan.microBatches * 2 <= MOST_LISTED && <PlanTable plan={plan} />}
+    </div>
+  );
+}
+
+function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: PipelinePlayer; rowHeight: number }) {
+  const { pipeline: labels } = messages.value;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { width } = useSize(canvas);
+  const height = rowHeight * plan.ranks;
+  const text = smallText.value;
+  const colours = theme.value;
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext('2d') ?? null;
+    if (element === null || context === null || width === 0) return;
+    element.width = Math.round(width * devicePixelRatio);
+    element.height = Math.round(height * devicePixelRatio);
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    drawPlan(context, { plan, width, rowHeight, textSize: text, colours: readColours(element) });
+  }, [plan, width, height, rowHeight, text, colours]);
+  return (
+    <div class="plan-cells">
+      <canvas
+        ref={canvas}
+        style={{ height: `${height}px` }}
+        role="img"
+        aria-label={labels.planLabel(plan.ranks, plan.ticks)}
+        onPointerDown={(event) => {
+          const pace = player.pacing.peek();
+          const share = event.offsetX / event.currentTarget.clientWidth;
+          if (pace !== null) player.seek(positionOf(pace, share * plan.ticks));
+        }}
+      />
+      <Playhead player={player} ticks={plan.ticks} />
+    </div>
+  );
+}
+
+function Playhead({ player, ticks }: { player: PipelinePlayer; ticks: number }) {
+  return <i class="playhead" style={{ left: percent(Math.min(1, player.time.value / ticks)) }} />;
+}
+
+/** The passes of each rank in their order, for screen readers. */
+function PlanTable({ plan }: { plan: PipelinePlan }) {
+  const { pipeline: labels, run } = messages.value;
+  return (
+    <div class="away">
+      <table>
+        <caption>{labels.plan}</caption>
+        <tbody>
+          {plan.passes.map((own, rank) => (
+            <tr key={rank}>
+              <th scope="row">
+                {run.rank} {rank}
+              </th>
+              {own.map(({ kind, microBatch, stage, tick }) => (
+                <td key={tick}>{labels.passIn(kind, microBatch, stage, tick + 1)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,34 @@
+/** Cells of a rank's row: what the rank holds of a model that is divided, and its memory. */
+import { formatBytes } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+import { placeOf, type PipelineShape, type RankStages } from './shape.ts';
+
+interface Props {
+  pipeline: Pick<PipelineShape, 'ranks' | 'replicas'>;
+  /** What each rank of a replica holds. */
+  stages: readonly RankStages[];
+  rank: number;
+  /** The memory that the rank has reported; `null` before its first report. */
+  bytes: number | null;
+}
+
+export function StageCells({ pipeline, stages, rank, bytes }: Props) {
+  const { pipeline: labels } = messages.value;
+  const at = placeOf(pipeline, rank);
+  const own = at === null ? null : stages[at.place]!;
+  return (
+    <>
+      <td title={own?.layers.join(', ')}>
+        {own === null ? (
+          <span class="dim">{labels.noStage}</span>
+        ) : (
+          <>
+            <span class="number">{own.stages.join(' + ')}</span>{' '}
+            <span class="dim">{labels.layers(own.layers.length)}</span>
+          </>
+        )}
+      </td>
+      <td class="right number">{bytes === null ? '–' : formatBytes(bytes)}</td>
+    </>
+  );
+}

@@ -1,0 +1,71 @@
+/** Draws passes of a pipeline on a canvas: boxes with the number of their micro-batch. */
+import type { PassKind, PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+
+export interface PassColours {
+  ink: string;
+  cell: string;
+  forward: string;
+  backward: string;
+  font: string;
+}
+
+/** Returns the colours and the font of the style sheet in the current theme. */
+export function readColours(element: Element): PassColours {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    ink: colour('--ink'),
+    cell: colour('--cell'),
+    forward: colour('--forward'),
+    backward: colour('--backward'),
+    font: style.fontFamily,
+  };
+}
+
+interface Picture {
+  plan: PipelinePlan;
+  width: number;
+  rowHeight: number;
+  textSize: number;
+  colours: PassColours;
+}
+
+export function drawPlan(
+  context: CanvasRenderingContext2D,
+  { plan, width, rowHeight, textSize, colours }: Picture,
+): void {
+  const column = width / plan.ticks;
+  const gap = rowHeight >= 12 ? 2 : 1;
+  context.clearRect(0, 0, width, rowHeight * plan.ranks);
+  for (const [rank, own] of plan.passes.entries()) {
+    const y = rank * rowHeight;
+    context.fillStyle = colours.cell;
+    context.fillRect(0, y, width, rowHeight - gap);
+    for (const { kind, microBatch, tick } of own) {
+      const box = { x: tick * column, y, width: column, height: rowHeight - gap };
+      drawPass(context, { kind, label: String(microBatch) }, box, textSize, colours);
+    }
+  }
+}
+
+/** Draws the box of a pass, with its label if it fits. */
+export function drawPass(
+  context: CanvasRenderingContext2D,
+  { kind, label }: { kind: PassKind; label: string },
+  { x, y, width, height }: { x: number; y: number; width: number; height: number },
+  textSize: number,
+  colours: Omit<PassColours, 'cell'>,
+): void {
+  context.fillStyle = colours[kind];
+  // A gap separates passes that follow each other.
+  context.fillRect(x, y, width - Math.min(1, width / 4), height);
+  const size = Math.min(textSize, height - 2);
+  if (size < 8) return;
+  context.font = `${size}px ${colours.font}`;
+  if (context.measureText(label).width > width - 2) return;
+  context.fillStyle = colours.ink;
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  context.fillText(label, x + width / 2, y + height / 2 + 0.5);
+  context.textAlign = 'left';
+}

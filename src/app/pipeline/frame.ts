@@ -1,0 +1,90 @@
+/**
+ * Frames of a pipeline's plan: which rank computes which pass, and which values travel between
+ * ranks. Times are ticks: all passes take one tick, as in the plan. Every frame is computed from
+ * (plan, time), so moving the slider and stepping are exact.
+ */
+import { rankOfStage, type PassKind, type PipelinePlan, type StagePass } from '../../parallel/pipeline/schedules.ts';
+import type { StepTimeline } from '../ring/player/pacing.ts';
+
+/** A value between two stages on different ranks: an activation, or its gradient. */
+interface Value {
+  kind: PassKind;
+  microBatch: number;
+  from: number;
+  to: number;
+  /** When the value leaves, when it has arrived, and when the next pass needs it. */
+  leaves: number;
+  arrives: number;
+  needed: number;
+}
+
+export interface ShownValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
+  /** Share of the way that the value has travelled; 1 if it waits for its pass. */
+  share: number;
+}
+
+export interface PipelineFrame {
+  /** The current tick; the number of ticks at the end of the step. */
+  tick: number;
+  /** The pass that each rank computes, or has computed in this tick; `null` if the rank waits. */
+  passes: readonly (StagePass | null)[];
+  /** Values that travel or wait for their pass. */
+  values: readonly ShownValue[];
+  /** The number of micro-batches whose activations each rank keeps. */
+  kept: readonly number[];
+}
+
+/** A plan with what its frames are computed from. */
+export interface PipelineReel {
+  plan: PipelinePlan;
+  values: readonly Value[];
+  /** The pass of each rank in each tick. */
+  passAt: readonly (readonly (StagePass | null)[])[];
+}
+
+/** A pass computes for this share of its tick. Then its result travels. */
+const COMPUTES = 0.55;
+
+export function reelOf(plan: PipelinePlan): PipelineReel {
+  const ticks = new Map<string, number>();
+  for (const { kind, stage, microBatch, tick } of plan.passes.flat()) ticks.set(keyOf(kind, stage, microBatch), tick);
+  const values = plan.passes.flatMap((own, from) =>
+    own.flatMap(({ kind, stage, microBatch, tick }): Value[] => {
+      const next = kind === 'forward' ? stage + 1 : stage - 1;
+      const needed = ticks.get(keyOf(kind, next, microBatch));
+      const to = rankOfStage(plan, next);
+      if (needed === undefined || to === from) return [];
+      return [{ kind, microBatch, from, to, leaves: tick + COMPUTES, arrives: tick + 1, needed }];
+    }),
+  );
+  const passAt = Array.from({ length: plan.ticks }, (): (StagePass | null)[] =>
+    Array.from({ length: plan.ranks }, () => null),
+  );
+  for (const [rank, own] of plan.passes.entries()) for (const pass of own) passAt[pass.tick]![rank] = pass;
+  return { plan, values, passAt };
+}
+
+function keyOf(kind: PassKind, stage: number, microBatch: number): string {
+  return `${kind}/${stage}/${microBatch}`;
+}
+
+/** Returns the times of the ticks, for the player. */
+export function timelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
+  const all = Array.from({ length: ticks }, (_, tick) => tick);
+  return { leaves: all.map((tick) => tick + COMPUTES), arrives: all.map((tick) => tick + 1), duration: ticks };
+}
+
+/** @param time in ticks. */
+export function frameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
+  const tick = Math.min(plan.ticks, Math.max(0, Math.floor(time)));
+  const shown = values.flatMap(({ leaves, arrives, needed, ...value }): ShownValue[] =>
+    time >= leaves && time < needed ? [{ ...value, share: Math.min(1, (time - leaves) / (arrives - leaves)) }] : [],
+  );
+  const kept = plan.passes.map((own) =>
+    own.reduce((sum, pass) => {
+      if (pass.kind === 'forward') return pass.tick <= tick && tick < plan.ticks ? sum + 1 : sum;
+      return pass.tick < tick && tick < plan.ticks ? sum - 1 : sum;
+    }, 0),
+  );
+  return { tick, passes: passAt[tick] ?? passAt[0]!.map(() => null), values: shown, kept };
+}

@@ -1,0 +1,124 @@
+/**
+ * Computes where the ranks of pipelines are drawn, in pixels. A replica is a row of ranks. A row
+ * that is too long continues on the next line, in the other direction, so that neighbours in the
+ * pipeline stay neighbours in the picture.
+ */
+import type { PassKind } from '../../parallel/pipeline/schedules.ts';
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** The place of a rank: the centre of its mark. */
+export interface RankPlace extends Point {
+  /** Rank in the world. */
+  rank: number;
+  replica: number;
+  /** Rank in its pipeline. */
+  place: number;
+}
+
+export interface PipelineLayout {
+  width: number;
+  height: number;
+  /** The ranks of each replica that is drawn, in the order of their stages. */
+  rows: readonly (readonly RankPlace[])[];
+  /** Radius of a mark. */
+  mark: number;
+  /** Distance between a mark and the values above and below it. */
+  lane: number;
+  /** Height of the arc between the first and the last rank of a ring. */
+  arc: number;
+  /** Size of the box of a micro-batch. */
+  box: { width: number; height: number };
+  /** Whether there is room for the stages and layers of a rank below its mark. */
+  labelled: boolean;
+  /** Number of replicas that are not drawn. */
+  more: number;
+}
+
+interface LayoutOptions {
+  width: number;
+  ranks: number;
+  replicas: number;
+  /** Whether values travel from the last rank to the first one. */
+  ring: boolean;
+  textSize: number;
+  /** The rank that must be shown; `null`: any. */
+  own: number | null;
+}
+
+/** More replicas do the same at the same time, so they are not drawn. */
+const MOST_REPLICAS = 3;
+/** Width of a rank with a label, and the least width of a rank, at the usual size of letters. */
+const LABELLED_WIDTH = 100;
+const LEAST_WIDTH = 46;
+/** With more ranks, lines with labels would fill the screen. */
+const MOST_LABELLED = 12;
+/** Lines of the label of a rank. */
+const LABEL_LINES = 4;
+
+export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: LayoutOptions): PipelineLayout {
+  const zoom = textSize / 13;
+  const labelled = ranks <= MOST_LABELLED && width / Math.min(ranks, 3) >= LABELLED_WIDTH * zoom;
+  const least = (labelled ? LABELLED_WIDTH : LEAST_WIDTH) * zoom;
+  const fit = Math.min(ranks, Math.max(2, Math.floor(width / least)));
+  // All lines have about the same length.
+  const lines = Math.ceil(ranks / fit);
+  const perLine = Math.ceil(ranks / lines);
+  const mark = (labelled ? 18 : 13) * zoom;
+  const box = { width: (labelled ? 28 : 24) * zoom, height: (labelled ? 20 : 17) * zoom };
+  const lane = mark * 1.4 + box.height / 2 + 2 * zoom;
+  // A value that returns to the first rank passes above or below the row.
+  const arc = ring && lines === 1 ? 30 * zoom : 0;
+  const around = lane + box.height / 2 + 4 * zoom;
+  const shown = shownReplicas(replicas, own === null ? null : Math.floor(own / ranks));
+  let top = 0;
+  const rows = shown.map((replica) => {
+    const row: RankPlace[] = [];
+    // All replicas have the same stages, so the first one is labelled.
+    const label = labelled && replica === shown[0] ? LABEL_LINES * textSize * 1.35 : 0;
+    for (let line = 0; line < lines; line++) {
+      const first = line * perLine;
+      const count = Math.min(perLine, ranks - first);
+      for (let i = 0; i < count; i++) {
+        const column = line % 2 === 0 ? i : perLine - 1 - i;
+        const x = ((column + 0.5) * width) / perLine;
+        const place = first + i;
+        row.push({ x, y: top + arc + around, rank: replica * ranks + place, replica, place });
+      }
+      top += 2 * (arc + around) + label + 10 * zoom;
+    }
+    return row;
+  });
+  return { width, height: Math.ceil(top), rows, mark, lane, arc, box, labelled, more: replicas - shown.length };
+}
+
+/** Returns the first replicas and the one that must be shown. */
+function shownReplicas(replicas: number, own: number | null): number[] {
+  const count = Math.min(replicas, MOST_REPLICAS);
+  const first = Array.from({ length: count }, (_, i) => i);
+  return own === null || own < count || own >= replicas ? first : [...first.slice(0, -1), own];
+}
+
+/**
+ * Returns the point of a value that has travelled `share` of the way from one rank to another.
+ * Activations travel above the marks, and gradients below them. The values of a ring that return
+ * to its start, or come from there, take an arc.
+ */
+export function pointOnWay(
+  { lane, arc }: Pick<PipelineLayout, 'lane' | 'arc'>,
+  kind: PassKind,
+  from: Pick<RankPlace, 'x' | 'y' | 'place'>,
+  to: Pick<RankPlace, 'x' | 'y' | 'place'>,
+  share: number,
+): Point {
+  const side = kind === 'forward' ? -1 : 1;
+  const isReturning = kind === 'forward' ? to.place < from.place : to.place > from.place;
+  const bend = isReturning ? arc * 4 * share * (1 - share) : 0;
+  return {
+    x: from.x + (to.x - from.x) * share,
+    y: from.y + (to.y - from.y) * share + side * (lane + bend),
+  };
+}

@@ -1,0 +1,126 @@
+/**
+ * Plans the memory of tabs before a run: what a model needs in each tab, with and without a
+ * pipeline, and how many stages fit; pure. The cut is the one that the run will make, if the costs
+ * of its layers are known without measuring them.
+ */
+import { networkCost, networkMemory, networkSize } from '../../jobs/gpt/shapes.ts';
+import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
+import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
+import { rowsOf } from '../../spec/topology.ts';
+import { sizeOf } from '../../util/shape.ts';
+import { USUAL_CHARACTERS } from '../state/algorithm.ts';
+import { layersByStage, type PipelineCut, type PipelineShape } from './shape.ts';
+
+/** Memory of a layer, and its time if it is known. */
+interface PlannedLayer extends LayerCost {
+  /** Bytes that a forward pass of one sample keeps for the backward pass. */
+  kept: number;
+  /** Bytes of the output of one sample. */
+  output: number;
+}
+
+interface PlannedModel {
+  layers: readonly PlannedLayer[];
+  ring: boolean;
+  lossCost: number;
+  /** Whether the run measures the layers, so that its cut may differ from the planned one. */
+  isMeasured: boolean;
+  /** Bytes of the largest matrix, which is one buffer of the GPU. */
+  largestMatrix: number;
+}
+
+export interface PlannedPipeline extends PipelineShape, PipelineCut {
+  /** Bytes that each rank of a replica needs: state of its layers, and activations. */
+  bytes: readonly number[];
+  isMeasured: boolean;
+  /** Ranks that are left over. */
+  idle: number;
+}
+
+const FLOAT = Float32Array.BYTES_PER_ELEMENT;
+
+/**
+ * Returns the layers of a job's model; `null` if they depend on people's files, or if the model is
+ * so small that nobody needs a plan.
+ */
+export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
+  if (job === 'gpt') {
+    const size = networkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    const cost = networkCost(size);
+    const output = size.context * size.width * FLOAT;
+    const layers = networkMemory(size).map(({ name, weights, activations }, i) => ({
+      name,
+      cost: cost.layers[i]!,
+      bytes: weights * STATE_BYTES_PER_WEIGHT,
+      kept: activations * FLOAT,
+      output,
+    }));
+    const largestMatrix = size.vocabulary * size.width * FLOAT;
+    return { layers, ring: true, lossCost: cost.logits, isMeasured: false, largestMatrix };
+  }
+  if (typeof model === 'string' || model.class_name === 'Functional') return null;
+  const rows = rowsOf(model).filter(({ kind }) => kind !== 'InputLayer');
+  const layers = rows.map(({ name, shape, parameters }) => {
+    const bytes = parameters * STATE_BYTES_PER_WEIGHT;
+    const output = sizeOf(shape) * FLOAT;
+    return { name, cost: bytes, bytes, kept: output, output };
+  });
+  const largestMatrix = Math.max(...layers.map(({ bytes }) => bytes)) / (STATE_BYTES_PER_WEIGHT / FLOAT);
+  return { layers, ring: false, lossCost: 0, isMeasured: true, largestMatrix };
+}
+
+/** Returns the bytes that a tab with the whole model needs. */
+export function wholeBytes({ batchSize }: JobSpec, { layers }: PlannedModel): number {
+  return layers.reduce((sum, { bytes, kept }) => sum + bytes + kept * batchSize, 0);
+}
+
+/** Returns how `tabs` tabs would divide the job's model. */
+export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number): PlannedPipeline {
+  const { layers, ring, lossCost, isMeasured } = model;
+  const { stages: ranks, replicas } = pipelineWorld(tabs, job, layers.length);
+  const microBatches = microBatchesOf(job, ranks);
+  const cut = cutLayers(layers, ranks, { ring, lossCost });
+  const rows = Math.ceil((job.batchSize * ranks) / microBatches);
+  const byStage = layersByStage(layers, cut);
+  const bytes = Array.from({ length: ranks }, (_, rank) =>
+    stagesOfRank({ ranks, stages: cut.length }, rank).reduce((total, stage) => {
+      const own = byStage[stage]!;
+      const inFlight = job.pipelineSchedule === 'gpipe' ? microBatches : Math.min(microBatches, cut.length - stage);
+      return total + own.reduce((sum, layer) => sum + layer.bytes, 0) + keptBytes(own, job.recompute, rows, inFlight);
+    }, 0),
+  );
+  return {
+    ...{ ranks, replicas, microBatches, schedule: job.pipelineSchedule, ring },
+    layers: [...layers],
+    ...{ cut, bytes, isMeasured, idle: tabs - ranks * replicas },
+  };
+}
+
+/** Returns the bytes of the activations of a stage. */
+function keptBytes(layers: readonly PlannedLayer[], recompute: boolean, rows: number, inFlight: number): number {
+  const sumOf = (key: 'kept' | 'output'): number => layers.reduce((sum, layer) => sum + layer[key], 0);
+  if (!recompute) return sumOf('kept') * rows * inFlight;
+  // A backward pass computes one layer at a time again.
+  return (sumOf('output') * inFlight + Math.max(0, ...layers.map(({ kept }) => kept))) * rows;
+}
+
+/** The largest number of stages that are tried beyond the least possible number. */
+const MOST_TRIES = 12;
+
+/**
+ * Returns the smallest pipeline whose ranks need at most `budget` bytes; `null` if no pipeline is
+ * that small.
+ */
+export function fittingPipeline(job: JobSpec, model: PlannedModel, budget: number): PlannedPipeline | null {
+  const { layers } = model;
+  const state = layers.reduce((sum, { bytes }) => sum + bytes, 0);
+  const most = Math.min(MAX_STAGES, layers.length);
+  const least = Math.max(2, Math.ceil(state / budget));
+  for (let stages = least; stages <= Math.min(most, least + MOST_TRIES); stages++) {
+    const plan = plannedPipeline({ ...job, pipeline: stages }, model, stages);
+    if (Math.max(...plan.bytes) <= budget) return plan;
+  }
+  return null;
+}

@@ -1,0 +1,27 @@
+/** Plays the plan of a pipeline, tick by tick. */
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { createPlayback, type Playback, type PlayerOptions } from '../ring/player/playback.ts';
+import { frameAt, reelOf, timelineOf, type PipelineFrame, type PipelineReel } from './frame.ts';
+import { planOf, type PipelineShape } from './shape.ts';
+
+export interface PipelinePlayer extends Playback {
+  /** The plan on the screen; `null` before the first one. */
+  readonly reel: ReadonlySignal<PipelineReel | null>;
+  readonly frame: ReadonlySignal<PipelineFrame | null>;
+}
+
+export function createPipelinePlayer(
+  newest: ReadonlySignal<PipelineShape | null>,
+  options: PlayerOptions,
+): PipelinePlayer {
+  const stage = signal<PipelineShape | null>(null);
+  const reel = computed(() => (stage.value === null ? null : reelOf(planOf(stage.value))));
+  const timeline = computed(() => (reel.value === null ? null : timelineOf(reel.value)));
+  const playback = createPlayback(newest, { stage, timeline, isSameRound: () => false, isSamePlan }, options);
+  const frame = computed(() => (reel.value === null ? null : frameAt(reel.value, playback.time.value)));
+  return { ...playback, reel, frame };
+}
+
+function isSamePlan(a: PipelineShape, b: PipelineShape): boolean {
+  return a.ranks === b.ranks && a.microBatches === b.microBatches && a.schedule === b.schedule && a.ring === b.ring;
+}

@@ -1,0 +1,49 @@
+/** What a pipeline is made of: its plan, and the stages and layers of each rank; pure. */
+import { gpipe, oneForwardOneBackward, stagesOfRank, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { PipelineView } from '../state/runTelemetry.ts';
+
+/** The numbers that determine the plan, and how many replicas follow it. */
+export type PipelineShape = Pick<PipelineView, 'ranks' | 'replicas' | 'microBatches' | 'schedule' | 'ring'>;
+
+/** The layers of a model, and the number of layers of each stage. */
+export type PipelineCut = Pick<PipelineView, 'ranks' | 'layers' | 'cut'>;
+
+/** What a rank of a replica holds. */
+export interface RankStages {
+  stages: number[];
+  layers: string[];
+  /** Bytes of the weights, their gradients and averages. */
+  bytes: number;
+}
+
+/** Returns the plan that the ranks of a replica follow. */
+export function planOf({ ranks, microBatches, schedule, ring }: PipelineShape): PipelinePlan {
+  return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(ranks, microBatches, { ring });
+}
+
+/** Divides layers into stages with these numbers of layers. */
+export function layersByStage<Layer>(layers: readonly Layer[], cut: readonly number[]): Layer[][] {
+  let at = 0;
+  return cut.map((count) => layers.slice(at, (at += count)));
+}
+
+/** Returns what each rank of a replica holds. */
+export function stagesByRank({ ranks, layers, cut }: PipelineCut): RankStages[] {
+  const byStage = layersByStage(layers, cut);
+  return Array.from({ length: ranks }, (_, rank) => {
+    const stages = stagesOfRank({ ranks, stages: cut.length }, rank);
+    const own = stages.flatMap((stage) => byStage[stage]!);
+    return { stages, layers: own.map(({ name }) => name), bytes: own.reduce((sum, { bytes }) => sum + bytes, 0) };
+  });
+}
+
+/**
+ * Returns the place of a rank of the world in its replica; `null` if the rank has no stage, because
+ * the ranks cannot be divided evenly.
+ */
+export function placeOf(
+  { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,
+  rank: number,
+): { replica: number; place: number } | null {
+  return rank < ranks * replicas ? { replica: Math.floor(rank / ranks), place: rank % ranks } : null;
+}

@@ -1,0 +1,85 @@
+/** Memory of tabs before a run, and the offer of a pipeline. */
+import { describe, expect, test } from 'vitest';
+import { tabMemoryOf } from '../../../src/app/browser/tabMemory.ts';
+import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../../../src/app/pipeline/memoryPlan.ts';
+import { stagesByRank } from '../../../src/app/pipeline/shape.ts';
+import { DEFAULT_JOB, defaultsOf, parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { withPreset } from '../../../src/app/state/jobForm.ts';
+
+const language = (preset: 'small' | 'gpt2', fields: Partial<JobSpec> = {}): JobSpec => ({
+  ...withPreset(defaultsOf('gpt', 'ddp'), preset),
+  ...fields,
+});
+const dense = (units: number) => ({ class_name: 'Dense', config: { units } });
+const largest = (bytes: readonly number[]): number => Math.max(...bytes);
+
+describe('a model of GPT-2', () => {
+  const job = language('gpt2');
+  const model = plannedModel(job)!;
+
+  test('needs 2 GB of weights, gradients and averages in a tab, and activations', () => {
+    const state = model.layers.reduce((sum, { bytes }) => sum + bytes, 0);
+    expect(state / 16).toBeGreaterThan(123e6);
+    expect(state / 16).toBeLessThan(126e6);
+    expect(wholeBytes(job, model)).toBeGreaterThan(state);
+  });
+
+  test('fits into the smallest number of tabs whose layers and activations are within the budget', () => {
+    const fit = fittingPipeline(job, model, 1e9)!;
+    expect(fit.ranks).toBe(3);
+    expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
+    expect(largest(plannedPipeline({ ...job, pipeline: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
+    // Activations that are kept need more tabs.
+    expect(fittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
+  });
+
+  test('fits into no number of tabs that are smaller than its embedding', () => {
+    expect(fittingPipeline(job, model, 0.5e9)).toBeNull();
+  });
+
+  test('has every layer on one rank, and the embedding with the last normalization', () => {
+    const plan = plannedPipeline(job, model, 9);
+    expect(plan).toMatchObject({ ranks: 4, replicas: 2, idle: 1, ring: true, isMeasured: false });
+    const held = stagesByRank(plan).map(({ layers }) => layers);
+    expect(held.flat().toSorted()).toEqual(model.layers.map(({ name }) => name).toSorted());
+    expect(held[0]![0]).toBe('embedding');
+  });
+
+  test('has fewer stages in fewer tabs, which then need more memory', () => {
+    const [two, four] = [2, 4].map((tabs) => plannedPipeline(job, model, tabs));
+    expect(two!.ranks).toBe(2);
+    expect(largest(two!.bytes)).toBeGreaterThan(largest(four!.bytes));
+  });
+});
+
+test('with GPipe, a rank keeps the activations of all micro-batches', () => {
+  const job = language('small', { pipeline: 4, microBatches: 16 });
+  const model = plannedModel(job)!;
+  const bytesWith = (pipelineSchedule: JobSpec['pipelineSchedule']): number =>
+    largest(plannedPipeline({ ...job, pipelineSchedule }, model, 4).bytes);
+  expect(bytesWith('gpipe')).toBeGreaterThan(2 * bytesWith('1f1b'));
+});
+
+test('own layers are planned by their weights; small models and graphs are not planned', () => {
+  const job = parseJob({
+    job: 'digits',
+    model: {
+      class_name: 'Sequential',
+      config: {
+        layers: [{ class_name: 'Flatten', config: { batch_input_shape: [null, 28, 28, 1] } }, dense(512), dense(10)],
+      },
+    },
+  });
+  const model = plannedModel(job)!;
+  expect(model).toMatchObject({ ring: false, isMeasured: true });
+  expect(model.layers.map(({ bytes }) => bytes / 16)).toEqual([0, 785 * 512, 513 * 10]);
+  expect(model.largestMatrix).toBe(785 * 512 * 4);
+  expect(plannedPipeline({ ...job, pipeline: 2 }, model, 2).cut).toHaveLength(2);
+  expect(plannedModel(DEFAULT_JOB)).toBeNull();
+});
+
+test('a tab is assumed to have a gigabyte, or an eighth of the memory that the browser reports', () => {
+  expect(tabMemoryOf(undefined, null)).toEqual({ bytes: 1e9, deviceGigabytes: null, maxBufferBytes: null });
+  expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, deviceGigabytes: 8, maxBufferBytes: 2 ** 31 });
+  expect(tabMemoryOf(16, null).bytes).toBe(2e9);
+});

@@ -1,0 +1,141 @@
+/** The page's picture of pipelines: frames of the plan, places of ranks, measured idle time. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { frameAt, reelOf, timelineOf } from '../../../src/app/pipeline/frame.ts';
+import { idleOf } from '../../../src/app/pipeline/idle.ts';
+import { layoutPipeline, pointOnWay } from '../../../src/app/pipeline/layout.ts';
+import { placeOf, planOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
+import { timePlan } from '../../../src/parallel/pipeline/schedules.ts';
+import { laneOf } from '../../../src/telemetry/stepLane.ts';
+
+const shapes = fc.record({
+  ranks: fc.integer({ min: 2, max: 10 }),
+  replicas: fc.integer({ min: 1, max: 6 }),
+  microBatches: fc.integer({ min: 1, max: 12 }),
+  schedule: fc.constantFrom('1f1b' as const, 'gpipe' as const),
+  ring: fc.boolean(),
+});
+
+describe('a frame of the plan', () => {
+  test('shows in each tick the passes of the plan, and every value on one way between neighbours', () => {
+    fc.assert(
+      fc.property(shapes, (shape) => {
+        const plan = planOf(shape);
+        const reel = reelOf(plan);
+        const all = plan.passes.flat();
+        for (let tick = 0; tick < plan.ticks; tick++) {
+          const { passes, values } = frameAt(reel, tick + 0.99);
+          expect(passes.filter((pass) => pass !== null)).toHaveLength(all.filter((pass) => pass.tick === tick).length);
+          for (const { kind, from, to } of values) {
+            const step = kind === 'forward' ? 1 : shape.ranks - 1;
+            expect((from + step) % shape.ranks).toBe(to);
+          }
+          // A rank computes a pass only after its input has arrived.
+          const arriving = values.filter(({ share }) => share < 1);
+          expect(arriving.length).toBeLessThanOrEqual(passes.filter((pass) => pass !== null).length);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('keeps activations from a forward pass to the end of its backward pass, and none at the end', () => {
+    fc.assert(
+      fc.property(shapes, (shape) => {
+        const plan = planOf({ ...shape, ring: false });
+        const reel = reelOf(plan);
+        for (let tick = 0; tick < plan.ticks; tick++) {
+          for (const [rank, kept] of frameAt(reel, tick).kept.entries()) {
+            const most = shape.schedule === 'gpipe' ? shape.microBatches : shape.ranks - rank;
+            expect(kept).toBeGreaterThanOrEqual(0);
+            expect(kept).toBeLessThanOrEqual(most);
+          }
+        }
+        const end = frameAt(reel, plan.ticks);
+        expect(end).toMatchObject({ tick: plan.ticks, values: [] });
+        expect(end.kept.every((kept) => kept === 0)).toBe(true);
+        expect(end.passes.every((pass) => pass === null)).toBe(true);
+        expect(timelineOf(reel)).toMatchObject({ duration: plan.ticks });
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe('the picture', () => {
+  const options = { width: 560, textSize: 13, own: null };
+
+  test('has room for all ranks inside it, from 2 to 64', () => {
+    for (const width of [300, 560, 1200]) {
+      for (const ranks of [2, 3, 4, 7, 8, 13, 32, 64]) {
+        const layout = layoutPipeline({ ...options, width, ranks, replicas: 1, ring: true });
+        const places = layout.rows.flat();
+        expect(places.map(({ rank }) => rank)).toEqual(Array.from({ length: ranks }, (_, rank) => rank));
+        for (const { x, y } of places) {
+          expect(x - layout.mark).toBeGreaterThanOrEqual(0);
+          expect(x + layout.mark).toBeLessThanOrEqual(width);
+          expect(y - layout.lane - layout.box.height / 2).toBeGreaterThanOrEqual(0);
+          expect(y + layout.lane + layout.box.height / 2).toBeLessThanOrEqual(layout.height);
+        }
+        expect(new Set(places.map(({ x, y }) => `${x} ${y}`)).size).toBe(ranks);
+      }
+    }
+  });
+
+  test('draws neighbours in the pipeline next to each other, also at the end of a line', () => {
+    const { rows } = layoutPipeline({ ...options, ranks: 32, replicas: 1, ring: false });
+    for (const [i, { x, y }] of rows[0]!.slice(1).entries()) {
+      const before = rows[0]![i]!;
+      const isBelow = x === before.x && y > before.y && y - before.y < 120;
+      expect(isBelow || (y === before.y && Math.abs(x - before.x) < 60)).toBe(true);
+    }
+  });
+
+  test('has a row for each of the first replicas and for that of this tab, and counts the others', () => {
+    const layout = layoutPipeline({ ...options, ranks: 4, replicas: 9, ring: false, own: 30 });
+    expect(layout.rows.map((row) => row[0]!.replica)).toEqual([0, 1, 7]);
+    expect(layout.rows[2]!.map(({ rank }) => rank)).toEqual([28, 29, 30, 31]);
+    expect(layout.more).toBe(6);
+    expect(placeOf({ ranks: 4, replicas: 9 }, 30)).toEqual({ replica: 7, place: 2 });
+    expect(placeOf({ ranks: 4, replicas: 9 }, 36)).toBeNull();
+  });
+
+  test('lets activations travel above the marks, gradients below, and returning values on an arc', () => {
+    const layout = layoutPipeline({ ...options, ranks: 4, replicas: 1, ring: true });
+    const [first, second, , last] = layout.rows[0]! as [
+      (typeof layout.rows)[0][0],
+      (typeof layout.rows)[0][0],
+      unknown,
+      (typeof layout.rows)[0][0],
+    ];
+    expect(pointOnWay(layout, 'forward', first, second, 0.5)).toEqual({
+      x: (first.x + second.x) / 2,
+      y: first.y - layout.lane,
+    });
+    expect(pointOnWay(layout, 'backward', second, first, 1)).toEqual({ x: first.x, y: first.y + layout.lane });
+    expect(pointOnWay(layout, 'forward', last, first, 0.5).y).toBe(first.y - layout.lane - layout.arc);
+    expect(pointOnWay(layout, 'backward', first, last, 0.5).y).toBe(first.y + layout.lane + layout.arc);
+  });
+});
+
+test('the layers of each rank follow from the cut; in a ring, rank 0 has the first and the last stage', () => {
+  const layers = ['embedding', 'a', 'b', 'c', 'norm'].map((name, i) => ({ name, bytes: 10 ** i }));
+  expect(stagesByRank({ ranks: 2, layers, cut: [2, 2, 1] })).toEqual([
+    { stages: [0, 2], layers: ['embedding', 'a', 'norm'], bytes: 10_011 },
+    { stages: [1], layers: ['b', 'c'], bytes: 1100 },
+  ]);
+});
+
+test('the measured idle share of a step that runs like the plan is that of the plan', () => {
+  const shape: PipelineShape = { ranks: 4, replicas: 1, microBatches: 8, schedule: '1f1b', ring: false };
+  const plan = planOf(shape);
+  const lanes = timePlan(plan, () => 5).map((passes) => {
+    const total = 5 * plan.ticks + 2;
+    const ms = { total, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 1 };
+    const exchangedAt = passes.at(-1)!.end;
+    return [laneOf({ step: 6, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt } })];
+  });
+  expect(idleOf(shape, lanes)).toEqual({ step: 6, share: expect.closeTo(3 / 11, 10) });
+  expect(idleOf(shape, lanes.slice(0, 3))).toBeNull();
+  expect(idleOf(shape, [])).toBeNull();
+});
