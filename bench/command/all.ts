@@ -22,6 +22,7 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pageTasks } from '../pageTasks.ts';
 import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
@@ -132,6 +133,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(strategies, []),
     partOf(scale, ['--picture', 'docs/scale.png']),
     partOf(balance, []),
+    partOf(pageTasks, []),
     partOf(blockedPage, []),
     partOf(signaling, []),
     partOf(classroom, []),

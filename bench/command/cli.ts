@@ -17,6 +17,7 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pageTasks } from '../pageTasks.ts';
 import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
@@ -41,6 +42,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   auto,
   order,
   balance,
+  pageTasks,
   blockedPage,
   classroom,
   pipeline,

@@ -1,5 +1,6 @@
 /** Trains a job on ranks of this process, over memory links, with the engine's training loops. */
 import { PipelineLoop } from '../../src/engine/pipeline/pipelineLoop.ts';
+import { PipelineOutputs } from '../../src/engine/pipeline/pipelineOutputs.ts';
 import { gptPipelineTask, loadPipelineTask, type PipelineTask } from '../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
@@ -10,7 +11,7 @@ import { createCorpus, type Corpus } from '../../src/jobs/index.ts';
 import { openMemoryStorage } from '../../src/parallel/pipeline/mirrorStorage.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
-import { isPipeline } from '../../src/spec/pipeline.ts';
+import { isPipeline, TAB_BYTES } from '../../src/spec/pipeline.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
@@ -43,7 +44,15 @@ export function trainInProcess(n: number, job: JobSpec): Promise<RunResult[]> {
   return runWorld(n, async (group) => {
     const world = { group, signal: new AbortController().signal, transport: 'memory' } as const;
     if (isPipeline(job)) {
-      const loop = await PipelineLoop.prepare({ ...common, plan: job, task: await pipelineTaskOf(job) });
+      const task = await pipelineTaskOf(job);
+      const loop = await PipelineLoop.prepare({
+        ...common,
+        openMirrorStorage: openMemoryStorage,
+        tabBytes: TAB_BYTES,
+        plan: job,
+        task,
+        outputs: new PipelineOutputs({ job, task, weights: null, emit: () => {} }),
+      });
       try {
         await loop.enter(world);
         return await loop.run();

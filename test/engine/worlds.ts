@@ -49,6 +49,8 @@ interface CountingOptions {
   samples: number;
   /** Whether the model has a buffer, which passes change and gradients do not. */
   buffer?: boolean;
+  /** Number of further weights, which no sample changes. */
+  padding?: number;
   dataHash?: string;
 }
 
@@ -57,13 +59,18 @@ interface CountingOptions {
  * is minus this weight. With plain SGD and a learning rate of 1, a step adds 1 / (samples of its
  * window) to the weights of its samples. Other weights do not change.
  */
-export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
+export function createCountingTask({
+  samples,
+  buffer = false,
+  padding = FIRST_BUCKET_FLOATS,
+  dataHash = '00'.repeat(8),
+}: CountingOptions): Task {
   const half = samples >> 1;
   const parts = [
     { start: 0, variable: zeros([half]) },
     { start: half, variable: zeros([samples - half]) },
   ];
-  const pad = zeros([FIRST_BUCKET_FLOATS]);
+  const pad = zeros([padding]);
   const seen = zeros([], false);
   return {
     model: [...parts.map(({ variable }) => variable), pad, ...(buffer ? [seen] : [])],
@@ -105,16 +112,26 @@ export async function createMember(
     checkDevice = () => {},
     keepBest = () => Promise.resolve(),
     clock = systemClock,
-  }: { from?: RunState | 'model' | null; checkDevice?: () => void; keepBest?: () => Promise<void>; clock?: Clock } = {},
+    savesState = () => false,
+    onevent = () => {},
+  }: {
+    from?: RunState | 'model' | null;
+    checkDevice?: () => void;
+    keepBest?: () => Promise<void>;
+    clock?: Clock;
+    savesState?: () => boolean;
+    onevent?: (event: EngineEvent) => void;
+  } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingLoop.prepare({
-    ...{ plan, task, from, checkDevice, keepBest, clock },
+    ...{ plan, task, from, checkDevice, keepBest, clock, savesState },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
       events.push(event);
+      onevent(event);
       heard?.(event);
     },
   });

@@ -170,6 +170,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
     note: () => {},
     release: async (step) => tabs?.release(step),
     ask: async (tab, format) => tabs?.askForModel(tab, format),
+    read: (tab, from, to) => tabs!.readModel(tab, from, to),
     onwritten: () => {},
   });
   const onevent = (tab: string, event: EngineEvent): void => {
@@ -192,8 +193,10 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
   // The signal may have aborted while the browser started.
   if (io.signal.aborted) interrupt();
   try {
-    const bytes = (await stepsIn(checkpoint)) === null ? null : new Uint8Array(await readFile(checkpoint));
-    const origin = bytes && { name: path.basename(checkpoint), bytes };
+    const isThere = (await stepsIn(checkpoint)) !== null;
+    const origin = isThere
+      ? { name: path.basename(checkpoint), content: new Blob([await readFile(checkpoint)]) }
+      : null;
     const pages = names.map((name) => ({ name, url: `${server.urls.at(-1)}/#${room}?name=${name}&auto` }));
     // A tab may fail while others still load.
     openTabs<EngineEvent>([browser], {

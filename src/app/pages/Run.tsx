@@ -6,6 +6,7 @@ import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
 import { isHost, isDistributing, isUnderWay, ownRank } from '../state/derive.ts';
@@ -167,7 +168,12 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         <InspectionPanel key={run.number} run={run} />
       )}
       {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
-        <GenerationPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
+        <GenerationPanel
+          key={run.number}
+          run={run}
+          // After a run with a pipeline, no tab has the whole model.
+          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
+        />
       )}
       {run.result === null && keepModel}
       {view.failure === null && (

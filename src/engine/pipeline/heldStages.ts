@@ -146,7 +146,8 @@ export class HeldStages {
    * have received theirs. Every rank must call it.
    *
    * @param stage this rank's new stage; it belongs to this object from now on.
-   * @param createMirror creates the mirror; `null` if the world has no mirrors.
+   * @param options.initialize sets the weights of a new model.
+   * @param options.createMirror creates the mirror; `null` if the world has no mirrors.
    * @returns the hash of this rank's replica; see {@link hash}.
    */
   async receive(
@@ -154,13 +155,21 @@ export class HeldStages {
     grid: PipelineGrid,
     stage: PipelineModelStage | null,
     { scalars }: AgreedState,
-    moves: readonly LayerMove[],
-    createMirror: ((stage: PipelineModelStage) => Promise<StageMirror>) | null,
+    {
+      moves,
+      initialize,
+      createMirror,
+    }: {
+      moves: readonly LayerMove[];
+      initialize: () => Promise<void>;
+      createMirror: ((stage: PipelineModelStage) => Promise<StageMirror>) | null;
+    },
   ): Promise<string> {
     const next: Held = { stage, mirror: null };
     try {
       const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
-      await moveLayers(group, moves, sourceOf, (layer, read) => stage!.stage.load(layer, read, scalars!));
+      if (scalars === null) await initialize();
+      else await moveLayers(group, moves, sourceOf, (layer, read) => stage!.stage.load(layer, read, scalars));
       if (stage && createMirror) next.mirror = await createMirror(stage);
     } catch (error) {
       free(next);

@@ -33,6 +33,7 @@ import type { PipelineTask } from './pipelineTask.ts';
 import { receiveStage } from './receiveStage.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
 import { pipelineEvent } from './pipelineEvent.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -58,6 +59,8 @@ export interface PipelineLoopOptions {
   openMirrorStorage: OpenMirrorStorage;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
   tabBytes: number;
+  /** Files and texts of the run. */
+  outputs: Pick<PipelineOutputs, 'waiting' | 'initialize' | 'enter' | 'applied' | 'finish'>;
 }
 
 /** The ranks with which a run trains. */
@@ -195,7 +198,7 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, announceSilence } = this.#options;
+    const { clock, task, announceSilence, outputs } = this.#options;
     const { group, signal } = this.#here;
     const grid = this.#grid;
     if (!grid) return untilAborted(signal);
@@ -205,11 +208,15 @@ export class PipelineLoop {
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     grid.timeoutMs = PIPELINE_TIMEOUT_MS;
     const yielder = new Yielder(clock, YIELD_MS);
+    outputs.enter({ group, grid, stage: this.#held.stage, stateHash: () => this.#held.hash(group, grid) });
     this.#reporter.figures.skipBytes();
     try {
       for (;;) {
         await this.#duties.fulfil(group, task.testSamples);
-        if (this.#run.isOver) return await this.#result(grid, clock.now() - this.#startedAt);
+        if (this.#run.isOver) {
+          const texts = await outputs.finish(this.steps);
+          return { ...(await this.#result(grid, clock.now() - this.#startedAt)), ...texts };
+        }
         signal.throwIfAborted();
         await this.#takeStep(grid, this.#startedAt);
         await yielder.yieldIfDue();
@@ -247,7 +254,7 @@ export class PipelineLoop {
   }
 
   async #takeStep(grid: PipelineGrid, runStartedAt: number): Promise<void> {
-    const { clock, emit, plan, checkDevice } = this.#options;
+    const { clock, emit, plan, checkDevice, outputs } = this.#options;
     const { group } = this.#here;
     const { stage } = this.#held;
     const { figures } = this.#reporter;
@@ -266,11 +273,13 @@ export class PipelineLoop {
     checkDevice();
     const computedAt = clock.now();
     await this.#held.exchangeGradients(group);
-    // Loss and squared norm of the gradient. When they are known, every rank may apply the step.
-    const sums = Float64Array.of(learned?.loss ?? 0, grid.replica === 0 ? (learned?.squares ?? 0) : 0);
+    // Loss, squared norm of the gradient, and number of queries. When they are known, every rank may
+    // apply the step.
+    const own = grid.replica === 0 ? (learned?.squares ?? 0) : 0;
+    const sums = Float64Array.of(learned?.loss ?? 0, own, outputs.waiting);
     await group.allReduce(sums);
     const reducedAt = clock.now();
-    const [lossSum, squares] = sums as unknown as [number, number];
+    const [lossSum, squares, queries] = sums as unknown as [number, number, number];
     const scale = plan.clipNorm === null ? 1 : clipScale(Math.sqrt(squares), plan.clipNorm);
     await this.#held.apply({ learningRate: this.#next.learningRate, scale });
     const loss = lossSum / indices.length;
@@ -304,6 +313,7 @@ export class PipelineLoop {
         update: clock.now() - reducedAt,
       },
     );
+    await outputs.applied(step + 1, loss, queries);
   }
 
   /** The ranks of a replica evaluate the same samples together. */

@@ -5,6 +5,7 @@ import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
+import type { TensorEntry } from '../../jobs/weights/namedTensor.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
@@ -83,6 +84,20 @@ export class PipelineModelStage {
   /** The layers of this rank. */
   get stage(): PipelineStage {
     return this.#stage;
+  }
+
+  /** Names and shapes of this rank's parameters, in the order of `stage.parameters`. */
+  get entries(): TensorEntry[] {
+    const entriesOf = new Map(this.#model.layers.map(({ name, entries }) => [name, entries]));
+    return this.layerNames.flatMap((name) => entriesOf.get(name)!);
+  }
+
+  /** Reads the parameters of this rank's layers, in the order of their stages. */
+  async readLayers(): Promise<{ stage: number; name: string; values: Float32Array<ArrayBuffer>[] }[]> {
+    const values = await this.#stage.parameters.values();
+    return [...this.#stage.stages].flatMap(([stage, { layers }]) =>
+      layers.map(({ layer: { name }, parameters }) => ({ stage, name, values: values.splice(0, parameters.length) })),
+    );
   }
 
   /**

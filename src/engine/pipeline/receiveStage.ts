@@ -9,6 +9,7 @@ import { PeergradError } from '../../util/errors.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
 import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
 
 interface ReceiveOptions {
@@ -24,6 +25,7 @@ interface ReceiveOptions {
   plan: JobSpec;
   task: PipelineTask;
   clock: Clock;
+  outputs: Pick<PipelineOutputs, 'initialize'>;
   openMirrorStorage: OpenMirrorStorage;
 }
 
@@ -34,7 +36,7 @@ interface ReceiveOptions {
  * @throws (rejects) PeergradError if no rank has some of the layers.
  */
 export async function receiveStage(options: ReceiveOptions): Promise<string> {
-  const { group, grid, model, cut, agreed, held, step, plan: job, task, clock, openMirrorStorage } = options;
+  const { group, grid, model, cut, agreed, held, step, plan: job, task, clock, outputs, openMirrorStorage } = options;
   const { moves, lost } = movesTo(agreed, grid, cut);
   if (agreed.scalars !== null && lost.length > 0) {
     const names = lost.map((layer) => model.layers[layer]!.name);
@@ -55,5 +57,9 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
   const createMirror = isMirrored
     ? (own: PipelineModelStage) => StageMirror.create(own.stage, { createOptimizer, openStorage: openMirrorStorage })
     : null;
-  return held.receive(group, grid, stage, agreed, moves, createMirror);
+  return held.receive(group, grid, stage, agreed, {
+    moves,
+    initialize: () => outputs.initialize({ group, grid, stage }),
+    createMirror,
+  });
 }

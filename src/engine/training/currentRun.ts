@@ -20,6 +20,7 @@ import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
+import { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
@@ -91,7 +92,7 @@ export class CurrentRun {
   /** The part of {@link #prepared}, once it is ready. */
   #part: RunPart | null = null;
   /** The model of the previous run, until the next run is prepared. */
-  #retired: TrainedModel | null = null;
+  #retired: TrainedModel | PipelineOutputs | null = null;
   /** The flight recording of the previous run. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
@@ -123,8 +124,8 @@ export class CurrentRun {
   }
 
   /** The model that currently answers queries. */
-  get model(): TrainedModel | null {
-    return this.participant?.answerer ?? this.#retired;
+  get model(): TrainedModel | PipelineOutputs | null {
+    return this.participant?.answerer ?? this.participant?.outputs ?? this.#retired;
   }
 
   get recording(): FlightRecording | null {
@@ -138,7 +139,7 @@ export class CurrentRun {
     const { room, member } = this.#options.place();
     const { job } = this.#prepared;
     const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
-    return { snapshot: () => participant.snapshot(), about, member };
+    return { snapshot: () => participant.snapshot('whole'), about, member };
   }
 
   /**
@@ -149,7 +150,9 @@ export class CurrentRun {
     const { origin } = this;
     // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
-    return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
+    // A checkpoint is whole, so it may continue with a sharded optimizer or without.
+    const { shardOptimizer } = job;
+    return JSON.stringify({ ...origin.meta.job, shardOptimizer }) === JSON.stringify(job) ? origin : null;
   }
 
   /**
@@ -258,7 +261,7 @@ export class CurrentRun {
   /** Saves the state now, because ranks that have left may not return. */
   save(): void {
     const { participant } = this;
-    if (participant?.isSavable) this.#prepared?.autosave?.save(participant);
+    if (participant?.isSavable && participant.isWhole) this.#prepared?.autosave?.save(participant);
   }
 
   /** From now on, the run pauses after each comparison of states until {@link release}. */
@@ -275,7 +278,8 @@ export class CurrentRun {
     this.#spectatorFeed.stop();
     this.#recording = this.recording;
     this.#part?.dispose();
-    this.#retired?.model.dispose();
+    if (this.#retired instanceof PipelineOutputs) this.#retired.dispose();
+    else this.#retired?.model.dispose();
     this.#part = null;
     this.#retired = null;
     this.#prepared = null;
@@ -299,7 +303,7 @@ export class CurrentRun {
     const ready: Promise<RunPart> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
-        : this.#createParticipant({ run, job, worldSize, origin, remains, emit });
+        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, emit });
     const prepared = { run, job, ready, autosave };
     this.#prepared = prepared;
     ready.then(
@@ -326,7 +330,7 @@ export class CurrentRun {
       const slow = slowLink.observe(event);
       if (slow) send({ type: 'slow', ...slow });
       // All ranks have just compared this state, and it is equal on all of them.
-      if (event.type === 'hashes' && event.agree && this.participant) autosave?.offer(this.participant);
+      if (event.type === 'hashes' && event.agree && this.participant?.isWhole) autosave?.offer(this.participant);
     };
   }
 
@@ -336,6 +340,7 @@ export class CurrentRun {
     worldSize,
     origin,
     remains,
+    autosave,
     emit,
   }: {
     run: number;
@@ -343,6 +348,7 @@ export class CurrentRun {
     worldSize: number;
     origin: Origin | null;
     remains: Remains | null;
+    autosave: Autosave | null;
     emit: (event: EngineEvent) => void;
   }): Promise<RunParticipant> {
     const { files, baseUrl, clock, isHidden, send } = this.#options;
@@ -366,6 +372,7 @@ export class CurrentRun {
       weights: remains ? keptWeights : weights,
       carryOver: remains?.carryOver ?? null,
       onagreed: async (step) => this.#barrier?.until(step),
+      savesState: (localRank) => this.#barrier !== null || (localRank === 0 && (autosave?.isDue ?? false)),
       isHidden,
       announceSilence: (ms) => send({ type: 'busy', ms }),
     });

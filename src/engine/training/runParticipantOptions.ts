@@ -52,4 +52,6 @@ export interface RunParticipantOptions {
    * waits for the returned promise.
    */
   onagreed?: (step: number) => Promise<void>;
+  /** See `TrainingLoop`. */
+  savesState?: (localRank: number) => boolean;
 }

@@ -72,9 +72,21 @@ export class StageParameters {
     }, 0);
   }
 
-  /** Reads the values of each parameter from the device. */
-  values(): Promise<Float32Array<ArrayBuffer>[]> {
-    return Promise.all(this.#entries.map((entry) => this.#read(entry)));
+  /** Reads the values of all parameters from the device. */
+  async values(): Promise<Float32Array<ArrayBuffer>[]> {
+    const all = [];
+    for (const entry of this.#entries) all.push(await this.#read(entry));
+    return all;
+  }
+
+  /** Reads the values of a parameter from the device. */
+  read(index: number): Promise<Float32Array<ArrayBuffer>> {
+    return this.#read(this.#entries[index]!);
+  }
+
+  /** Sets the values of a parameter. */
+  write(index: number, values: Float32Array<ArrayBuffer>): void {
+    write(this.#entries[index]!, values);
   }
 
   /** Adds a gradient of a micro-batch, and disposes of it. */

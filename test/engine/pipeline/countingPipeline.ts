@@ -3,8 +3,9 @@ import * as tf from '@tensorflow/tfjs';
 import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
 import type { PipelineModel, PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { classMetrics } from '../../../src/jobs/index.ts';
+import type { ModelLayer } from '../../../src/jobs/models/modelLayer.ts';
 import { openMemoryStorage } from '../../../src/parallel/pipeline/mirrorStorage.ts';
-import type { PipelineLayer } from '../../../src/parallel/pipeline/pipelineLayer.ts';
+import type { LayerPass } from '../../../src/parallel/pipeline/pipelineLayer.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
@@ -20,6 +21,14 @@ export const ENVIRONMENT = {
   isHidden: () => false,
   announceSilence: () => {},
   openMirrorStorage: openMemoryStorage,
+  /** Writes no files and texts. */
+  outputs: {
+    waiting: 0,
+    initialize: () => Promise.resolve(),
+    enter: () => {},
+    applied: () => Promise.resolve(),
+    finish: () => Promise.resolve({}),
+  },
   tabBytes: Infinity,
 } as const;
 
@@ -40,12 +49,13 @@ export interface CountingMember extends Member<PipelineLoop, PipelineTask> {
  * the weights of its samples in every layer.
  */
 function createModel(samples: number, ring: boolean, built: BuiltLayers): PipelineModel {
-  const layers = Array.from({ length: LAYERS }, (_, index): PipelineLayer => {
+  const layers = Array.from({ length: LAYERS }, (_, index): ModelLayer => {
     let own: { counts: tf.Variable; passes: tf.Variable | null } | null = null;
     return {
       name: `count${index}`,
       outputShape: [samples + 1],
       size: samples,
+      entries: [],
       build: () => {
         const counts = tf.tidy(() => tf.variable(tf.zeros([samples])));
         const passes = index === WITH_BUFFER ? tf.tidy(() => tf.variable(tf.scalar(0), false)) : null;
@@ -54,9 +64,9 @@ function createModel(samples: number, ring: boolean, built: BuiltLayers): Pipeli
         return passes ? [counts, passes] : [counts];
       },
       // The input has a one-hot row for each sample, and the sum of the weights so far.
-      apply: (x, { training }) => {
+      apply: (x, pass) => {
         const { counts, passes } = own!;
-        if (passes && training) passes.assign(passes.add(1));
+        if (passes && (pass as LayerPass).training) passes.assign(passes.add(1));
         const oneHot = x.slice([0, 0], [-1, samples]);
         const sum = x.slice([0, samples], [-1, 1]);
         return tf.concat([oneHot, sum.add(tf.matMul(oneHot as tf.Tensor2D, counts.reshape([samples, 1])))], 1);
@@ -73,7 +83,7 @@ function createModel(samples: number, ring: boolean, built: BuiltLayers): Pipeli
 function createTask(samples: number, ring: boolean, built: BuiltLayers): PipelineTask {
   return {
     ...{ trainSamples: samples, testSamples: 3, classifies: true, classes: undefined },
-    score: classMetrics(parseJob({})),
+    ...{ score: classMetrics(parseJob({})), text: null, facts: null },
     dataHash: () => Promise.resolve('00'.repeat(8)),
     dataAdvice: 'count again',
     createModel: () => createModel(samples, ring, built),

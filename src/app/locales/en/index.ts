@@ -6,6 +6,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
 import { shell } from './shell.tsx';
@@ -13,5 +14,20 @@ import { state } from './state.tsx';
 import { terms } from './terms.tsx';
 import { generation } from './generation.tsx';
 
-export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, inspection, generation };
+export const en = {
+  shell,
+  terms,
+  home,
+  join,
+  lobby,
+  job,
+  state,
+  ring,
+  run,
+  charts,
+  lesson,
+  pipelineLesson,
+  inspection,
+  generation,
+};
 export type Messages = typeof en;

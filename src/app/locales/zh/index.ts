@@ -7,6 +7,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
 import { shell } from './shell.tsx';
@@ -26,6 +27,7 @@ export const zh: Messages = {
   run,
   charts,
   lesson,
+  pipelineLesson,
   inspection,
   generation,
 };
