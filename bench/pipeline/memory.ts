@@ -2,8 +2,8 @@
 import { stagesOfRank, type PipelinePlan } from '../../src/parallel/pipeline/schedules.ts';
 
 const BYTES = Float32Array.BYTES_PER_ELEMENT;
-/** Copies of a weight: its value, its gradient, and Adam's two averages. */
-const STATE_COPIES = 4;
+/** Copies of a weight without a gradient: its value, and Adam's two averages. */
+const COPIES = 3;
 /** Tensors of a micro-batch that each rank loads: tokens, next tokens and their weights. */
 const BATCH_TENSORS = 3;
 
@@ -26,10 +26,10 @@ export interface MicroBatchSize {
 
 /** Memory of a rank in bytes. */
 export interface RankMemory {
-  /** Values, gradients and averages on the CPU: 4K/S on average. */
+  /**
+   * Weights, gradients and averages: 4K/S on average, and 3K/S while there is no gradient yet.
+   */
   state: number;
-  /** Weights on the device, and the sums of their gradients. */
-  device: number;
   activations: number;
 }
 
@@ -62,15 +62,15 @@ export function ringMemory(
     const own = stagesOfRank(plan, rank).flatMap((stage) => stages[stage]!);
     const weights = own.reduce((sum, layer) => sum + layer.weights, 0) * BYTES;
     let activations = inputs;
-    let device = weights;
-    let most = { device: 2 * weights, activations };
+    let state = COPIES * weights;
+    let most = { state: (COPIES + 1) * weights, activations };
     for (const { kind, stage } of passes) {
       activations += (kind === 'forward' ? 1 : -1) * keptOf[stage]!;
-      // There are sums of gradients after a backward pass. The loss is differentiated at once.
-      if (kind === 'backward' || isLast(stage)) device = 2 * weights;
-      if (device + activations > most.device + most.activations) most = { device, activations };
+      // There are gradients after a backward pass. The loss is differentiated at once.
+      if (kind === 'backward' || isLast(stage)) state = (COPIES + 1) * weights;
+      if (state + activations > most.state + most.activations) most = { state, activations };
     }
-    return { state: STATE_COPIES * weights, ...most };
+    return most;
   });
 }
 

@@ -134,12 +134,11 @@ function tabsTable(rows: readonly TabRow[]): string {
 
 function memoryTable(rows: readonly TabRow[]): string {
   return table(
-    ['run', 'measured, MB', '4K/S', 'device', 'activations', 'sum', 'ratio'],
+    ['run', 'measured, MB', '4K/S', 'activations', 'sum', 'ratio'],
     rows.map((row) => [
       nameOf(row),
       inRow(row.memory.map(({ measured }) => megabytes(measured))),
       inRow(row.memory.map(({ state }) => megabytes(state))),
-      inRow(row.memory.map(({ device }) => megabytes(device))),
       inRow(row.memory.map(({ activations }) => megabytes(activations))),
       inRow(row.memory.map((memory) => megabytes(sumOf(memory)))),
       inRow(row.memory.map((memory) => (memory.measured / sumOf(memory)).toFixed(2))),
@@ -217,8 +216,8 @@ two of them compute at a time, and others wait for a core even when they have wo
 
 ${tabsTable(tabs)}
 
-Memory of each rank, in MB. *4K/S*: values, gradients and Adam's two averages of the stage's weights on the CPU. *Device*: the weights, and the sums of
-their gradients once a backward pass has run. *Activations* of a stage s on one of S ranks in a ring, which has S + 1 stages:
+Memory of each rank, in MB. *4K/S*: the stage's weights, their gradients and Adam's two averages; 3K/S if the rank needs the most before its first
+backward pass. *Activations* of a stage s on one of S ranks in a ring, which has S + 1 stages:
 
 - \`gpipe\`: M a, for a micro-batch's activations a;
 - \`1f1b\`: at most min(M, S + 1 - s) a;

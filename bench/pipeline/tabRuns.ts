@@ -122,6 +122,6 @@ export function rowOf(
 }
 
 /** Returns all bytes of the formula. */
-export function sumOf({ state, device, activations }: RankMemory): number {
-  return state + device + activations;
+export function sumOf({ state, activations }: RankMemory): number {
+  return state + activations;
 }

@@ -57,17 +57,16 @@ test('the memory of a ring is that of its weights, and of the micro-batches that
   const ring = { ring: true };
   expect(ringMemory(oneForwardOneBackward(3, 8, ring), CHAIN, LAYERS, SIZE)).toEqual([
     // The first stage keeps three micro-batches while the last one, on the same rank, keeps one.
-    { state: 16 * 101, device: 8 * 101, activations: INPUTS + 3 * 1000 + 3000 + 2 * VALUE },
+    { state: 16 * 101, activations: INPUTS + 3 * 1000 + 3000 + 2 * VALUE },
     // The ranks wait for the first one, which has two stages. So this stage keeps three
-    // micro-batches only before its first backward pass.
-    { state: 16 * 10, device: 4 * 10, activations: INPUTS + 3 * (5000 + VALUE) },
-    { state: 16 * 20, device: 8 * 20, activations: INPUTS + 2 * (7000 + VALUE) },
+    // micro-batches only before its first backward pass, without gradients.
+    { state: 12 * 10, activations: INPUTS + 3 * (5000 + VALUE) },
+    { state: 16 * 20, activations: INPUTS + 2 * (7000 + VALUE) },
   ]);
   expect(ringMemory(gpipe(3, 8, ring), CHAIN, LAYERS, { ...SIZE, recompute: true })).toEqual([
-    { state: 16 * 101, device: 8 * 101, activations: INPUTS + 8 * (VALUE + 3 * VALUE) },
-    // No backward pass has run when all micro-batches are kept.
-    { state: 16 * 10, device: 4 * 10, activations: INPUTS + 8 * 2 * VALUE },
-    { state: 16 * 20, device: 4 * 20, activations: INPUTS + 8 * 2 * VALUE },
+    { state: 16 * 101, activations: INPUTS + 8 * (VALUE + 3 * VALUE) },
+    { state: 12 * 10, activations: INPUTS + 8 * 2 * VALUE },
+    { state: 12 * 20, activations: INPUTS + 8 * 2 * VALUE },
   ]);
 });
 
@@ -137,7 +136,7 @@ const RESULT: PipelineResult = {
     {
       ...{ ...MESH, schedule: '1f1b', microBatches: 8, recompute: true, codec: 'fp32', difference: 3e-7 },
       ...{ bytes: 1.002, idle: { measured: 0.5, plan: 0.2 }, stepMs: 900 },
-      memory: [{ state: 4e6, device: 2e6, activations: 4e6, measured: 9e6 }],
+      memory: [{ state: 4e6, activations: 6e6, measured: 9e6 }],
     },
   ],
 };
