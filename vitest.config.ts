@@ -11,7 +11,12 @@ const IN_TABS = [
 ];
 
 /** Short files that run for long. Vitest takes the largest files first, and would have a core wait for these at the end. */
-const LONGEST = ['test/membership/schedules.test.ts', 'test/membership/recovery.test.ts'];
+const LONGEST = [
+  'test/membership/schedules.test.ts',
+  'test/membership/recovery.test.ts',
+  'test/firefox/training.test.ts',
+  'test/tabs/pages.test.ts',
+];
 
 const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((file) => moduleId.endsWith(file));
 
@@ -59,8 +64,13 @@ export default defineConfig({
         test: {
           name: 'tabs',
           include: IN_TABS,
-          // Of real browsers, what runs side by side only gets in each other's way.
-          fileParallelism: false,
+          globalSetup: ['test/tabs/globalSetup.ts'],
+          // A browser that starts, a tab that compiles shaders and a wait leave a core idle.
+          maxWorkers: 2,
+          // Deadlines, for tabs that share the cores with those of the other worker.
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          expect: { poll: { timeout: 20_000 } },
           sequence: { groupOrder: 2 },
         },
       },

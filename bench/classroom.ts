@@ -8,23 +8,24 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
-import type { AlgorithmName } from '../src/spec/algorithms.ts';
+import { ALGORITHM_NAMES, type AlgorithmName } from '../src/spec/algorithms.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { median } from '../src/util/statistics.ts';
 import { reportOf, type Observation } from '../tools/chaos/report.ts';
 import { Classroom } from './classroom/classroom.ts';
 import { survivingSteps } from './classroom/survivingSteps.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
-import { option } from './command/options.ts';
+import { listOf, oneOf, option } from './command/options.ts';
 import { table } from '../tools/report/table.ts';
 
 interface ClassroomOptions {
   tabs: number;
+  algorithms: readonly AlgorithmName[];
   json?: true;
 }
 
 /** The algorithm of rooms that are opened on the page, and that of the library. */
-const ALGORITHMS = ['ring', 'auto'] as const satisfies readonly AlgorithmName[];
+const ALGORITHMS: readonly AlgorithmName[] = ['ring', 'auto'];
 /** Guests in a browser; as many leave, and join. */
 const CHURN = 5;
 /** The first steps of a run, which are not part of the medians, and measured steps. */
@@ -37,13 +38,13 @@ const MIN_TABS = 3;
  * @throws (rejects) UsageError if this is not Linux; PeergradError if a tab fails, or if samples
  *   were skipped or repeated, or states differed. The result is printed before.
  */
-async function benchClassroom({ tabs, json }: ClassroomOptions, io: Io): Promise<void> {
+async function benchClassroom({ tabs, algorithms, json }: ClassroomOptions, io: Io): Promise<void> {
   if (process.platform !== 'linux') {
     throw new UsageError('classroom reads the memory of processes from /proc, which only Linux has. Run it on Linux.');
   }
   await ensureBuilt(io);
   const runs: ClassRun[] = [];
-  for (const algorithm of ALGORITHMS) runs.push(await measure(tabs, algorithm, io));
+  for (const algorithm of algorithms) runs.push(await measure(tabs, algorithm, io));
   const result: ClassroomResult = { tabs, runs };
   io.out(json === undefined ? classroomTable(result) : JSON.stringify(result));
   const wrong = problemsOf(result);
@@ -183,7 +184,10 @@ export const classroom = defineBenchmark({
   description:
     'measure a class in real tabs with the ring and with auto, while tabs leave and join; fails if a sample is skipped or repeated, ' +
     'or if states differ',
-  options: [option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 30)],
+  options: [
+    option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 30),
+    option('--algorithms <name,..>', 'algorithms to measure', listOf(oneOf(ALGORITHM_NAMES)), [...ALGORITHMS]),
+  ],
   run: benchClassroom,
   section,
 });

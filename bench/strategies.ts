@@ -2,7 +2,6 @@
  * `bench strategies`: measures the bytes that each strategy sends and receives in real tabs, and
  * compares them with theory.
  */
-import { InvalidArgumentError } from 'commander';
 import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
@@ -10,7 +9,7 @@ import { MAX_REPLICAS, STRATEGY_NAMES, type StrategyName } from '../src/spec/job
 import { PeergradError } from '../src/util/errors.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
-import { listOf, option, worldSizesOption } from './command/options.ts';
+import { listOf, oneOf, option, worldSizesOption } from './command/options.ts';
 import { table } from '../tools/report/table.ts';
 import { trainInTabs } from './training/trainInTabs.ts';
 
@@ -175,19 +174,13 @@ function kilobytes(bytes: number): string {
   return (bytes / 1000).toFixed(1);
 }
 
-function strategyName(text: string): StrategyName {
-  const name = STRATEGY_NAMES.find((known) => known === text);
-  if (name === undefined) throw new InvalidArgumentError(`Pass one of these strategies: ${STRATEGY_NAMES.join(', ')}.`);
-  return name;
-}
-
 export const strategies = defineBenchmark({
   name: 'strategies',
   description:
     "compare each strategy's bytes per step with theory; fails if those of ddp or parameter-server differ by more than 1 %",
   options: [
     worldSizesOption(),
-    option('--strategies <name,..>', 'strategies to measure', listOf(strategyName), [...STRATEGY_NAMES]),
+    option('--strategies <name,..>', 'strategies to measure', listOf(oneOf(STRATEGY_NAMES)), [...STRATEGY_NAMES]),
   ],
   run: benchStrategies,
   section,

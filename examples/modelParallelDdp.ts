@@ -37,7 +37,7 @@ export async function main(group: ProcessGroup, print: (line: string) => void): 
     print(`step ${step}: loss ${loss.toFixed(6)}`);
   }
 
-  const [kernel] = stage.parameters.values;
+  const [kernel] = await stage.parameters.values();
   const replicas = await mesh.getGroup('data').allGather(kernel!);
   const isEqual = replicas.every((other) => other.every((value, i) => value === kernel![i]));
   print(`stages of both replicas are ${isEqual ? 'equal' : 'different'}`);

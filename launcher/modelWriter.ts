@@ -16,6 +16,8 @@ import { messageOf, PeergradError, reasonOf, TimeoutError } from '../src/util/er
 const ANSWER_MS = 60_000;
 /** Milliseconds for the final checkpoint after Ctrl-C. The process must end within five seconds. */
 const HURRIED_MS = 3_000;
+/** Bytes of a file that a tab sends in one message. */
+const PART_BYTES = 8 * 1024 * 1024;
 
 /** Files to write during a run. */
 export interface ModelOutputs {
@@ -35,6 +37,8 @@ interface ModelWriterOptions extends ModelOutputs {
   release: (step: number) => Promise<void>;
   /** Requests a tab's model. */
   ask: (tab: string, format: ModelFormat) => Promise<void>;
+  /** Reads some bytes of the file that a tab exported; fewer at its end. */
+  read: (tab: string, from: number, to: number) => Promise<Uint8Array>;
   note: (line: string) => void;
 }
 
@@ -42,8 +46,8 @@ type Exported = EventOf<'exported'>;
 
 export class ModelWriter {
   readonly #options: ModelWriterOptions;
-  /** The pending request for a model, or `null`. There is at most one at a time. */
-  #asked: { tab: string; answer: Deferred<Exported> } | null = null;
+  /** The pending request to a tab, or `null`. There is at most one at a time. */
+  #asked: { tab: string; onexported: (event: Exported) => void; reject: (error: Error) => void } | null = null;
   /** Settles when pending files are written. Never rejects. */
   #work: Promise<void> = Promise.resolve();
   /**
@@ -65,7 +69,7 @@ export class ModelWriter {
   }
 
   on(tab: string, event: EngineEvent): void {
-    if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.answer.resolve(event);
+    if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.onexported(event);
     if (event.type === 'finished') this.#isOver = true;
     // Every tab reports a comparison. Only the first report is used.
     if (event.type !== 'hashes' || !event.agree || event.step <= this.#comparedStep) return;
@@ -77,7 +81,7 @@ export class ModelWriter {
   /** Rejects a pending request to a tab that is gone. */
   tabLost(tab: string): void {
     if (this.#asked?.tab === tab)
-      this.#asked.answer.reject(new PeergradError(`${tab} was lost before it exported its model.`));
+      this.#asked.reject(new PeergradError(`${tab} was lost before it exported its model.`));
   }
 
   /** Resolves when no file is being written. Never rejects. */
@@ -105,7 +109,7 @@ export class ModelWriter {
     if (out === null) return;
     const { file, problem } = await this.#ask(tab, out.format);
     if (file === null) throw new PeergradError(`The model was not saved to ${out.path}: ${problem}`);
-    await writeWhole(out.path, file.bytes);
+    await writeWhole(out.path, this.#partsOf(tab));
     note(`The model after step ${file.step} was saved to ${out.path}.`);
   }
 
@@ -122,7 +126,7 @@ export class ModelWriter {
       try {
         const { file, problem } = await this.#ask(tab, 'checkpoint');
         if (file === null) throw new PeergradError(problem!);
-        await writeWhole(checkpoint, file.bytes);
+        await writeWhole(checkpoint, this.#partsOf(tab));
         onwritten();
       } catch (error) {
         if (this.#isOver || this.#hasFailed) return;
@@ -136,13 +140,28 @@ export class ModelWriter {
   }
 
   async #ask(tab: string, format: ModelFormat): Promise<Exported> {
-    const { ask, clock } = this.#options;
     const answer = deferred<Exported>();
-    this.#asked = { tab, answer };
-    const cancel = clock.after(ANSWER_MS, () =>
+    this.#options.ask(tab, format).catch((error: unknown) => answer.reject(error));
+    return this.#answerOf(tab, answer, answer.resolve);
+  }
+
+  /** Yields the bytes of the file that a tab exported. */
+  async *#partsOf(tab: string): AsyncGenerator<Uint8Array, void> {
+    for (let at = 0; ; at += PART_BYTES) {
+      const answer = deferred<Uint8Array>();
+      this.#options.read(tab, at, at + PART_BYTES).then(answer.resolve, answer.reject);
+      const part = await this.#answerOf(tab, answer);
+      if (part.length > 0) yield part;
+      if (part.length < PART_BYTES) return;
+    }
+  }
+
+  /** Waits for an answer of a tab until its deadline, or until the tab is lost. */
+  async #answerOf<T>(tab: string, answer: Deferred<T>, onexported: (event: Exported) => void = () => {}): Promise<T> {
+    const cancel = this.#options.clock.after(ANSWER_MS, () =>
       answer.reject(new TimeoutError(`${tab} did not export its model within ${ANSWER_MS / 1000} s.`)),
     );
-    ask(tab, format).catch((error: unknown) => answer.reject(error));
+    this.#asked = { tab, onexported, reject: answer.reject };
     try {
       return await answer.promise;
     } finally {
@@ -153,12 +172,12 @@ export class ModelWriter {
 }
 
 /** Writes to a temporary file, and renames that file when all bytes are on the disk. */
-async function writeWhole(path: string, bytes: Uint8Array): Promise<void> {
+async function writeWhole(path: string, parts: AsyncIterable<Uint8Array>): Promise<void> {
   const partial = `${path}.${process.pid}.part`;
   try {
     const file = await open(partial, 'w');
     try {
-      await file.writeFile(bytes);
+      for await (const part of parts) await file.writeFile(part);
       await file.sync();
     } finally {
       await file.close();

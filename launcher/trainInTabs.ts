@@ -62,6 +62,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     clock: systemClock,
     release: async (step) => pages?.release(step),
     ask: async (tab, format) => pages?.askForModel(tab, format),
+    read: (tab, from, to) => pages!.readModel(tab, from, to),
     note: (line) => log.note(line),
   });
 

@@ -15,6 +15,7 @@ export type {
   OpOptions,
   P2POp,
   ReduceOptions,
+  ReduceScatterOptions,
   RootedOptions,
   SizesOptions,
 } from './collectives/options.ts';

@@ -1,6 +1,7 @@
 /**
  * The command line of the tools: `chaos` trains under faults, `crash-recovery` checks the recovery
- * from crashes, `elastic` checks the library's elastic jobs.
+ * from crashes, `elastic` checks the library's elastic jobs, `pipeline-recovery` checks pipelines
+ * that lose a stage.
  */
 import { Option, type Command } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
@@ -12,6 +13,7 @@ import { createProgram, runProgram } from '../launcher/options/program.ts';
 import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { elastic, type ElasticOptions } from './elastic/elastic.ts';
+import { pipelineRecovery, type PipelineRecoveryOptions } from './pipelineRecovery/pipelineRecovery.ts';
 import { crashRecovery, type CrashRecoveryOptions } from './crashRecovery/crashRecovery.ts';
 
 /** Default timeout of a run under faults, in seconds. */
@@ -20,8 +22,11 @@ const CHAOS_TIMEOUT_S = 2 * 60 * 60;
 const MAX_MINUTES = 24 * 60;
 /** The largest number of kills in a run. */
 const MAX_KILLS = 1000;
-/** The largest number of jobs of `elastic`. */
+/** The largest number of jobs of `elastic`, and of runs of `pipeline-recovery`. */
 const MAX_SEEDS = 1000;
+
+/** The fewest and the most steps of a run of `pipeline-recovery`. */
+const RECOVERY_STEPS = { min: 6, max: 1000 };
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runTools(argv: readonly string[], io: Io): Promise<number> {
@@ -71,5 +76,23 @@ function buildProgram(io: Io): Command {
     .option('--browser <path>', 'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)')
     .option('--json', 'print the report as one JSON object, last on stdout')
     .action((options: ElasticOptions) => elastic(options, io));
+
+  program
+    .command('pipeline-recovery')
+    .description(
+      'train with pipelines in N headless tabs, kill one tab with its stage at a random point of each run, and report samples that were ' +
+        'skipped or repeated, whether the states of the other tabs are equal, and the steps that were lost',
+    )
+    .option('--seeds <n>', 'number of runs, each with its own random point', wholeNumber(1, MAX_SEEDS), 20)
+    .option('--tabs <n>', 'number of tabs', wholeNumber(3, MAX_WORLD_SIZE), 4)
+    .option(
+      '--pipeline <stages>',
+      'stages of a replica of the model (default: one for each tab)',
+      wholeNumber(2, MAX_WORLD_SIZE),
+    )
+    .option('--steps <n>', 'steps of a run', wholeNumber(RECOVERY_STEPS.min, RECOVERY_STEPS.max), 12)
+    .option('--browser <path>', 'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)')
+    .option('--json', 'print the report as one JSON object, last on stdout')
+    .action((options: PipelineRecoveryOptions) => pipelineRecovery(options, io));
   return program;
 }

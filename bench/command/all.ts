@@ -22,6 +22,8 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pageTasks } from '../pageTasks.ts';
+import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
 import { step } from '../step.ts';
@@ -131,9 +133,11 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(strategies, []),
     partOf(scale, ['--picture', 'docs/scale.png']),
     partOf(balance, []),
+    partOf(pageTasks, []),
     partOf(blockedPage, []),
     partOf(signaling, []),
     partOf(classroom, []),
+    partOf(pipeline, ['--picture', 'docs/pipeline-idle.svg']),
   ];
 }
 

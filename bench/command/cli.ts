@@ -17,6 +17,8 @@ import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
+import { pageTasks } from '../pageTasks.ts';
+import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
 import { step } from '../step.ts';
@@ -40,8 +42,10 @@ const BENCHMARKS: readonly Benchmark[] = [
   auto,
   order,
   balance,
+  pageTasks,
   blockedPage,
   classroom,
+  pipeline,
 ];
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
@@ -56,7 +60,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   }
   program
     .command('all')
-    .description('run all benchmarks in less than half an hour, and write their results to docs/BENCHMARKS.md')
+    .description('run all benchmarks in less than an hour, and write their results to docs/BENCHMARKS.md')
     .addOption(digitsOption())
     .option(
       '--hosts <script>',

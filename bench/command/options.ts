@@ -1,5 +1,5 @@
 /** Command-line options that several benchmarks have. */
-import { Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 
@@ -16,6 +16,15 @@ export function option<Value>(
 /** Returns a parser of a comma-separated list. */
 export function listOf<Value>(parse: (text: string) => Value) {
   return (text: string): Value[] => text.split(',').map(parse);
+}
+
+/** Returns a parser that accepts these names only. */
+export function oneOf<Name extends string>(names: readonly Name[]) {
+  return (text: string): Name => {
+    const name = names.find((known) => known === text);
+    if (name === undefined) throw new InvalidArgumentError(`Pass one of: ${names.join(', ')}.`);
+    return name;
+  };
 }
 
 export function tabsOption(byDefault: number, description = 'world size'): Option {

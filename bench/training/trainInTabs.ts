@@ -1,4 +1,5 @@
 /** Runs one training run of a benchmark in tabs. */
+import type { BackendMode } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import type { JobOptions } from '../../launcher/options/jobOptions.ts';
 import { train } from '../../launcher/commands/run.ts';
@@ -11,10 +12,11 @@ const TIMEOUT_S = 30 * 60;
  * Trains in `tabs` headless tabs. Environment variables such as RANK are ignored. @throws (rejects)
  * the errors of `train`.
  */
-export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
-  return train(
-    { ...job, tabs, backend: 'webgpu', gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 },
-    io,
-    {},
-  );
+export function trainInTabs(
+  tabs: number,
+  job: JobOptions,
+  io: Io,
+  backend: BackendMode = 'webgpu',
+): Promise<RunResult> {
+  return train({ ...job, tabs, backend, gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
 }

@@ -9,10 +9,19 @@ import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
 import { bareChain } from '../distribution/bareChain.ts';
 import { distributeFile } from '../distribution/distributeFile.ts';
+import { waitingStages } from '../pipeline/waitingStages.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
 /** Experiments that run in a rank's worker, with links and collectives. */
-export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, distributeFile };
+export const IN_WORKERS = {
+  allReduce,
+  workerLink,
+  encodedAllReduce,
+  takeSteps,
+  combine,
+  distributeFile,
+  waitingStages,
+};
 
 /** Experiments that run on a rank's page, with bare channels or links of the page. */
 export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };

@@ -22,7 +22,7 @@ interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertific
 
 export interface Origin {
   name: string;
-  bytes: Uint8Array<ArrayBuffer>;
+  content: Blob;
 }
 
 export interface Tabs {
@@ -30,6 +30,8 @@ export interface Tabs {
   release(step: number): Promise<void>;
   /** Requests a tab's model. The engine answers with the event `exported`. */
   askForModel(tab: string, format: ModelFormat): Promise<void>;
+  /** Reads some bytes of the file that a tab exported; fewer at its end. */
+  readModel(tab: string, from: number, to: number): Promise<Uint8Array>;
   screenshot(tab: string, file: string): Promise<void>;
 }
 
@@ -75,6 +77,11 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
       // The code is passed as text. If it were a function, the transpiler would add calls of
       // helpers that do not exist in the page.
       await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
+    },
+    async readModel(tab, from, to) {
+      const page = pages.get(tab);
+      if (!page) throw new PeergradError(`${tab} has no page.`);
+      return page.evaluate<Uint8Array>(`globalThis.peergradModelPart(${from}, ${to})`);
     },
     async screenshot(tab, file) {
       const page = pages.get(tab);
@@ -140,7 +147,14 @@ async function openTab(
   const page = await context.newPage();
   names.set(page, name);
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
-  if (origin) await page.exposeBinding('peergradOrigin', () => origin);
+  if (origin) {
+    const { name: file, content } = origin;
+    await page.exposeBinding('peergradOrigin', () => ({ name: file, size: content.size }));
+    await page.exposeBinding(
+      'peergradOriginPart',
+      async (_source, from: number, to: number) => new Uint8Array(await content.slice(from, to).arrayBuffer()),
+    );
+  }
   if (waitsForCheckpoints) await page.addInitScript('globalThis.peergradCheckpointBarrier = true;');
   await loadPage(page, url);
 }

@@ -2,13 +2,13 @@
  * `peergrad run`: trains in headless tabs on this machine. The tabs are all ranks of the world, or
  * the ranks of this machine if there are several machines.
  */
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../../src/spec/job.ts';
-import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../../src/spec/modelFile.ts';
+import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { isPipeline } from '../../src/spec/pipeline.ts';
+import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 import { roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
@@ -164,7 +164,7 @@ async function readOrigin(
   options: TrainOptions,
   firstRank: number,
 ): Promise<{ origin: Origin; resolved: Awaited<ReturnType<typeof resolveTraining>> | null } | null> {
-  const { resume, from, data } = options;
+  const { resume, from, data, shardOptimizer, ...others } = options;
   if (resume === undefined && from === undefined) return null;
   if (resume !== undefined && from !== undefined) {
     throw new UsageError('--resume continues a run, but --from starts a new run with weights. Pass only one of them.');
@@ -176,20 +176,23 @@ async function readOrigin(
   }
   const origin = await readFileOf(resume ?? from!);
   if (resume === undefined) return { origin, resolved: null };
-  if (describesJob(options)) {
+  if (describesJob(others)) {
     throw new UsageError(
-      'The checkpoint defines the job. Remove the job file and the job options, or start a new run with --from.',
+      'The checkpoint defines the job, except for --shard-optimizer. Remove the job file and the other job options, or start a new ' +
+        'run with --from.',
     );
   }
-  const { meta } = await decodeCheckpoint(resume, new Blob([origin.bytes]));
+  const { meta } = await decodeCheckpoint(resume, origin.content);
   const served = data === undefined ? null : await checkData(data, meta.job.job);
-  return { origin, resolved: { job: meta.job, served } };
+  const isSharded = shardOptimizer === undefined ? meta.job.shardOptimizer : shardOptimizer === 'on';
+  return { origin, resolved: { job: parseJob({ ...meta.job, shardOptimizer: isSharded }), served } };
 }
 
 /** @throws (rejects) UsageError if it cannot be read. */
 async function readFileOf(file: string): Promise<Origin> {
   try {
-    return { name: path.basename(file), bytes: new Uint8Array(await readFile(file)) };
+    // The blob is read when its bytes are needed.
+    return { name: path.basename(file), content: await openAsBlob(file) };
   } catch (error) {
     throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
   }
@@ -202,13 +205,28 @@ function checkFolder(option: string, file: string | undefined): void {
 }
 
 /**
- * @throws UsageError if an option needs checkpoints, initial weights or a trained model, which this
- *   job does not have.
+ * @throws UsageError if an option needs checkpoints, initial weights, a trained model or a format,
+ *   which this job does not have.
  */
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
       'A range test searches for a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
+    );
+  }
+  const format = out === undefined ? null : weightsFormatOf(out);
+  const formats = weightsFormatsOf(job);
+  if (format !== null && !formats.includes(format)) {
+    const why = isPipeline(job)
+      ? 'no tab of a pipeline has all layers'
+      : 'this model is not made of TensorFlow.js layers';
+    throw new UsageError(
+      `The model cannot be saved as ${out}, because ${why}. Choose a file name that ends in ${formats.map((one) => FILE_ENDINGS[one]).join(', ')}.`,
+    );
+  }
+  if (checkpoint !== undefined && isPipeline(job)) {
+    throw new UsageError(
+      'A run with a pipeline has no checkpoints, because no tab has the whole model. Remove --checkpoint, or save the final model with --out.',
     );
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;

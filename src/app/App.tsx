@@ -14,6 +14,7 @@ const Lobby = lazyPage(async () => (await import('./pages/Lobby.tsx')).Lobby);
 const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
+const PipelineLesson = lazyPage(async () => (await import('./lesson/pipeline/PipelineLesson.tsx')).PipelineLesson);
 const RecordingPage = lazyPage(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
 
 export function App() {
@@ -65,6 +66,8 @@ function Page() {
       );
     case 'lesson':
       return <SoloLesson.Page />;
+    case 'pipeline':
+      return <PipelineLesson.Page />;
     case 'simulated':
       return null;
     case 'recording':

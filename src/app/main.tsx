@@ -32,6 +32,7 @@ import './styles/inspection.css';
 import './styles/generation.css';
 import './styles/lesson.css';
 import './styles/lessonBars.css';
+import './styles/pipelineLesson.css';
 
 export async function start(): Promise<void> {
   ensureValidLanguage();

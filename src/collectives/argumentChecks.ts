@@ -8,7 +8,7 @@ import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
-import type { AllReduceOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
+import type { EncodedOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
@@ -128,7 +128,7 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
  * Checks that the codec supports the dtype and the op, and that the residual has the tensor's
  * length. Returns the codec.
  */
-export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
+export function checkCodec({ length }: TypedArray, dtype: Dtype, options: EncodedOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecOf(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {

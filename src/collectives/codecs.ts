@@ -46,7 +46,7 @@ export interface Codec {
   addTo(into: Float32Array, frame: ArrayBuffer): void;
 }
 
-/** How the values of an all-reduce are encoded. */
+/** How the values of an all-reduce or a reduce-scatter are encoded. */
 export interface Encoding {
   codec: Codec;
   /** An array of the target's length that receives the residual of values this rank encodes. */

@@ -58,15 +58,8 @@ export interface ReduceOptions extends OpOptions {
   factor?: number;
 }
 
-export interface AllReduceOptions extends ReduceOptions {
-  /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
-  bucket?: number;
-  /**
-   * The algorithm, the same on every rank. By default it is the group's. With `auto`, small worlds
-   * use the ring, and in larger worlds the cost model chooses. `two-level` needs a world size that
-   * can be divided into groups, and `doubling` supports no codec.
-   */
-  algorithm?: AlgorithmName;
+/** Options of sums whose values may be encoded on their way. */
+export interface EncodedOptions extends ReduceOptions {
   /** Codec for float32 values, the same on every rank; `fp32` by default. */
   codec?: CodecName;
   /**
@@ -77,6 +70,17 @@ export interface AllReduceOptions extends ReduceOptions {
    * fails, the contents are undefined.
    */
   residual?: Float32Array | null;
+}
+
+export interface AllReduceOptions extends EncodedOptions {
+  /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
+  bucket?: number;
+  /**
+   * The algorithm, the same on every rank. By default it is the group's. With `auto`, small worlds
+   * use the ring, and in larger worlds the cost model chooses. `two-level` needs a world size that
+   * can be divided into groups, and `doubling` supports no codec.
+   */
+  algorithm?: AlgorithmName;
 }
 
 export interface RootedOptions {
@@ -95,6 +99,8 @@ export interface SizesOptions extends OpOptions {
    */
   sizes?: readonly number[];
 }
+
+export interface ReduceScatterOptions extends EncodedOptions, SizesOptions {}
 
 export interface AllToAllOptions extends OpOptions {
   /**

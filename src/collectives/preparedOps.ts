@@ -28,6 +28,7 @@ import type {
   AllToAllOptions,
   OpOptions,
   ReduceOptions,
+  ReduceScatterOptions,
   RootedOptions,
   SizesOptions,
 } from './options.ts';
@@ -198,14 +199,17 @@ export function scatterOp<T extends TypedArray>(
 export function reduceScatterOp<T extends TypedArray>(
   caller: Caller,
   tensor: T,
-  options: ReduceOptions & SizesOptions,
+  options: ReduceScatterOptions,
 ): PreparedOp<T> {
   const { rank, ranks } = caller;
   const dtype = dtypeOf(tensor, options.dtype);
   const sizes = splitSizes(caller, tensor, options.sizes, 'sizes');
   const displacements = checkedDisplacements(sizes);
   const copy = emptyLike(tensor, tensor.length);
+  const { residual = null } = options;
   checkReduction(dtype, options);
+  const codec = checkCodec(tensor, dtype, options);
+  const isEncoded = codec !== null && ranks.length > 1;
   const op = inPlaceOp(OpCode.REDUCE_SCATTER, copy, dtype, {
     ...options,
     algorithm: Algorithm.RING,
@@ -215,9 +219,12 @@ export function reduceScatterOp<T extends TypedArray>(
   });
   return {
     ...op,
+    descriptor: { ...op.descriptor, dtype: codec?.code ?? dtype.code },
+    ...(isEncoded && { encoding: { codec, residual, chunks: displacements } }),
     before: () => {
       copyInto(copy, tensor, 0);
       op.before?.();
+      if (!isEncoded) residual?.fill(0);
     },
     result: () => copy.slice(displacements[rank], displacements[rank + 1]) as T,
   };

@@ -33,6 +33,7 @@ import type {
   P2POp,
   ProcessGroupOptions,
   ReduceOptions,
+  ReduceScatterOptions,
   RootedOptions,
   SizesOptions,
   GroupOptions,
@@ -200,7 +201,7 @@ export class ProcessGroup {
    * @param options.sizes number of elements of each rank's part. By default all parts are equal, so
    * the tensor's length must be a multiple of the world size.
    */
-  reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
+  reduceScatter<T extends TypedArray>(tensor: T, options: ReduceScatterOptions = {}): Work<T> {
     return this.#issue(reduceScatterOp(this.#caller, tensor, options), options);
   }
 

@@ -82,7 +82,8 @@ export interface RankTelemetry {
 export interface ModelFile {
   name: string;
   step: number;
-  bytes: Uint8Array<ArrayBuffer>;
+  /** The browser may keep it in a file, so that its bytes are not in memory. */
+  content: Blob;
 }
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 

@@ -24,11 +24,11 @@ export const MAX_VOCABULARY = 65_536;
  */
 const MAX_CONTEXT = 1024;
 /**
- * The largest width. With this width, each layer has about 12.6 M parameters, and its gradient has
- * 50 MB. The whole model may need a pipeline.
+ * The largest width and number of layers are those of GPT-2 XL. With this width, each layer has
+ * about 31 M parameters. Large models need a pipeline.
  */
-const MAX_WIDTH = 1024;
-const MAX_LAYERS = 24;
+const MAX_WIDTH = 1600;
+const MAX_LAYERS = 48;
 /** The longest prompt, in characters. */
 export const MAX_PROMPT = 200;
 

@@ -31,8 +31,9 @@ import {
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
+  shardProblem,
 } from './plan.ts';
-import { misfitOf, Topology } from './topology.ts';
+import { misfitOf, tooLarge, Topology } from './topology.ts';
 
 export * from './names.ts';
 
@@ -189,6 +190,7 @@ function pipelineProblem(job: JobFields): string | null {
   if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
   if (job.schedule === 'range-test') return 'a range test needs the whole model in each tab';
   if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
+  if (job.shardOptimizer) return 'a stage has an optimizer of its own layers: turn shardOptimizer off';
   if (typeof job.model === 'object' && job.model.class_name === 'Functional') {
     return 'the model is not a chain of layers, so it cannot be cut into stages';
   }
@@ -217,6 +219,12 @@ export const JobSpec = v.pipe(
   ),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed || dataset.issues) return;
+    const { model, pipeline } = dataset.value;
+    const problem = typeof model === 'string' ? null : tooLarge(model, pipeline);
+    if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
     const { model, job } = dataset.value;
     if (typeof model === 'string' || !learnsDigits(job)) return;
     const problem = misfitOf(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
@@ -236,6 +244,11 @@ export const JobSpec = v.pipe(
     if (!dataset.typed || dataset.issues) return;
     const message = pipelineProblem(dataset.value);
     if (message !== null) addIssue({ message, path: issuePath(['pipeline']) });
+  }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const message = shardProblem(dataset.value);
+    if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
   }),
 );
 
@@ -259,11 +272,16 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
 }
 
 /**
- * Returns whether ranks may join and leave during a run. For that, all ranks must have the same
- * state after every step, and each must have all that a joining rank needs.
+ * Returns whether ranks may join and leave during a run. For that, the state must survive the loss
+ * of a rank: all ranks have it, or, in a pipeline, a rank has a copy of its neighbour's stage.
  */
-export function isElastic(job: Pick<JobSpec, 'strategy'> & Partial<Pick<JobSpec, 'pipeline'>>): boolean {
-  return job.strategy === 'ddp' && !isPipeline(job);
+export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+  return strategy === 'ddp';
+}
+
+/** Returns whether a run can be saved as a checkpoint: each rank has the whole state. */
+export function hasCheckpoints(job: Pick<JobSpec, 'strategy' | 'pipeline'>): boolean {
+  return isElastic(job) && !isPipeline(job);
 }
 
 /** Returns whether a run ends with a trained model. Lessons and range tests do not. */

@@ -1,6 +1,7 @@
 /** Formats, names and limits of model files. */
 import { DataError } from '../util/errors.ts';
 import { kindOfModel, type JobSpec } from './job.ts';
+import { isPipeline } from './pipeline.ts';
 
 /** Formats of the weights alone, which other programs can read. docs/export.md describes them. */
 export const WEIGHTS_FORMATS = ['safetensors', 'tfjs', 'keras'] as const;
@@ -24,8 +25,8 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 };
 
 /**
- * The largest model file that can be read or written, in bytes. A larger file might not fit into a
- * tab's memory.
+ * The largest model file that is read as a whole, in bytes. A larger file might not fit into a
+ * tab's memory. Safetensors files are read tensor by tensor, so they have no limit.
  */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
 
@@ -41,12 +42,12 @@ export function checkModelFileSize(name: string, size: number): void {
   );
 }
 
-/** Models made of TensorFlow.js layers, which other programs can rebuild. */
-const LAYERED: readonly string[] = ['mlp', 'cnn', 'own'];
-
-/** Returns the formats in which a model's weights can be written. */
-export function weightsFormatsOf({ model }: Pick<JobSpec, 'model'>): readonly WeightsFormat[] {
-  return LAYERED.includes(kindOfModel(model)) ? WEIGHTS_FORMATS : ['safetensors'];
+/**
+ * Returns the formats in which a model's weights can be written. The others describe layers of
+ * TensorFlow.js, and need a rank that has all of them.
+ */
+export function weightsFormatsOf({ job, pipeline }: Pick<JobSpec, 'job' | 'pipeline'>): readonly WeightsFormat[] {
+  return job === 'gpt' || isPipeline({ pipeline }) ? ['safetensors'] : WEIGHTS_FORMATS;
 }
 
 /** Returns the format for a file name's extension; `null` for other extensions. */

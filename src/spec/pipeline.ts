@@ -12,6 +12,12 @@ const MAX_MICRO_BATCHES = 256;
 /** Micro-batches per stage by default. Ranks then wait for about a fifth of the time. */
 const MICRO_BATCHES_PER_STAGE = 4;
 
+/**
+ * The memory of a tab for weights, gradients and averages. WebAssembly and many phones give a tab 2
+ * to 4 GB, and activations need memory, too.
+ */
+export const TAB_BYTES = 1.5e9;
+
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model. 1: every rank has the whole model. */
   pipeline: field(positiveInteger(MAX_STAGES), 1, {

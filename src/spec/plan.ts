@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
-import { defaultValuesOf, field, problemOf, schemasOf, sentenceOf } from './fields.ts';
+import { defaultValuesOf, field, issuePath, problemOf, schemasOf, sentenceOf } from './fields.ts';
 import {
   BALANCE_NAMES,
   OPTIMIZER_NAMES,
@@ -131,6 +131,11 @@ export const PLAN_FIELDS = {
     value: 'on|off',
     help: 'add the rounding error of a codec to the next gradient',
   }),
+  /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
+  shardOptimizer: field(v.boolean(), false, {
+    value: 'on|off',
+    help: "divide the optimizer's averages among the ranks, to save memory (ddp)",
+  }),
 };
 
 /**
@@ -186,11 +191,36 @@ export function hasAllReduces(strategy: StrategyName): boolean {
   return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
 }
 
+const SHARDED_CODECS: readonly PlannedCodec[] = ['fp32', 'fp16', 'int8'];
+
+/** Returns why the optimizer of a plan cannot be sharded; `null` if it can, or if it is whole. */
+export function shardProblem({
+  shardOptimizer,
+  strategy,
+  codec,
+  algorithm,
+}: Pick<TrainingPlan, 'shardOptimizer' | 'strategy' | 'codec' | 'algorithm'>): string | null {
+  if (!shardOptimizer) return null;
+  if (strategy !== 'ddp')
+    return 'only the strategy ddp can shard the optimizer: choose ddp, or turn shardOptimizer off';
+  if (!SHARDED_CODECS.includes(codec)) {
+    return `the codec ${codec} reduces whole gradients, but a sharded optimizer reduces shards: choose fp32, fp16 or int8`;
+  }
+  if (algorithm !== 'auto' && algorithm !== 'ring') {
+    return `shards of gradients are summed on the ring, not by ${algorithm}: choose the algorithm ring or auto`;
+  }
+  return null;
+}
+
 const TrainingPlan = v.pipe(
   v.strictObject(schemasOf(PLAN_FIELDS)),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
+  v.rawCheck(({ dataset, addIssue }) => {
+    const message = dataset.typed ? shardProblem(dataset.value) : null;
+    if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
+  }),
 );
 
 export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;

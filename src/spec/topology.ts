@@ -18,8 +18,8 @@ const MAX_LAYERS = 64;
  */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /**
- * The largest number of weights. The gradient then has 40 MB, which takes several seconds per step
- * over WebRTC.
+ * The largest number of weights of a tab. Their gradient has 40 MB, which takes several seconds per
+ * step over WebRTC. A pipeline has as many for each stage.
  */
 const MAX_PARAMETERS = 10_000_000;
 /**
@@ -250,15 +250,26 @@ function problemIn(topology: Topology): Problem | null {
   }
   const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);
   if (parameters === 0) return { path: ['config', 'layers'], message: 'no layer has weights to learn' };
-  if (parameters > MAX_PARAMETERS) {
-    const largest = rows.findIndex((row) => row.parameters === Math.max(...rows.map((one) => one.parameters)));
-    const message = `the model has ${parameters} weights, most of them here, but at most ${MAX_PARAMETERS} are supported`;
-    return { path: ['config', 'layers', largest], message };
-  }
   const bytes = JSON.stringify(layers).length;
   if (bytes <= MAX_TOPOLOGY_BYTES) return null;
   const message = `the layers take ${bytes} bytes, but at most ${MAX_TOPOLOGY_BYTES} are supported: use fewer layers or shorter names`;
   return { path: ['config', 'layers'], message };
+}
+
+/**
+ * Returns a problem if a model has too many weights for its job.
+ *
+ * @param stages number of stages of the job's pipeline; 1 without a pipeline.
+ */
+export function tooLarge(topology: Topology, stages: number): Problem | null {
+  const rows = rowsOf(topology);
+  const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);
+  const most = MAX_PARAMETERS * stages;
+  if (parameters <= most) return null;
+  const largest = rows.findIndex((row) => row.parameters === Math.max(...rows.map((one) => one.parameters)));
+  const where = stages === 1 ? 'in a tab: choose a pipeline' : `in ${stages} stages: choose a longer pipeline`;
+  const message = `the model has ${parameters} weights, most of them here, but at most ${most} are supported ${where}`;
+  return { path: ['config', 'layers', largest], message };
 }
 
 /** Returns the first problem in the connections of the layers. */

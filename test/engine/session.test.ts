@@ -366,7 +366,7 @@ describe('a run', () => {
     expect([id, file?.step]).toEqual([7, 12]);
     expect(ada.last('recording')!.recording).not.toBeNull();
     const bo = world.tab('Bo');
-    bo.create({ origin: new File([file!.bytes], file!.name) });
+    bo.create({ origin: new File([file!.content], file!.name) });
     await world.counted([bo]);
     expect(bo.last('weights')).toEqual({ type: 'weights', file: file!.name });
     bo.command({ type: 'start' });

@@ -30,10 +30,13 @@ const MAX_DELAY = 4;
 
 export type Step = EventOf<'step'>;
 
-export interface Member {
+/** The methods that {@link runGeneration} calls. */
+type WorldRun = Pick<TrainingLoop, 'enter' | 'run'>;
+
+export interface Member<Run extends WorldRun = TrainingLoop, AnyTask = Task> {
   readonly name: string;
-  readonly task: Task;
-  readonly run: TrainingLoop;
+  readonly task: AnyTask;
+  readonly run: Run;
   readonly events: EngineEvent[];
   /** Calls `hear` for each event from now on. Earlier events are not repeated. */
   listen(hear: (event: EngineEvent) => void): void;
@@ -46,6 +49,8 @@ interface CountingOptions {
   samples: number;
   /** Whether the model has a buffer, which passes change and gradients do not. */
   buffer?: boolean;
+  /** Number of further weights, which no sample changes. */
+  padding?: number;
   dataHash?: string;
 }
 
@@ -54,13 +59,18 @@ interface CountingOptions {
  * is minus this weight. With plain SGD and a learning rate of 1, a step adds 1 / (samples of its
  * window) to the weights of its samples. Other weights do not change.
  */
-export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
+export function createCountingTask({
+  samples,
+  buffer = false,
+  padding = FIRST_BUCKET_FLOATS,
+  dataHash = '00'.repeat(8),
+}: CountingOptions): Task {
   const half = samples >> 1;
   const parts = [
     { start: 0, variable: zeros([half]) },
     { start: half, variable: zeros([samples - half]) },
   ];
-  const pad = zeros([FIRST_BUCKET_FLOATS]);
+  const pad = zeros([padding]);
   const seen = zeros([], false);
   return {
     model: [...parts.map(({ variable }) => variable), pad, ...(buffer ? [seen] : [])],
@@ -102,16 +112,26 @@ export async function createMember(
     checkDevice = () => {},
     keepBest = () => Promise.resolve(),
     clock = systemClock,
-  }: { from?: RunState | 'model' | null; checkDevice?: () => void; keepBest?: () => Promise<void>; clock?: Clock } = {},
+    savesState = () => false,
+    onevent = () => {},
+  }: {
+    from?: RunState | 'model' | null;
+    checkDevice?: () => void;
+    keepBest?: () => Promise<void>;
+    clock?: Clock;
+    savesState?: () => boolean;
+    onevent?: (event: EngineEvent) => void;
+  } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingLoop.prepare({
-    ...{ plan, task, from, checkDevice, keepBest, clock },
+    ...{ plan, task, from, checkDevice, keepBest, clock, savesState },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
       events.push(event);
+      onevent(event);
       heard?.(event);
     },
   });
@@ -150,6 +170,8 @@ interface GenerationOptions {
   /** A rank whose link to the next rank is slow in both directions. */
   slow?: { rank: number; bytesPerMs: number } | null;
   clock?: Clock;
+  /** Ends the world once it returns true after an event. */
+  until?: (() => boolean) | null;
 }
 
 interface GenerationOutcome {
@@ -164,8 +186,8 @@ let lastGeneration = 0;
 
 /** Lets `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
-  members: readonly Member[],
-  { end = null, delays = null, slow = null, clock = systemClock }: GenerationOptions = {},
+  members: readonly Pick<Member<WorldRun>, 'run' | 'listen' | 'values'>[],
+  { end = null, delays = null, slow = null, clock = systemClock, until = null }: GenerationOptions = {},
 ): Promise<GenerationOutcome> {
   const n = members.length;
   const generation = ++lastGeneration;
@@ -181,9 +203,11 @@ export async function runGeneration(
     }
     return isBroken;
   };
+  const over = new AbortController();
   for (const [rank, member] of members.entries()) {
     member.listen((event) => {
       if (rank === end?.rank && event.type === 'begin' && event.step === end.step) counts = true;
+      if (until?.()) over.abort(new PeerGoneError('The world has ended.'));
     });
   }
   let pairs = 0;
@@ -212,7 +236,7 @@ export async function runGeneration(
       const group = groups[rank]!;
       const { run } = member;
       try {
-        const { signal } = new AbortController();
+        const { signal } = over;
         entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: member.values() };
         return await run.run();
       } catch (error) {
@@ -279,7 +303,7 @@ export const isLoss = (result: RunResult | Error): boolean => result instanceof 
  * Returns the steps in the history of `members`. Each step is returned as the first member that
  * took it emitted it.
  */
-export function stepsOf(members: readonly Member[]): Step[] {
+export function stepsOf(members: readonly Pick<Member, 'events'>[]): Step[] {
   const steps = new Map<number, Step>();
   for (const { events } of members) {
     for (const event of events) if (event.type === 'step' && !steps.has(event.step)) steps.set(event.step, event);

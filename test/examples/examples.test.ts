@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { Example } from '../../examples/example.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { DIST } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { loadData, parseJob } from '../../src/index.ts';
@@ -266,7 +266,6 @@ describe('examples in real tabs', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
     browser = await launchBrowser({ probeUrl: `${server.url}/healthz` });
   }, 120_000);
 

@@ -18,6 +18,7 @@ function writerIn(outputs: Partial<ModelOutputs>) {
   const released: number[] = [];
   let written = 0;
   const clock = new ManualClock();
+  let content = new Uint8Array();
   const writer = new ModelWriter({
     checkpoint: null,
     out: null,
@@ -28,10 +29,12 @@ function writerIn(outputs: Partial<ModelOutputs>) {
     clock,
     release: (step) => Promise.resolve(void released.push(step)),
     ask: (tab, format) => Promise.resolve(void asked.push({ tab, format })),
+    read: (_tab, from, to) => Promise.resolve(content.subarray(from, to)),
     note: (line) => notes.push(line),
   });
-  const answer = (tab: string, step: number, problem: string | null = null): void => {
-    const file = problem === null ? { name: 'a', step, bytes: Uint8Array.of(step) } : null;
+  const answer = (tab: string, step: number, problem: string | null = null, bytes = Uint8Array.of(step)): void => {
+    content = bytes;
+    const file = problem === null ? { name: 'a', step, content: new Blob() } : null;
     writer.on(tab, { type: 'exported', id: 0, file, problem });
   };
   return { writer, asked, notes, released, clock, answer, inFolder, folder, written: () => written };
@@ -120,6 +123,17 @@ test('saveModel writes the model of the given tab', async () => {
   await saved;
   expect([...readFileSync(inFolder('m.zip'))]).toEqual([5]);
   expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
+});
+
+test('a model of any size is read from its tab in parts', async () => {
+  const { writer, answer, inFolder } = writerIn({ out: { path: 'm.safetensors', format: 'safetensors' } });
+  const saved = writer.saveModel('a');
+  await turns();
+  const bytes = new Uint8Array(20_000_000);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = i % 251;
+  answer('a', 5, null, bytes);
+  await saved;
+  expect(Buffer.compare(readFileSync(inFolder('m.safetensors')), bytes)).toBe(0);
 });
 
 test('a model that cannot be saved is an error, but a checkpoint that cannot be written is only logged, and only once', async () => {

@@ -283,9 +283,9 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
     'a rank that loads a state offers the gradient of the last step of its old state',
     {
       replica: replicaThat((real, tab) => ({
-        load: (state) => {
+        load: (state, progress) => {
           const { keepsGradient } = tab;
-          real.load(state);
+          real.load(state, progress);
           tab.keepsGradient = keepsGradient;
         },
       })),
@@ -307,7 +307,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
           tab.held = held;
         };
         return {
-          load: (state) => keepingHeld(() => real.load(state)),
+          load: (state, progress) => keepingHeld(() => real.load(state, progress)),
           catchUp: (sum, head) => keepingHeld(() => real.catchUp(sum, head)),
         };
       }),

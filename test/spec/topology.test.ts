@@ -239,6 +239,15 @@ test.each<[string, unknown, string]>([
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
+test('a pipeline has as many weights for each stage as a tab without one', () => {
+  // 15.8 million weights.
+  const model = modelOf(['Flatten', {}], ['Dense', { units: 20_000 }], [...DENSE]);
+  expect(refusalOf(model)).toContain('at most 10000000 are supported in a tab: choose a pipeline');
+  expect(parseJob({ model, pipeline: 2 }).pipeline).toBe(2);
+  const larger = modelOf(['Flatten', {}], ['Dense', { units: 30_000 }], [...DENSE]);
+  expect(() => parseJob({ model: larger, pipeline: 2 })).toThrow(/20000000 are supported in 2 stages/);
+});
+
 test('a model whose layers take more bytes than a message may have is rejected', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',

@@ -1,7 +1,6 @@
 /** Checks in real tabs that each fault of `npm run tools -- chaos` has its effect. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ensureBuilt } from '../../launcher/build.ts';
 import { LiveTab } from '../../tools/chaos/liveTab.ts';
 import { ServerProcess } from '../../tools/chaos/serverProcess.ts';
 import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from '../../tools/chaos/tabFaults.ts';
@@ -41,7 +40,6 @@ async function more(tab: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
   server = await ServerProcess.start({ batch: 4, epochs: 100 }, 2, null);
   const open = (name: string): Promise<LiveTab> =>
     LiveTab.open(name, `${server.page}#${server.room}?name=${name}&auto`, {

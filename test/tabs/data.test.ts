@@ -17,7 +17,7 @@ import { type Tab, type World, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const world = await worldOfFile();
+const world = await worldOfFile({}, { backend: 'wasm' });
 
 type Files = Record<string, Uint8Array | string>;
 
@@ -125,7 +125,7 @@ test('two tabs train on their own CSV files, none of which has all classes', asy
   const out: string[] = [];
   const io = { out: (line: string) => void out.push(line), err: () => {}, terminal: null };
   const joined = runCli(
-    ['join', `http://localhost:${world.server.port}/#${room}`, '--gpu', 'software', '--data', own],
+    ['join', `http://localhost:${world.server.port}/#${room}`, '--backend', 'wasm', '--data', own],
     { ...io, signal: new AbortController().signal },
     {},
   );

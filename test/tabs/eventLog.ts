@@ -1,8 +1,11 @@
 /** Events of one tab's engine, for tests. */
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 
-/** Milliseconds to wait for an event, long enough for slow machines. The error names the event. */
-const EVENT_TIMEOUT_MS = 60_000;
+/**
+ * Milliseconds to wait for an event, or for the page to show something. Long enough for slow
+ * machines.
+ */
+export const PATIENCE_MS = 60_000;
 
 /** Most characters of each event that an error shows. */
 const STORY_LENGTH = 300;
@@ -48,10 +51,10 @@ export class EventLog {
         this.#listeners.delete(look);
         reject(
           new Error(
-            `No matching "${type}" event arrived within ${EVENT_TIMEOUT_MS / 1000} s. The latest events: ${this.#story()}`,
+            `No matching "${type}" event arrived within ${PATIENCE_MS / 1000} s. The latest events: ${this.#story()}`,
           ),
         );
-      }, EVENT_TIMEOUT_MS);
+      }, PATIENCE_MS);
       this.#listeners.add(look);
       look();
     });

@@ -1,11 +1,12 @@
 /**
  * A language model in real tabs: two tabs train it, show its samples, and let it continue a prompt.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test, vi } from 'vitest';
-import { worldOfFile } from './world.ts';
+import { openWeights } from '../../src/jobs/weights/weightsFile.ts';
+import { worldOfFile, type Tab } from './world.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
@@ -52,4 +53,35 @@ test('two tabs train a model on a text, show samples and continue a prompt', asy
   // No panel for images is shown.
   expect(await page.getByText('Draw a digit').count()).toBe(0);
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
+});
+
+const save = (tab: Tab): Promise<void> => tab.page.getByRole('button', { name: 'Save model', exact: true }).click();
+
+test('two tabs that hold half of a model each continue a prompt during the run, and the first one saves the model', async () => {
+  const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
+  const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
+  const fields = { job: 'gpt', gpt, data, pipeline: 2, microBatches: 2, maxSteps: 60, batchSize: 2 };
+  const room = world.createRoom(fields, 2);
+  const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
+  const ranks = await Promise.all(tabs.map((tab) => tab.event('generation')));
+  const first = tabs[ranks.findIndex(({ rank }) => rank === 0)]!;
+  const second = tabs.find((tab) => tab !== first)!;
+
+  await second.page.getByLabel('Prompt').fill('An old ');
+  await second.page.getByRole('button', { name: 'Generate', exact: true }).click();
+  const { answer } = await second.event('generated');
+  expect(answer!.text).toHaveLength(160);
+  await second.page.locator('.generation [role=status] strong', { hasText: 'An old' }).waitFor();
+
+  const [ended] = await Promise.all(tabs.map((tab) => tab.event('finished')));
+  expect(answer!.steps).toBeLessThanOrEqual(60);
+  expect(ended!.result.samples!.map(({ steps }) => steps)).toEqual([1, 2, 5, 10, 20, 50, 60]);
+  const [file] = await Promise.all([first.page.waitForEvent('download'), save(first)]);
+  expect(file.suggestedFilename()).toBe('peergrad-gpt-mlp-step-60.safetensors');
+  const { entries, vocabulary } = await openWeights('saved', new Blob([await readFile(await file.path())]));
+  expect(entries).toHaveLength(9);
+  expect(vocabulary!.tokens).toBe('characters');
+  await save(second);
+  await second.page.getByText('only the tab with rank 0 has its model. Save it there.').waitFor();
+  expect(tabs.flatMap(({ violations }) => violations)).toEqual([]);
 });

@@ -3,7 +3,7 @@
  */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { DIST } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
@@ -40,6 +40,8 @@ const NAMES = new RegExp(
       'SGD',
       'Nesterov',
       'AdamW?',
+      'GPT',
+      'GPipe',
       'DiLoCo',
       'IDX',
       'CSV',
@@ -79,7 +81,6 @@ const NAMES = new RegExp(
 let browser: Browser;
 let server: SignalingServer;
 beforeAll(async () => {
-  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
   [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
 }, 120_000);
 afterAll(async () => {
@@ -114,6 +115,9 @@ test.each([
   ['K7F-3QX', '你正在加入'],
   ['lesson', '1 页'],
   ['lesson?page=11', '11'],
+  ['pipeline', '1 页'],
+  ['pipeline?page=5', '你是'],
+  ['pipeline?page=7', '7'],
   ['recording', '飞行记录'],
   ['simulated?ranks=6', '时间线'],
 ])('the Chinese page #%s contains no English words', async (hash, shown) => {

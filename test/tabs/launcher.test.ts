@@ -45,9 +45,9 @@ async function freePort(): Promise<number> {
   return brief.port;
 }
 
-/** Runs `peergrad run` with software WebGPU; see {@link runCommand}. */
+/** Runs `peergrad run` in WebAssembly; see {@link runCommand}. */
 function run(args: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
-  return runCommand(['run', '--gpu', 'software', ...args], env, onerr);
+  return runCommand(['run', '--backend', 'wasm', ...args], env, onerr);
 }
 
 /** Runs a command of the launcher until it ends. `onerr` receives each line of stderr. */
@@ -149,7 +149,7 @@ test('a world whose browser is killed restarts on every node, as often as the li
     '1',
     '--json',
     '--steps',
-    '30',
+    '100',
   ];
   const kills: Promise<void>[] = [];
   const kill = async (): Promise<void> => {
@@ -167,7 +167,7 @@ test('a world whose browser is killed restarts on every node, as often as the li
   expect(nodes[1].err).toMatch(/tab-2: .*browser has ended\. Restarting the run, restart 1 of 1\./);
   const results = nodes.map(resultOf);
   for (const result of results) {
-    expect(result).toMatchObject({ worldSize: 2, steps: 30, restarts: 1 });
+    expect(result).toMatchObject({ worldSize: 2, steps: 100, restarts: 1 });
     expect(new Set(result.stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
   }
 });
@@ -188,7 +188,8 @@ test('a run without restarts fails when its browser is killed', async () => {
 test('more tabs than SwiftShader supports are distributed over several browsers', async () => {
   const pids = path.join(folder, 'pids-of-several');
   const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
-  const result = resultOf(await run(['--tabs', '5', '--steps', '2', '--batch', '2', '--json', '--browser', counted]));
+  const command = 'run --gpu software --tabs 5 --steps 2 --batch 2 --json --browser';
+  const result = resultOf(await runCommand([...command.split(' '), counted]));
   expect(result).toMatchObject({ worldSize: 5, transport: 'webrtc', steps: 2, restarts: 0 });
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
@@ -205,7 +206,7 @@ test('`peergrad join` waits for the server and the room, starts its browser agai
     );
   const controller = new AbortController();
   const joined = runCommand(
-    ['join', `http://127.0.0.1:${port}/#K7F3QX`, '--stay', '--json-lines', '--gpu', 'software', '--browser', mortal],
+    ['join', `http://127.0.0.1:${port}/#K7F3QX`, '--stay', '--json-lines', '--backend', 'wasm', '--browser', mortal],
     {},
     (line) => logged.push(JSON.parse(line) as (typeof logged)[number]),
     controller,
@@ -219,7 +220,7 @@ test('`peergrad join` waits for the server and the room, starts its browser agai
   process.kill(Number(await readFile(pids, 'utf8')), 'SIGKILL');
   await waitForLine('lost', /the browser has ended\. Trying again/);
   await waitForLine('admitted', /is in the room/, 2);
-  await runCommand(['join', `http://127.0.0.1:${port}/#K7F3QX`, '--gpu', 'software', '--name', 'other']);
+  await runCommand(['join', `http://127.0.0.1:${port}/#K7F3QX`, '--backend', 'wasm', '--name', 'other']);
   await waitForLine('waiting', /has finished after 3 steps/);
   controller.abort(new Error('Ctrl-C'));
   expect((await joined).code).toBe(130);

@@ -121,3 +121,31 @@ test('one tab alone can go through the whole lesson with only the keyboard, begi
   expect(new URL(page.url()).hash).toBe('#lesson?page=11');
   await focusOn('Start a room');
 });
+
+test('one tab alone decides the passes of a stage in the lesson about pipelines, and reads why one must wait', async () => {
+  const { page } = await world.open('');
+  await page.getByRole('link', { name: 'or the lesson about pipelines' }).click();
+  await page.getByRole('heading', { name: 'Too large for one tab' }).waitFor();
+  for (let turned = 2; turned <= 5; turned++) {
+    await page.keyboard.press('ArrowRight');
+    await page.getByText(`${turned} of 7`).waitFor();
+  }
+  await page.getByLabel('Micro-batches, M').selectOption('2');
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).press('Enter');
+  await press('Forward 1');
+  await press('Backward 1');
+  await page.getByText('Not yet: stage 1 has not finished backward 1, and you need its gradient.').waitFor();
+  await press('Forward 2');
+  for (let tick = 3; tick <= 8; tick++) {
+    await page.getByText(`Tick ${tick}: what does stage 0 do?`).waitFor();
+    await press('Do as 1F1B');
+  }
+  await page.getByText('Finished in 8 ticks, with at most 2 micro-batches kept.').waitFor();
+  const row = page.getByRole('row', { name: 'Stage 0' });
+  const cells = await row.getByRole('cell').evaluateAll((all) => all.map((cell) => cell.textContent));
+  expect(cells.map((text) => text?.trim())).toEqual([
+    ...['forward 1', 'forward 2', 'waits', 'waits', 'waits'],
+    ...['backward 1', 'waits', 'backward 2'],
+  ]);
+  expect(new URL(page.url()).hash).toBe('#pipeline?page=5&microBatches=2');
+});

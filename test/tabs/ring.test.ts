@@ -1,7 +1,6 @@
 /** The animated ring and grid of the front page, step by step, in a real tab. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { watchMainThread } from './mainThread.ts';
 import { worldOfFile } from './world.ts';
 
 const world = await worldOfFile();
@@ -52,10 +51,6 @@ async function playTo(page: Page, place: number): Promise<void> {
   await page.getByRole('button', { name: 'Pause' }).click();
 }
 
-/**
- * Tasks of the main thread must be shorter than this, in milliseconds: users notice longer tasks.
- */
-const LONG_TASK_MS = 50;
 /** Options of expect.poll: polls often, with a deadline for slow machines. */
 const SOON = { interval: 10, timeout: 10_000 };
 
@@ -178,7 +173,7 @@ test('focusing the grid in a smaller world picks a cell of this world', async ()
 });
 
 test.each([1280, 360])(
-  'a page that is %i pixels wide labels 32 simulated ranks without overlap, and stays responsive',
+  'a page that is %i pixels wide labels and lists 32 simulated ranks without overlap',
   async (width) => {
     const { page } = await world.open('#simulated?ranks=32');
     await page.setViewportSize({ width, height: 800 });
@@ -190,10 +185,6 @@ test.each([1280, 360])(
     }
     // Ranks report every ten steps; their first report follows two steps.
     await page.locator('.lanes li').nth(31).waitFor();
-    const work = await watchMainThread(page.context().browser()!, page, 4500);
-    console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of CPU time.`);
-    expect(work.tasks).toBeGreaterThan(100);
-    expect(work.busiest).toBeLessThan(LONG_TASK_MS);
     const { overflow, names } = await page.evaluate<{ overflow: number; names: DOMRect[] }>(`({
     overflow: document.documentElement.scrollWidth - innerWidth,
     names: [...document.querySelectorAll('.ring :is(.mark-name, .mark-number)')].map((one) => one.getBoundingClientRect().toJSON()),

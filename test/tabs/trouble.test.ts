@@ -26,7 +26,7 @@ beforeAll(async () => {
   const [images, labels] = idxPair(50);
   await writeFile(path.join(data, 't10k-images-idx3-ubyte'), images.subarray(0, 5000));
   await writeFile(path.join(data, 't10k-labels-idx1-ubyte'), labels);
-  world = await World.start({ data, host: '0.0.0.0' });
+  world = await World.start({ data, host: '0.0.0.0' }, { backend: 'wasm' });
 }, 120_000);
 afterEach(() => world.reset());
 afterAll(async () => {
@@ -60,7 +60,7 @@ describe('problems:', () => {
   });
 
   test('an error tells a newcomer that the room is already training', async () => {
-    const room = world.createRoom({ maxSteps: 500 }, 1);
+    const room = world.createRoom({ model: 'cnn', epochs: 100 }, 1);
     const first = await world.join(room, 'ann');
     await first.event('step');
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
@@ -120,16 +120,16 @@ describe('problems:', () => {
 
 describe('a server that stops', () => {
   test('is reported to tabs that wait, and does not interrupt tabs that train', async () => {
-    const lonely = await World.start();
+    const lonely = await World.start({}, { backend: 'wasm' });
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
-      const room = lonely.createRoom({ maxSteps: 12 }, 2);
+      const room = lonely.createRoom({ maxSteps: 100 }, 2);
       const training = await Promise.all(['ben', 'cid'].map((name) => lonely.join(room, name)));
       await training[0]!.event('step');
       await lonely.server.close();
       await waiting.event('state', ({ detail }) => /signaling server.*away/.test(detail));
       const results = await Promise.all(training.map(async (tab) => (await tab.event('finished')).result));
-      expect(results.map(({ steps }) => steps)).toEqual([12, 12]);
+      expect(results.map(({ steps }) => steps)).toEqual([100, 100]);
       expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
     } finally {
       await lonely.stop();
@@ -194,7 +194,7 @@ describe('a flight recording', () => {
   });
 
   test('is available after another tab has left', async () => {
-    const room = world.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
+    const room = world.createRoom({ epochs: 100, hashEvery: 2000 }, 2);
     const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
     await ann!.event('step', ({ step }) => step === 2);
     await ben!.page.close();
@@ -203,9 +203,9 @@ describe('a flight recording', () => {
   });
 
   test('is available after the run has failed because another tab left while the server was stopped', async () => {
-    const lonely = await World.start();
+    const lonely = await World.start({}, { backend: 'wasm' });
     try {
-      const room = lonely.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
+      const room = lonely.createRoom({ epochs: 100, hashEvery: 2000 }, 2);
       const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => lonely.join(room, name)));
       await ann!.event('step', ({ step }) => step === 2);
       await lonely.server.close();

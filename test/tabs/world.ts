@@ -4,13 +4,13 @@
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { DIST } from '../../launcher/build.ts';
 import { launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
 import { parseJob } from '../../src/spec/job.ts';
-import { EventLog } from './eventLog.ts';
+import { EventLog, PATIENCE_MS } from './eventLog.ts';
 
 export class Tab extends EventLog {
   readonly page: Page;
@@ -49,8 +49,6 @@ export class World {
   }
 
   static async start(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
-    const io = { out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal };
-    await ensureBuilt(io);
     const served = { dist: DIST, ...options };
     return new World(await startSignaling(served), served, await launchBrowser(launch));
   }
@@ -84,6 +82,7 @@ export class World {
   ): Promise<Tab> {
     const context = beside?.page.context() ?? (await this.#browser.newContext({ bypassCSP }));
     if (beside === undefined) this.#contexts.push(context);
+    context.setDefaultTimeout(PATIENCE_MS);
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     const tab = new Tab(page);

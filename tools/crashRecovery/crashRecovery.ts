@@ -9,7 +9,7 @@ import path from 'node:path';
 import { readCheckpointMeta } from '../../src/protocol/checkpoint.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { isElastic, type JobSpec } from '../../src/spec/job.ts';
+import { hasCheckpoints, type JobSpec } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
@@ -81,8 +81,8 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!isElastic(job))
-    throw new UsageError(`Runs with the strategy ${job.strategy} have no checkpoints. Choose --strategy ddp.`);
+  if (!hasCheckpoints(job))
+    throw new UsageError('This job has no checkpoints. Choose --strategy ddp, and no --pipeline.');
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }
@@ -170,6 +170,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
     note: () => {},
     release: async (step) => tabs?.release(step),
     ask: async (tab, format) => tabs?.askForModel(tab, format),
+    read: (tab, from, to) => tabs!.readModel(tab, from, to),
     onwritten: () => {},
   });
   const onevent = (tab: string, event: EngineEvent): void => {
@@ -192,8 +193,10 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
   // The signal may have aborted while the browser started.
   if (io.signal.aborted) interrupt();
   try {
-    const bytes = (await stepsIn(checkpoint)) === null ? null : new Uint8Array(await readFile(checkpoint));
-    const origin = bytes && { name: path.basename(checkpoint), bytes };
+    const isThere = (await stepsIn(checkpoint)) !== null;
+    const origin = isThere
+      ? { name: path.basename(checkpoint), content: new Blob([await readFile(checkpoint)]) }
+      : null;
     const pages = names.map((name) => ({ name, url: `${server.urls.at(-1)}/#${room}?name=${name}&auto` }));
     // A tab may fail while others still load.
     openTabs<EngineEvent>([browser], {

@@ -5,6 +5,7 @@ import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
+import { crashPage } from '../crashPage.ts';
 import { EPOCHS, SAMPLES, type Job, type Result } from './job.ts';
 
 /** Number of tabs at the start. */
@@ -100,7 +101,7 @@ export async function runTrial({ browser, url, seed, backend }: TrialOptions): P
     const { page } = tabs[victim]!;
     killedAt = systemClock.now();
     if (kill === 'close') await page.close({ runBeforeUnload: true });
-    else await crash(page);
+    else await crashPage(page);
     const rest = [...tabs.filter((_, i) => i !== victim), await late];
     const results = await Promise.all(rest.map(({ result }) => result));
     const { steps, ranks } = results[0]!;
@@ -123,15 +124,6 @@ export async function runTrial({ browser, url, seed, backend }: TrialOptions): P
   } finally {
     await Promise.all(contexts.map((context) => context.close()));
   }
-}
-
-/** Kills the process of a page. */
-async function crash(page: Page): Promise<void> {
-  const session = await page.context().newCDPSession(page);
-  const crashed = page.waitForEvent('crash');
-  // The page cannot answer.
-  session.send('Page.crash').catch(() => {});
-  await crashed;
 }
 
 /** Counts the samples of all epochs that were not used exactly once, over all results. */

@@ -117,6 +117,14 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       {job.job !== 'gpt' && job.model === 'mlp' && (
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
+      {job.strategy === 'ddp' && (
+        <Select
+          label={labels.averages}
+          value={job.shardOptimizer ? 'sharded' : 'whole'}
+          options={labels.averagesIn}
+          onpick={(value) => set({ shardOptimizer: value === 'sharded' })}
+        />
+      )}
       {codecsOf(job.strategy).length > 1 && (
         <Select
           label={isPipeline(job) ? messages.value.pipeline.fields.codec : labels.codec}

@@ -1,6 +1,5 @@
 /** The page of the lesson: its text on one side, the ranks and their numbers on the other. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
 import { messages } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
@@ -34,26 +33,6 @@ interface Props {
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
   const { round } = controls.state;
-  // A key may be pressed before an effect has run. So the key handler reads the latest properties
-  // from here.
-  const shown = useRef({ page, onpage });
-  shown.current = { page, onpage };
-  useEffect(() => {
-    const onkey = (event: KeyboardEvent): void => {
-      const { key, target } = event;
-      const turns = key === 'ArrowRight' ? 1 : key === 'ArrowLeft' ? -1 : 0;
-      if (turns === 0 || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      // Input fields and the grid use the arrow keys themselves.
-      if (target instanceof Element && target.closest('input, select, textarea, dialog, [role="grid"]') !== null)
-        return;
-      const next = shown.current.page + turns;
-      if (next < 0 || next >= LESSON_PAGES.length) return;
-      event.preventDefault();
-      shown.current.onpage(next);
-    };
-    addEventListener('keydown', onkey);
-    return () => removeEventListener('keydown', onkey);
-  }, []);
   return (
     <main class="lesson wrap">
       <h1 class="away">{lesson.heading}</h1>

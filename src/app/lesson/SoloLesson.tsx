@@ -6,6 +6,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/address.ts';
 import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
+import { Lessons } from './common/Lessons.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';
 import { createSolo, SOLO_RANKS } from './solo.ts';
@@ -47,6 +48,7 @@ export function SoloLesson() {
       onpage={(next) => keepInAddress({ page: String(next + 1) })}
       news={
         <>
+          <Lessons current="lesson" />
           <p class="dim small">{lesson.simulated}</p>
           <Change state={state} />
         </>

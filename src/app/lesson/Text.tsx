@@ -1,7 +1,8 @@
-/** Shows the text of the lesson, one page at a time, with its navigation. */
+/** Shows the text of the lesson. In a room, it tells which page the class sees. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
+import { LessonText } from './common/LessonText.tsx';
 import type { ThoughtFacts } from '../locales/en/lesson.tsx';
 import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
@@ -20,26 +21,14 @@ interface Props {
 export function Text({ controls, page, onpage, ending }: Props) {
   const { lesson } = messages.value;
   const { state, isSolo, leads } = controls;
-  const { title, text, task } = lesson.thoughts[LESSON_PAGES[page]!.name](factsOf(controls));
-  const last = LESSON_PAGES.length - 1;
   return (
-    <section class="lesson-text" aria-label={lesson.pages}>
-      <div class="thought" aria-live="polite">
-        <p class="dim small">{lesson.place(page + 1, LESSON_PAGES.length)}</p>
-        <h2>{title}</h2>
-        <p>{text}</p>
-        {task !== undefined && <p class="task">{task}</p>}
-      </div>
-      {page === last && ending}
-      <div class="row lesson-nav">
-        <button type="button" disabled={page === 0} onClick={() => onpage(page - 1)}>
-          {lesson.back}
-        </button>
-        <button type="button" class="primary" disabled={page === last} onClick={() => onpage(page + 1)}>
-          {lesson.next}
-        </button>
-        <progress class="grow" max={last} value={page} aria-label={lesson.pages} />
-      </div>
+    <LessonText
+      thought={lesson.thoughts[LESSON_PAGES[page]!.name](factsOf(controls))}
+      page={page}
+      pages={LESSON_PAGES.length}
+      onpage={onpage}
+      ending={ending}
+    >
       {!isSolo && (leads || state.page !== page) && (
         <p class="dim small">
           {leads ? (
@@ -54,7 +43,7 @@ export function Text({ controls, page, onpage, ending }: Props) {
           )}
         </p>
       )}
-    </section>
+    </LessonText>
   );
 }
 

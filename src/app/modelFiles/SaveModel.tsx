@@ -1,7 +1,7 @@
 /** Lets the user save the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
-import { isElastic, type JobSpec } from '../../spec/job.ts';
+import { hasCheckpoints, type JobSpec } from '../../spec/job.ts';
 import {
   WEIGHTS_FORMATS,
   weightsFormatsOf,
@@ -9,6 +9,7 @@ import {
   type ModelVersion,
   type WeightsFormat,
 } from '../../spec/modelFile.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import { Select } from '../components/Fields.tsx';
 import { ask } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
@@ -43,7 +44,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
           about={about}
           onpick={(value) => (chosen.value = value)}
         />
-        {job.patience !== null && (
+        {job.patience !== null && !isPipeline(job) && (
           <Select
             label={labels.which}
             value={which.value}
@@ -54,7 +55,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
           {pending !== null && pending !== 'checkpoint' ? labels.saving : labels.save}
         </button>
-        {isOn && isElastic(job) && (
+        {isOn && hasCheckpoints(job) && (
           <button
             type="button"
             class="quiet"
@@ -68,7 +69,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
       </div>
       <p id={about} class="dim small">
         {labels.about[format]}
-        {offered.length < WEIGHTS_FORMATS.length && ` ${labels.noLayers}`}
+        {offered.length < WEIGHTS_FORMATS.length && ` ${isPipeline(job) ? labels.inStages : labels.noLayers}`}
       </p>
       {saved !== null && bestStep !== null && saved !== bestStep && (
         <p class="wait small" role="status">

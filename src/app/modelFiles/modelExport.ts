@@ -42,7 +42,7 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
 export function setModelFile({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
-  if (file) downloadFile(file.name, file.bytes);
+  if (file) downloadFile(file.name, file.content);
 }
 
 /** Cancels a pending export, because its engine has stopped. */

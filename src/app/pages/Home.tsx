@@ -32,6 +32,8 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
         </div>
         <p>
           <a href="#lesson">{home.lesson}</a> <span class="dim">{home.lessonAbout}</span>
+          <br />
+          <a href="#pipeline">{home.pipeline}</a> <span class="dim">{home.pipelineAbout}</span>
         </p>
         <SavedRuns />
       </div>

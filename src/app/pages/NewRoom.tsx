@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { isElastic, type JobSpec } from '../../spec/job.ts';
+import type { JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
@@ -98,7 +98,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             }}
           />
         )}
-        {((isElastic(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
+        {((job.value.strategy === 'ddp' && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
           <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
         )}
         <Preflight blocked={blocked} />

@@ -185,7 +185,12 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         <InspectionPanel key={run.number} run={run} />
       )}
       {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
-        <GenerationPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
+        <GenerationPanel
+          key={run.number}
+          run={run}
+          // After a run with a pipeline, no tab has the whole model.
+          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
+        />
       )}
       {run.result === null && keepModel}
       {view.failure === null && (

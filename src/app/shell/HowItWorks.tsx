@@ -19,6 +19,10 @@ const WORDS: TermName[] = [
   'computation',
   'overlapped',
   'straggler',
+  'stage',
+  'micro-batch',
+  'activations',
+  'bubble',
   'state hash',
 ];
 

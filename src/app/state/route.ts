@@ -1,16 +1,19 @@
 /**
  * Reads and writes the address of the page. The page and its settings are in the hash: one
  * static file is enough for every page, and a room code never appears in the log of a server.
- * `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#recording` shows
- * recordings, `#simulated?ranks=32` is a simulated run, and
+ * `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#pipeline` the lesson
+ * about pipelines, `#recording` shows recordings, `#simulated?ranks=32` is a simulated run, and
  * `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins a room. Each page reads its settings after
  * the question mark, so a link can have all settings of a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
 
+/** Pages whose name is their address. */
+const PAGES = ['new', 'lesson', 'pipeline', 'recording', 'simulated'] as const;
+
 export interface Route {
-  page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
+  page: 'home' | 'join' | (typeof PAGES)[number];
   /** The room to join, on the join page. */
   room: string | null;
   /** The name of the user, which launchers and prepared links set. */
@@ -42,9 +45,8 @@ export function parseRoute(hash: string): Route {
     query,
   };
   if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
-  if (place === 'new' || place === 'lesson' || place === 'recording' || place === 'simulated') {
-    return { page: place, room: null, wrongCode: null, ...common };
-  }
+  const page = PAGES.find((each) => each === place);
+  if (page !== undefined) return { page, room: null, wrongCode: null, ...common };
   const room = parseRoomCode(place);
   if (room === null) return { page: 'home', room: null, wrongCode: place, ...common };
   return { page: 'join', room, wrongCode: null, ...common };

@@ -12,6 +12,7 @@ import type { ModelFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
+import { launcherOrigin, offerToLauncher } from '../modelFiles/launcherFiles.ts';
 import { clearModelFile, setModelFile } from '../modelFiles/modelExport.ts';
 import { setAnswer } from '../inspection/modelAnswers.ts';
 import { remembered } from '../browser/remembered.ts';
@@ -30,9 +31,6 @@ declare global {
   /** Installed by a launcher that drives this page: receives every engine event at once. */
   // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
   var peergradReport: ((event: EngineEvent) => void) | undefined;
-  /** Installed by a launcher whose tab starts from a file: returns the file. */
-  // oxlint-disable-next-line no-var
-  var peergradOrigin: (() => Promise<{ name: string; bytes: Uint8Array<ArrayBuffer> }>) | undefined;
   /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;
@@ -103,8 +101,8 @@ export function joinRoom(room: string, isSpectator = false): void {
 
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinByItself(room: string): Promise<void> {
-  const given = await globalThis.peergradOrigin?.();
-  join(room, given === undefined ? {} : { origin: new File([given.bytes], given.name) });
+  const origin = await launcherOrigin();
+  join(room, origin === null ? {} : { origin });
 }
 
 function join(room: string, options: { isSpectator?: boolean; origin?: File }): void {
@@ -310,7 +308,10 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 
 function onevent(event: EngineEvent): void {
   if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated') return setAnswer(event);
-  if (event.type === 'exported') return setModelFile(event);
+  if (event.type === 'exported') {
+    if (event.id === LAUNCHERS_ID && event.file) offerToLauncher(event.file.content);
+    return setModelFile(event);
+  }
   publishSoon(reduce(latestView(), event));
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {

@@ -47,7 +47,7 @@ export interface Instead {
  * @param bucketBytes sizes of the buckets; `null` until they are known.
  */
 export function pictureOf(
-  { strategy, syncEvery, algorithm, codec }: JobSpec,
+  { strategy, syncEvery, algorithm, codec, shardOptimizer }: JobSpec,
   worldSize: number,
   used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
@@ -58,6 +58,7 @@ export function pictureOf(
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       const known = ALL_REDUCE_NAMES.find((name) => name === used);
       if (known !== undefined) return known;
+      if (shardOptimizer) return 'ring';
       // A world that cannot run the algorithm uses the ring.
       if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
       if (bucketBytes === null || worldSize < 2) return 'ring';

@@ -2,14 +2,7 @@
  * Exports a run's model or training state as a file. Reads such files: a room's first run can start
  * from one.
  */
-import {
-  decodeWeights,
-  encodeWeights,
-  FACTS,
-  VOCABULARY,
-  type NamedTensor,
-  type WeightsFile,
-} from '../../jobs/weights/weightsFile.ts';
+import { encodeWeights, openWeights, type NamedTensor, type WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import { decodeCheckpoint, encodeCheckpoint, type CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
@@ -22,6 +15,7 @@ import type { Answerer } from '../inference/inspection.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/runState.ts';
+import { aboutModel } from './aboutModel.ts';
 import { readTensors } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
@@ -85,7 +79,11 @@ async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   const state = await run.snapshot();
   const { step } = state.progress;
   const { meta, arrays } = toCheckpoint(state, { ...about, id: `${about.room}-${member}-${step}` });
-  return { name: modelFileName(about.job, step, 'checkpoint'), step, bytes: encodeCheckpoint(meta, arrays) };
+  return {
+    name: modelFileName(about.job, step, 'checkpoint'),
+    step,
+    content: new Blob([encodeCheckpoint(meta, arrays)]),
+  };
 }
 
 async function weightsFile(
@@ -96,17 +94,16 @@ async function weightsFile(
   if (trained === null) throw new UsageError('This tab has no model yet. Save the model after training has begun.');
   const { job, model, best } = trained;
   const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
-  const about = {
-    'peergrad.job': JSON.stringify(job),
-    'peergrad.step': String(steps),
-    'peergrad.stateHash': stateHash,
-    'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
-    ...(model instanceof TextGenerator
-      ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
-      : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
-  };
+  const isText = model instanceof TextGenerator;
+  const about = aboutModel({
+    job,
+    steps,
+    stateHash,
+    vocabulary: isText ? model.vocabulary : null,
+    facts: isText ? null : model.facts,
+  });
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
-  return { name: modelFileName(job, steps, format), step: steps, bytes };
+  return { name: modelFileName(job, steps, format), step: steps, content: new Blob([bytes]) };
 }
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
@@ -142,14 +139,14 @@ export async function readOriginOf(
  *   checkpoint nor weights.
  */
 export async function readOrigin(file: File): Promise<Origin> {
-  checkModelFileSize(file.name, file.size);
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
     if (looksLikeState(head)) {
+      checkModelFileSize(file.name, file.size);
       const checkpoint = await decodeCheckpoint(file.name, file);
       return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
     }
-    return { kind: 'weights', weights: await decodeWeights(file.name, new Uint8Array(await file.arrayBuffer())) };
+    return { kind: 'weights', weights: await openWeights(file.name, file) };
   } catch (error) {
     if (error instanceof PeergradError) throw error;
     throw new DataError(

@@ -1,7 +1,7 @@
 /** Copies weights between a model and the tensors of a file. */
 import * as tf from '@tensorflow/tfjs';
 import type { KeptModel } from '../../jobs/index.ts';
-import { fitWeights } from '../../jobs/weights/fitWeights.ts';
+import { readWeights } from '../../jobs/weights/fitWeights.ts';
 import type { NamedTensor } from '../../jobs/weights/namedTensor.ts';
 import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import { createLayout } from '../../parallel/ddp/buckets.ts';
@@ -22,17 +22,20 @@ export async function readTensors({ names, variables }: Omit<KeptModel, 'topolog
     .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
 }
 
-/** @throws DataError if the weights do not fit this model. */
-export function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
+/** @throws (rejects) DataError if the weights do not fit this model, or cannot be read. */
+export async function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): Promise<void> {
   const shapes = variables.map(({ shape }) => shape);
-  assignWeights(variables, fitWeights(weights, { names, shapes, topology }));
+  let i = 0;
+  for await (const values of readWeights(weights, { names, shapes, topology })) assign(variables[i++]!, values);
 }
 
 /** @param values of each variable, in row-major order. */
 export function assignWeights(variables: readonly tf.Variable[], values: readonly Float32Array<ArrayBuffer>[]): void {
-  for (const [i, variable] of variables.entries()) {
-    const tensor = tf.tensor(values[i]!, variable.shape);
-    variable.assign(tensor);
-    tensor.dispose();
-  }
+  for (const [i, variable] of variables.entries()) assign(variable, values[i]!);
+}
+
+function assign(variable: tf.Variable, values: Float32Array<ArrayBuffer>): void {
+  const tensor = tf.tensor(values, variable.shape);
+  variable.assign(tensor);
+  tensor.dispose();
 }

@@ -2,13 +2,14 @@
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import { exportModel, type OpenRun, type TrainedModel } from '../files/modelFiles.ts';
+import { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import { answer } from './inspection.ts';
 
 type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
 interface ModelQueriesOptions {
   /** Returns the model of the run that was prepared last. That run may have ended. */
-  model: () => TrainedModel | null;
+  model: () => TrainedModel | PipelineOutputs | null;
   /** Returns the run whose state can be exported as a checkpoint. */
   openRun: () => OpenRun | null;
   emit: (event: EngineEvent) => void;
@@ -27,9 +28,19 @@ export class ModelQueries {
   }
 
   ask(query: ModelQuery): void {
-    const { model, openRun, emit } = this.#options;
+    const { emit } = this.#options;
     this.#answered = this.#answered.then(async () => {
-      emit(await (query.type === 'export' ? exportModel(query, model(), openRun()) : answer(query, model())));
+      emit(await this.#answer(query));
     });
+  }
+
+  async #answer(query: ModelQuery): Promise<EngineEvent> {
+    const { model, openRun } = this.#options;
+    const found = model();
+    const [whole, staged] = found instanceof PipelineOutputs ? [null, found] : [found, null];
+    if (query.type === 'export') {
+      return staged && query.format !== 'checkpoint' ? staged.answer(query) : exportModel(query, whole, openRun());
+    }
+    return staged && query.type === 'generate' ? staged.answer(query) : answer(query, whole);
   }
 }

@@ -9,15 +9,18 @@ import type { TextGenerator } from './textGenerator.ts';
 /** A sample is written after these numbers of steps, and after these numbers times 10, 100, ... */
 const MILESTONES = [1, 2, 5];
 
+/** A language model that continues the prompt of a run. */
+export type SampleAuthor = Pick<TextGenerator, 'sample' | 'prompt' | 'bigramLoss'>;
+
 export class SampleTexts {
-  readonly #author: TextGenerator;
+  readonly #author: SampleAuthor;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];
   /** Loss of the latest step. */
   #loss = 0;
 
   /** @param written the samples that the run already has. */
-  constructor(author: TextGenerator, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
+  constructor(author: SampleAuthor, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
     this.#author = author;
     this.#written = [...written];
     this.#emit = emit;
@@ -33,9 +36,13 @@ export class SampleTexts {
    * not change.
    */
   async observe(event: EngineEvent): Promise<void> {
-    if (event.type !== 'step') return;
-    this.#loss = event.loss;
-    if (isMilestone(event.step + 1)) await this.#write(event.step + 1);
+    if (event.type === 'step') await this.applied(event.step + 1, event.loss);
+  }
+
+  /** Writes a sample if one is due after `steps` steps. `loss` is that of the latest step. */
+  async applied(steps: number, loss: number): Promise<void> {
+    this.#loss = loss;
+    if (isMilestone(steps)) await this.#write(steps);
   }
 
   /** Writes the final sample if it is missing. Returns all samples of a run of `steps` steps. */

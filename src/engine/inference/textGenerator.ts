@@ -3,12 +3,10 @@
  * from the GPU in one turn of the event loop, so that they belong to the same step. The CPU
  * generates the text, with pauses in which the tab handles messages.
  */
-import { TokenSampler, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
+import { forwardOf, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/ddp/flatten.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { mixSeed } from '../../util/rng.ts';
-import { systemClock } from '../../util/clock.ts';
-import { Yielder } from '../../util/yielder.ts';
+import { continueText, sampleRequest, type TextRequest } from './continueText.ts';
 
 /**
  * Groups of the reader's staging buffers. There are two, because weights may be read for a sample
@@ -16,23 +14,6 @@ import { Yielder } from '../../util/yielder.ts';
  */
 const SAMPLE = 0;
 const ANSWER = 1;
-/** Tokens of a sample. They are a few lines of text. */
-const LENGTH = 160;
-/** Temperature of samples during training. Texts vary, but stay readable. */
-const USUAL_TEMPERATURE = 0.8;
-/**
- * Milliseconds of computation without a pause. During this time the tab cannot handle messages from
- * its links.
- */
-const STRETCH_MS = 20;
-/** Makes samples independent of the job's other random numbers. */
-const SAMPLE_WORD = 0x5a3;
-
-/** A prompt and a temperature; see {@link TokenSampler.sample}. */
-interface Request {
-  prompt: string;
-  temperature: number;
-}
 
 export class TextGenerator {
   /** Loss of a bigram model on the held-out text, nats per character. */
@@ -54,7 +35,7 @@ export class TextGenerator {
     this.#network = network;
     this.#tokenizer = tokenizer;
     this.prompt = prompt;
-    this.#seed = mixSeed(seed, SAMPLE_WORD);
+    this.#seed = seed;
   }
 
   /** The meaning of the model's tokens. */
@@ -70,7 +51,7 @@ export class TextGenerator {
 
   /** Continues the job's prompt; see {@link write}. */
   sample(): Promise<string | null> {
-    return this.#continue(SAMPLE, { prompt: this.prompt, temperature: USUAL_TEMPERATURE });
+    return this.#continue(SAMPLE, sampleRequest(this.prompt));
   }
 
   /**
@@ -80,29 +61,17 @@ export class TextGenerator {
    * @returns `null` if weights are NaN.
    * @throws (rejects) DeviceError if the GPU is lost.
    */
-  write(request: Request): Promise<string | null> {
+  write(request: TextRequest): Promise<string | null> {
     return this.#continue(ANSWER, request);
   }
 
-  async #continue(group: number, { prompt, temperature }: Request): Promise<string | null> {
+  async #continue(group: number, request: TextRequest): Promise<string | null> {
     const { variables, size } = this.#network;
     const weights = new Float32Array(variables.reduce((sum, variable) => sum + variable.size, 0));
     await this.#reader.read(group, variables, weights);
     if (!weights.every(Number.isFinite)) return null;
-    const known = this.#tokenizer.encode(prompt);
-    // A prompt without any known token is replaced by token 0.
-    const start = known.length > 0 ? known : Uint16Array.of(0);
-    const tokens = new TokenSampler(size, this.#tokenizer.size, weights).sample(start, {
-      temperature,
-      seed: this.#seed,
-    });
-    const written: number[] = [];
-    const yielder = new Yielder(systemClock, STRETCH_MS);
-    while (written.length < LENGTH) {
-      written.push(tokens.next().value);
-      await yielder.yieldIfDue();
-    }
-    return this.#tokenizer.decode(written);
+    const forward = forwardOf(size, this.#tokenizer.size, weights);
+    return continueText(forward, { tokenizer: this.#tokenizer, context: size.context, seed: this.#seed }, request);
   }
 
   dispose(): void {

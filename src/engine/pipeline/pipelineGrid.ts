@@ -3,12 +3,18 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { linesOf } from '../../parallel/deviceMesh.ts';
+import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
 import type { GroupBytes } from '../training/telemetry/runStats.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { microBatchesOf, pipelineWorld } from '../../spec/pipeline.ts';
+import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';
 
 /** The fields of a job that determine the grid. */
 type GridJob = Pick<JobSpec, 'pipeline' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
+
+/** The facts of a model that determine the grid. */
+type GridModel = Pick<LayerChain, 'layers' | 'ring'>;
+
+interface GridShape extends PipelineWorld, Pick<LayerChain, 'ring'> {}
 
 /** The groups of a rank that has a stage. */
 interface Groups {
@@ -25,33 +31,38 @@ export class PipelineGrid {
   /** `null` on a rank without a stage. */
   readonly groups: Groups | null;
   readonly #job: GridJob;
+  readonly #ring: boolean;
 
-  private constructor(job: GridJob, stages: number, replicas: number, groups: Groups | null) {
+  private constructor(job: GridJob, { stages, replicas, ring }: GridShape, groups: Groups | null) {
     this.stages = stages;
     this.replicas = replicas;
     this.microBatches = microBatchesOf(job, stages);
     this.rows = Math.ceil((job.batchSize * stages) / this.microBatches);
     this.groups = groups;
     this.#job = job;
+    this.#ring = ring;
   }
 
   /**
    * Creates the groups of a world. Every rank must call it.
    *
-   * @param layers number of layers of the model.
+   * @param model the number of its layers is the largest number of stages.
    */
-  static async create(world: ProcessGroup, job: GridJob, layers: number): Promise<PipelineGrid> {
-    const { stages, replicas } = pipelineWorld(world.worldSize, job, layers);
+  static async create(world: ProcessGroup, job: GridJob, { layers, ring }: GridModel): Promise<PipelineGrid> {
+    const { stages, replicas } = pipelineWorld(world.worldSize, job, layers.length);
     const shape = { data: replicas, pipeline: stages };
     const own: Partial<Groups> = {};
     for (const name of ['data', 'pipeline'] as const) {
       for (const ranks of linesOf(shape, name)) {
         const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
-        if (group.rank >= 0) own[name] = group;
+        if (group.rank < 0) continue;
+        own[name] = group;
+        // A rank may wait in this group for a rank that has left the world because of the failure.
+        void world.failed.then((error) => group.abort(error));
       }
     }
     const { data, pipeline } = own;
-    return new PipelineGrid(job, stages, replicas, data && pipeline ? { data, pipeline } : null);
+    return new PipelineGrid(job, { stages, replicas, ring }, data && pipeline ? { data, pipeline } : null);
   }
 
   /** Index of this rank's replica; `null` on a rank without a stage. */
@@ -67,6 +78,12 @@ export class PipelineGrid {
   /** Samples of a step, of all replicas. */
   get stepSamples(): number {
     return this.#job.batchSize * this.stages * this.replicas;
+  }
+
+  /** Returns the place of a rank; `null` if it has no stage. */
+  placeOf(rank: number): { replica: number; stage: number } | null {
+    const replica = Math.floor(rank / this.stages);
+    return replica < this.replicas ? { replica, stage: rank % this.stages } : null;
   }
 
   /** Ranks of a replica, in the order of their stages. */
@@ -99,14 +116,14 @@ export class PipelineGrid {
     };
   }
 
-  /** Returns the plan of a step. @param ring see `schedules.ts`. */
-  planOf(ring: boolean): PipelinePlan {
+  /** The plan of a step. */
+  get plan(): PipelinePlan {
     const schedule = this.#job.pipelineSchedule === 'gpipe' ? gpipe : oneForwardOneBackward;
-    return schedule(this.stages, this.microBatches, { ring });
+    return schedule(this.stages, this.microBatches, { ring: this.#ring });
   }
 
-  /** Returns the share of time in which ranks wait, by the plan. @param ring see `schedules.ts`. */
-  idleShare(ring: boolean): number {
-    return idleShare(this.planOf(ring));
+  /** Share of time in which ranks wait, by the plan. */
+  get idleShare(): number {
+    return idleShare(this.plan);
   }
 }

@@ -4,20 +4,18 @@
  * its layers.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { createOptimizer } from '../../optim/index.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { clipScale } from '../../parallel/ddp/clip.ts';
+import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
-import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
-import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
-import { PeergradError, UsageError } from '../../util/errors.ts';
+import { asError, DivergenceError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Yielder } from '../../util/yielder.ts';
 import { compareData } from '../training/data/compareData.ts';
@@ -28,11 +26,15 @@ import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
 import type { RunState } from '../training/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
+import type { ServerReports } from '../training/serverReports.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
-import { PipelineModelStage } from './pipelineModelStage.ts';
+import { agreeOnCut } from './cutModel.ts';
+import { HeldStages } from './heldStages.ts';
 import type { PipelineTask } from './pipelineTask.ts';
+import { receiveStage } from './receiveStage.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
 import { pipelineEvent } from './pipelineEvent.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -42,7 +44,7 @@ const YIELD_MS = 200;
  */
 const LONGEST_LAYER_MS = 60_000;
 
-interface PipelineLoopOptions {
+export interface PipelineLoopOptions {
   plan: JobSpec;
   task: PipelineTask;
   device: Device;
@@ -52,21 +54,20 @@ interface PipelineLoopOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   isHidden: () => boolean;
-  /** See `RunParticipantOptions`. */
-  announceSilence: (ms: number) => void;
+  reports: Pick<ServerReports, 'announceSilence' | 'syncing'>;
+  /** Creates the storage of the copy of another rank's stage. */
+  openMirrorStorage: OpenMirrorStorage;
+  /** The memory of a tab for weights, gradients and averages, in bytes. */
+  tabBytes: number;
+  /** Files and texts of the run. */
+  outputs: Pick<PipelineOutputs, 'waiting' | 'initialize' | 'enter' | 'applied' | 'finish'>;
 }
 
-/** The ranks with which a run trains, and this rank's part of the model. */
+/** The ranks with which a run trains. */
 interface World {
   group: ProcessGroup;
   transport: RunResult['transport'];
   signal: AbortSignal;
-  grid: PipelineGrid;
-  /** See `schedules.ts`. */
-  ring: boolean;
-  /** `null` on a rank without a stage. */
-  stage: PipelineModelStage | null;
-  rate: LearningRate;
 }
 
 export class PipelineLoop {
@@ -77,7 +78,15 @@ export class PipelineLoop {
   readonly #reporter: StepReporter;
   readonly #duties: RunDuties;
   readonly #figures = { size: 0, gradientBytes: 0, bucketBytes: [] as number[] };
+  readonly #held = new HeldStages();
+  /** The learning rate of the next step. */
+  readonly #next: { learningRate: number };
+  readonly #rate: LearningRate;
   #world: World | null = null;
+  /** `null` if the model does not fit into the tabs of this world. */
+  #grid: PipelineGrid | null = null;
+  #worlds = 0;
+  #startedAt: number | null = null;
   #busyMs = 0;
   #spanMs = 0;
 
@@ -87,13 +96,15 @@ export class PipelineLoop {
     this.#dataHash = dataHash;
     this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
     this.#run = new RunProgress(plan, null);
+    this.#next = { learningRate: plan.learningRate };
+    this.#rate = new LearningRate(plan, clock, [this.#next]);
     const figures = this.#figures;
     this.#reporter = new StepReporter({
       strategy: figures,
       clock,
       isHidden,
       emit,
-      memoryBytes: () => this.#world?.stage?.memoryBytes ?? 0,
+      memoryBytes: () => this.#held.stage?.memoryBytes ?? 0,
     });
     this.#duties = new RunDuties({
       plan,
@@ -103,7 +114,7 @@ export class PipelineLoop {
       rangeTest: null,
       reporter: this.#reporter,
       yielder: new Yielder(clock, YIELD_MS),
-      stateHash: () => this.#modelHash(),
+      stateHash: () => this.#held.hash(this.#here.group, this.#grid!),
       task: this.#heldOutTask(task),
     });
   }
@@ -135,83 +146,94 @@ export class PipelineLoop {
   }
 
   /**
-   * Agrees with the ranks of a world on the data, cuts the model into stages and builds this rank's
-   * layers. Every rank must call it.
+   * Agrees with the ranks of a world on the data and on one state, cuts the model into stages, and
+   * receives this rank's layers. Every rank must call it. It may be called again for each later
+   * world, no matter how the previous world ended.
    *
-   * @throws (rejects) as `TrainingLoop.enter`; UsageError if the model cannot be cut.
+   * @throws (rejects) as `TrainingLoop.enter`; UsageError if a new model cannot be cut;
+   *   PeergradError if layers are lost.
    */
-  async enter({ group, transport, signal }: Pick<World, 'group' | 'transport' | 'signal'>) {
-    const { plan, task, clock, emit } = this.#options;
+  async enter(world: World): Promise<{ step: number; stateHash: string }> {
+    const { plan, task, emit } = this.#options;
+    const { group, signal } = world;
     signal.throwIfAborted();
-    if (this.#world) {
-      throw new PeergradError(
-        'Ranks have joined or left, and a pipeline cannot continue with other ranks yet. Start again, or choose pipeline 1.',
-        { rank: group.rank, worldSize: group.worldSize },
-      );
-    }
-    const isFresh = this.steps === 0;
-    const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh });
+    // Large models take longer than the usual SYNCING. Ranks report their progress to the server.
+    group.timeoutMs = PIPELINE_TIMEOUT_MS;
+    const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();
-    const grid = await PipelineGrid.create(group, plan, model.layers.length);
-    const optimizers: ScheduledOptimizer[] = [];
-    const { optimizer, learningRate, weightDecay } = plan;
-    const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
-    const { cut, stage } = await PipelineModelStage.create(model, group, grid, {
-      job: plan,
-      task,
-      clock,
-      createOptimizer: (size) => {
-        const scheduled = new ScheduledOptimizer(createOptimizer(optimizer, settings, size), null);
-        optimizers.push(scheduled);
-        return scheduled;
-      },
+    const agreed = await this.#held.agree(group, this.#run.now, this.#duties.isDue);
+    const grid = await PipelineGrid.create(group, this.#options.plan, model);
+    const cut = await agreeOnCut(group, grid, model, {
+      ...this.#options,
+      maxBytes: this.#options.tabBytes,
+      isNew: agreed.scalars === null,
     });
-    this.#world = {
+    this.#world = world;
+    this.#worlds += 1;
+    this.#grid = cut && grid;
+    this.#rate.trainedMs = this.#run.now.trainedMs;
+    this.#rate.enter();
+    if (!cut) return { step: this.steps, stateHash: hashState([Float64Array.of(this.steps)]) };
+
+    const stateHash = await receiveStage({
+      ...this.#options,
       group,
-      transport,
-      signal,
       grid,
-      ring: model.ring,
-      stage,
-      rate: new LearningRate(plan, clock, optimizers),
-    };
+      model,
+      cut,
+      agreed,
+      held: this.#held,
+      step: this.steps,
+    });
     this.#figures.size = model.layers.reduce((sum, { size }) => sum + size, 0);
     this.#figures.gradientBytes = this.#figures.size * Float32Array.BYTES_PER_ELEMENT;
     this.#figures.bucketBytes = [this.#figures.gradientBytes];
-    this.#reporter.enter(group, grid.bytesWith(group), grid.planOf(model.ring));
-    this.#world.rate.enter();
+    this.#reporter.enter(group, grid.bytesWith(group), grid.plan);
     const totals = { train, test };
     this.#duties.schedule({ totals, assigner: this.#assigner });
-    this.#duties.enter([]);
+    this.#duties.enter(agreed.ranks);
+    [this.#busyMs, this.#spanMs] = [0, 0];
     await this.#reporter.emitModel(totals, this.#totalSteps);
     await emit(pipelineEvent(plan, model, grid, cut));
-    return { step: this.steps, stateHash: await this.#modelHash() };
+    return { step: this.steps, stateHash };
   }
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, announceSilence } = this.#options;
+    const { clock, task, reports, outputs } = this.#options;
     const { group, signal } = this.#here;
-    announceSilence(LONGEST_LAYER_MS);
+    const grid = this.#grid;
+    if (!grid) return untilAborted(signal);
+    this.#startedAt ??= clock.now();
+    reports.announceSilence(LONGEST_LAYER_MS);
     // A rank waits for the passes of all other ranks.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
-    const startedAt = clock.now();
     const yielder = new Yielder(clock, YIELD_MS);
+    outputs.enter({ group, grid, stage: this.#held.stage, stateHash: () => this.#held.hash(group, grid) });
     this.#reporter.figures.skipBytes();
-    for (;;) {
-      await this.#duties.fulfil(group, task.testSamples);
-      if (this.#run.isOver) {
-        announceSilence(0);
-        return this.#result(clock.now() - startedAt);
+    try {
+      for (;;) {
+        await this.#duties.fulfil(group, task.testSamples);
+        if (this.#run.isOver) {
+          const texts = await outputs.finish(this.steps);
+          return { ...(await this.#result(grid, clock.now() - this.#startedAt)), ...texts };
+        }
+        signal.throwIfAborted();
+        await this.#takeStep(grid, this.#startedAt);
+        await yielder.yieldIfDue();
       }
-      signal.throwIfAborted();
-      await this.#takeStep(startedAt);
-      await yielder.yieldIfDue();
+    } catch (error) {
+      const isDivergent = error instanceof DivergenceError && error.context.divergent?.includes(group.rank);
+      // In the next world, this rank receives its layers from other ranks.
+      if (isDivergent) this.#held.dispose();
+      throw error;
+    } finally {
+      reports.announceSilence(0);
     }
   }
 
   dispose(): void {
-    this.#world?.stage?.dispose();
+    this.#held.dispose();
   }
 
   get #here(): World {
@@ -220,7 +242,7 @@ export class PipelineLoop {
   }
 
   get #assigner() {
-    const { stepSamples } = this.#here.grid;
+    const { stepSamples } = this.#grid!;
     return {
       stepSamples,
       stepsLeft: (position: Progress['position'], epochs: number) =>
@@ -232,17 +254,18 @@ export class PipelineLoop {
     return this.#run.totalSteps(this.#assigner);
   }
 
-  async #takeStep(runStartedAt: number): Promise<void> {
-    const { clock, emit, plan, checkDevice } = this.#options;
-    const { group, grid, stage, rate } = this.#here;
+  async #takeStep(grid: PipelineGrid, runStartedAt: number): Promise<void> {
+    const { clock, emit, plan, checkDevice, outputs } = this.#options;
+    const { group } = this.#here;
+    const { stage } = this.#held;
     const { figures } = this.#reporter;
     const { step, position, trainedMs } = this.#run.now;
     const window = this.#cursor.windowAt(position, grid.stepSamples);
     if (plan.maxMinutes !== null) {
-      await rate.measure(group, trainedMs);
+      await this.#rate.measure(group, trainedMs);
       figures.skipBytes();
     }
-    rate.schedule(step, this.#totalSteps);
+    this.#rate.schedule(step, this.#totalSteps);
     const { epoch, offset, indices } = window;
     await emit({ type: 'begin', step, epoch, samples: indices.length });
     const startedAt = clock.now();
@@ -250,15 +273,19 @@ export class PipelineLoop {
     const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length) : null;
     checkDevice();
     const computedAt = clock.now();
-    // Loss and squared norm of the gradient. When they are known, every rank has its gradient.
-    const sums = Float64Array.of(learned?.loss ?? 0, grid.replica === 0 ? (learned?.squares ?? 0) : 0);
+    await this.#held.exchangeGradients(group);
+    // Loss, squared norm of the gradient, and number of queries. When they are known, every rank
+    // may apply the step.
+    const own = grid.replica === 0 ? (learned?.squares ?? 0) : 0;
+    const sums = Float64Array.of(learned?.loss ?? 0, own, outputs.waiting);
     await group.allReduce(sums);
     const reducedAt = clock.now();
-    const [lossSum, squares] = sums as unknown as [number, number];
-    stage?.apply(plan.clipNorm === null ? 1 : clipScale(Math.sqrt(squares), plan.clipNorm));
+    const [lossSum, squares, queries] = sums as unknown as [number, number, number];
+    const scale = plan.clipNorm === null ? 1 : clipScale(Math.sqrt(squares), plan.clipNorm);
+    await this.#held.apply({ learningRate: this.#next.learningRate, scale });
     const loss = lossSum / indices.length;
     advance(this.#run.now, group.generation, window.next);
-    this.#run.now.trainedMs = rate.trainedMs;
+    this.#run.now.trainedMs = this.#rate.trainedMs;
     this.#duties.applied(loss, indices.length);
     figures.countBytes();
     const passes = learned?.passes ?? [];
@@ -287,22 +314,23 @@ export class PipelineLoop {
         update: clock.now() - reducedAt,
       },
     );
+    await outputs.applied(step + 1, loss, queries);
   }
 
   /** The ranks of a replica evaluate the same samples together. */
   #heldOutTask({ testSamples, classifies, classes, score }: PipelineTask): HeldOutTask {
-    const here = (): World => this.#here;
+    const grid = (): PipelineGrid => this.#grid!;
     return {
       testSamples,
       classifies,
       classes,
       score,
       get testBatch() {
-        const { rows, microBatches } = here().grid;
+        const { rows, microBatches } = grid();
         return rows * microBatches;
       },
       get share() {
-        const { replica, replicas, stage, stages } = here().grid;
+        const { replica, replicas, stage, stages } = grid();
         // A rank without a stage counts nothing.
         return { index: replica ?? 0, of: replicas, counts: stage === stages - 1 };
       },
@@ -311,26 +339,12 @@ export class PipelineLoop {
   }
 
   async #evaluate(indices: Uint32Array) {
-    const { stage } = this.#here;
-    return (await stage?.evaluate(indices)) ?? { lossSum: 0, correct: 0 };
+    return (await this.#held.stage?.evaluate(indices)) ?? { lossSum: 0, correct: 0 };
   }
 
-  /** Returns the hash of this rank's replica: of the states of all its stages. */
-  async #modelHash(): Promise<string> {
-    const { group, grid, stage } = this.#here;
-    const hashes = await allGatherHashes(group, hashState(stage?.state() ?? []));
-    return hashState([
-      new TextEncoder().encode(
-        grid
-          .ranksOf(grid.replica ?? 0)
-          .map((rank) => hashes[rank]!)
-          .join(),
-      ),
-    ]);
-  }
-
-  async #result(ms: number): Promise<RunResult> {
-    const { group, transport, grid, ring, stage } = this.#here;
+  async #result(grid: PipelineGrid, ms: number): Promise<RunResult> {
+    const { group, transport } = this.#here;
+    const { stage } = this.#held;
     const own = { busyMs: this.#busyMs, spanMs: this.#spanMs, layers: stage?.layerNames ?? [] };
     const ranks = await group.allGatherObject(own);
     const busy = ranks.reduce((sum, { busyMs }) => sum + busyMs, 0);
@@ -348,16 +362,25 @@ export class PipelineLoop {
       {
         worldSize: group.worldSize,
         transport,
-        restarts: 0,
+        restarts: this.#worlds - 1,
         ms,
         pipeline: {
           stages: grid.stages,
           replicas: grid.replicas,
           microBatches: grid.microBatches,
           layers: ranks.map(({ layers }) => layers),
-          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: grid.idleShare(ring) },
+          idle: { measured: span > 0 ? 1 - busy / span : 0, plan: grid.idleShare },
         },
       },
     );
   }
+}
+
+/** Rejects with the reason of `signal` once it is aborted. */
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const abort = (): void => reject(asError(signal.reason));
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
 }

@@ -1,14 +1,12 @@
 /** This rank's stage of a job's model: learns from micro-batches and evaluates samples. */
 import * as tf from '@tensorflow/tfjs';
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
-import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
+import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
+import type { TensorEntry } from '../../jobs/weights/namedTensor.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
 import type { Evaluated } from '../tasks/task.ts';
@@ -19,6 +17,8 @@ interface StageOptions {
   job: JobSpec;
   task: PipelineTask;
   clock: Clock;
+  /** Number of layers of each stage. */
+  cut: readonly number[];
   createOptimizer: (size: number) => Optimizer;
 }
 
@@ -38,42 +38,28 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
-  /** The most bytes of tensors at the end of a pass. */
+  /** The most bytes after forward passes, after all passes, and after gradients were read. */
   #peakBytes = 0;
 
   private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
     this.#model = model;
     this.#stage = stage;
     this.#grid = grid;
-    this.#plan = grid.planOf(model.ring);
+    this.#plan = grid.plan;
     this.#task = task;
   }
 
   /**
-   * Cuts the model and builds this rank's layers. Every rank of the world must call it.
+   * Builds this rank's layers. Every rank with a stage must call it.
    *
-   * @returns the number of layers of each stage, and this rank's stage; `null` on a rank without a
-   *   stage.
+   * @param grid a grid in which this rank has a stage.
    */
   static async create(
     model: PipelineModel,
-    world: ProcessGroup,
     grid: PipelineGrid,
-    { job, task, clock, createOptimizer }: StageOptions,
-  ): Promise<{ cut: number[]; stage: PipelineModelStage | null }> {
-    const cutModel = async (): Promise<number[]> => {
-      const costs = model.cost?.layers ?? (await costsOf(task, clock));
-      const layers = model.layers.map(({ name, size }, i) => ({
-        name,
-        cost: costs[i]!,
-        bytes: size * STATE_BYTES_PER_WEIGHT,
-      }));
-      return cutLayers(layers, grid.stages, { ring: model.ring, lossCost: model.cost?.logits ?? 0 });
-    };
-    // Times differ between ranks, so one rank cuts for all.
-    const cut = await world.broadcastObject(world.rank === 0 ? await cutModel() : undefined, world.ranks[0]!);
-    if (!grid.groups) return { cut, stage: null };
-    const { pipeline, data } = grid.groups;
+    { job, task, clock, cut, createOptimizer }: StageOptions,
+  ): Promise<PipelineModelStage> {
+    const { pipeline, data } = grid.groups!;
     const stage = await PipelineStage.create(model, pipeline, {
       stages: cut,
       optimizer: createOptimizer,
@@ -82,21 +68,36 @@ export class PipelineModelStage {
       recompute: job.recompute,
       clock,
     });
-    return { cut, stage: new PipelineModelStage(model, stage, grid, task) };
+    return new PipelineModelStage(model, stage, grid, task);
   }
 
   get layerNames(): string[] {
     return this.#stage.layerNames;
   }
 
-  /** The most bytes that this tab has needed: tensors, and the parameters' arrays on the CPU. */
+  /** The most bytes that this tab has needed: tensors, and arrays on the CPU. */
   get memoryBytes(): number {
-    return Math.max(this.#peakBytes, memoryBytes()) + this.#stage.parameters.cpuBytes;
+    this.#measureMemory();
+    return this.#peakBytes;
   }
 
-  /** The state that is equal on all replicas. */
-  state(): ArrayBufferView[] {
-    return this.#stage.parameters.state();
+  /** The layers of this rank. */
+  get stage(): PipelineStage {
+    return this.#stage;
+  }
+
+  /** Names and shapes of this rank's parameters, in the order of `stage.parameters`. */
+  get entries(): TensorEntry[] {
+    const entriesOf = new Map(this.#model.layers.map(({ name, entries }) => [name, entries]));
+    return this.layerNames.flatMap((name) => entriesOf.get(name)!);
+  }
+
+  /** Reads the parameters of this rank's layers, in the order of their stages. */
+  async readLayers(): Promise<{ stage: number; name: string; values: Float32Array<ArrayBuffer>[] }[]> {
+    const values = await this.#stage.parameters.values();
+    return [...this.#stage.stages].flatMap(([stage, { layers }]) =>
+      layers.map(({ layer: { name }, parameters }) => ({ stage, name, values: values.splice(0, parameters.length) })),
+    );
   }
 
   /**
@@ -113,22 +114,21 @@ export class PipelineModelStage {
       const passes = await runStages(stage, this.#plan, {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
-        pass: (microBatch) => {
-          this.#measureMemory();
-          return { training: true, mask: batches[microBatch]!.mask, seed: 0 };
-        },
+        pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
+        onkept: () => this.#measureMemory(),
         losses: (microBatch) => batches[microBatch]!.losses(this.#model.outputWeights),
         onoutput: (_, loss) => losses.push(loss),
       });
       this.#measureMemory();
       await stage.reduceGradients(samples);
+      this.#measureMemory();
       return {
         loss: losses.length > 0 ? await sumOf(losses) : 0,
         squares: stage.parameters.squaredNorm(),
         passes,
       };
     } catch (error) {
-      stage.drop();
+      stage.rollBack();
       throw error;
     } finally {
       tf.dispose(losses);
@@ -136,11 +136,10 @@ export class PipelineModelStage {
     }
   }
 
-  /** Applies the gradients of {@link learn}, multiplied by `scale` if it is below 1. */
-  apply(scale: number): void {
-    const { parameters } = this.#stage;
-    if (scale < 1) parameters.scale(scale);
-    parameters.apply();
+  /** Applies the gradients of {@link learn}. */
+  async apply({ learningRate, scale }: StepCommit): Promise<void> {
+    if (scale < 1) this.#stage.parameters.scale(scale);
+    await this.#stage.step(learningRate);
   }
 
   /** Evaluates held-out samples together with the other ranks of this replica. */
@@ -197,17 +196,7 @@ export class PipelineModelStage {
   }
 
   #measureMemory(): void {
-    this.#peakBytes = Math.max(this.#peakBytes, memoryBytes());
-  }
-}
-
-/** Measures the layers with one sample. */
-async function costsOf(task: PipelineTask, clock: Clock): Promise<number[]> {
-  const batch = await task.load(Uint32Array.of(0), 1, 0);
-  try {
-    return await measureLayers(task.createModel().layers, batch.inputs, clock);
-  } finally {
-    free(batch);
+    this.#peakBytes = Math.max(this.#peakBytes, memoryBytes() + this.#stage.parameters.cpuBytes);
   }
 }
 

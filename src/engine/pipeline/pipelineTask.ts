@@ -14,12 +14,17 @@ import {
   networkSize,
   type Corpus,
   type Dataset,
+  type Tokenizer,
 } from '../../jobs/index.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
+import type { NetworkSize } from '../../jobs/gpt/shapes.ts';
+import type { ModelLayer } from '../../jobs/models/modelLayer.ts';
 import type { LayerPass } from '../../parallel/pipeline/pipelineLayer.ts';
 import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
 import type { StageLoss } from '../../parallel/pipeline/stageLayers.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { Batch } from '../tasks/batch.ts';
 import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
 import { gptMasks } from '../tasks/gptTask.ts';
@@ -30,6 +35,7 @@ import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
 
 /** The layers of a model. */
 export interface PipelineModel extends LayerChain {
+  layers: readonly ModelLayer[];
   /**
    * Multiplications of each layer for one sample, and of the logits, if they are known. Otherwise
    * the layers are measured.
@@ -63,6 +69,10 @@ export interface PipelineTask extends Pick<
   Task,
   'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice'
 > {
+  /** What texts of a language model need; `null` for other models. */
+  text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
+  /** The meaning of inputs and outputs, if the job does not define it. */
+  facts: SampleFacts | null;
   /** Returns the model. No layer is built. */
   createModel(): PipelineModel;
   /**
@@ -73,9 +83,18 @@ export interface PipelineTask extends Pick<
   load(indices: Uint32Array, size: number, step: number | null): Promise<MicroBatch>;
 }
 
-/** @throws (rejects) DataError if data are missing or invalid. */
-export async function loadPipelineTask(job: JobSpec, options: LoadDataOptions): Promise<PipelineTask> {
-  if (job.job === 'gpt') return gptPipelineTask(job, await createCorpus(await loadText(job, options), job.gpt, null));
+/**
+ * @param vocabulary see `createCorpus`.
+ * @throws (rejects) DataError if data are missing or invalid.
+ */
+export async function loadPipelineTask(
+  job: JobSpec,
+  options: LoadDataOptions,
+  vocabulary: Vocabulary | null = null,
+): Promise<PipelineTask> {
+  if (job.job === 'gpt') {
+    return gptPipelineTask(job, await createCorpus(await loadText(job, options), job.gpt, vocabulary));
+  }
   return samplesTask(job, await loadData(job, options));
 }
 
@@ -90,6 +109,8 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
     score: scores.metrics,
     dataHash: () => hashSamples(train, test),
     dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
+    text: null,
+    facts: test.facts ?? null,
     createModel: () => ({
       ...layerChain(job, train),
       ring: false,
@@ -111,7 +132,7 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
   };
 }
 
-export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus): PipelineTask {
+export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): PipelineTask {
   const { dropout } = job.gpt;
   const size = networkSize(job.gpt, tokenizer.size);
   const score = classMetrics(job);
@@ -123,6 +144,8 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test }: Corpus
     score,
     dataHash: () => Promise.resolve(hashWindows([train, test])),
     dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
+    text: { tokenizer, size, bigramLoss },
+    facts: null,
     createModel: () => {
       const chain = networkLayers(size, job.seed);
       return {

@@ -65,11 +65,16 @@ export class Autosave {
     this.#options = options;
   }
 
+  /** Whether {@link offer} would save a state now. */
+  get isDue(): boolean {
+    return !this.#isSaving && this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS;
+  }
+
   /**
    * Saves the current state of `run`, unless a state was saved less than {@link AUTOSAVE_MS} ago.
    */
   offer(run: Saved): void {
-    if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
+    if (this.isDue) this.#save(run, false);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
 import type { Checkpoint, CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { StateArray } from '../../protocol/stateFile.ts';
-import { DataError } from '../../util/errors.ts';
+import { DataError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { RunState } from '../training/runState.ts';
 
@@ -12,11 +12,18 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
  * Returns the state as a checkpoint. Its arrays are, in this order: the order of the parameters,
  * the parameters, the buffers, the optimizer's scalars, and the optimizer's running averages. Only
  * the order is copied; the other arrays are shared with the state.
+ *
+ * @throws UsageError if the state has averages of some shards only.
  */
 export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = replica;
   const { scalars, slots } = optimizer;
+  if (replica.shards) {
+    throw new UsageError(
+      'This rank has the averages of its shard only, so it cannot save the run now. Save a checkpoint while the run trains.',
+    );
+  }
   const stateHash = hashState([parameters, scalars, ...slots]);
   return {
     meta: {

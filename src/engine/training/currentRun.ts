@@ -7,7 +7,7 @@ import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { isElastic, keepsModel, type JobSpec } from '../../spec/job.ts';
+import { hasCheckpoints, keepsModel, type JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
@@ -15,11 +15,11 @@ import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, Origin, TrainedModel } from '../files/modelFiles.ts';
-import { SyncReports } from '../files/syncReports.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
+import { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
@@ -27,8 +27,8 @@ import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from './checkpointBarrier.ts';
 import { RunParticipant } from './runParticipant.ts';
 import type { CarryOver } from './runParticipantOptions.ts';
-import { SlowLink } from './telemetry/slowLink.ts';
 import type { RunState } from './runState.ts';
+import { ServerReports, type ServerReport } from './serverReports.ts';
 
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
@@ -77,21 +77,20 @@ export interface CurrentRunOptions {
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
-  send: (message: Extract<ClientMessage, { type: 'slow' | 'busy' | 'syncing' | 'spectator-update' }>) => void;
+  send: (message: ServerReport | Extract<ClientMessage, { type: 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
   /** The checkpoint or the weights from which the room's first run starts. */
   origin: Origin | null = null;
   readonly #options: CurrentRunOptions;
-  readonly #syncReports: SyncReports;
   readonly #spectatorFeed: SpectatorFeed;
   #device: Promise<OpenedDevice> | null = null;
   #prepared: PreparedRun | null = null;
   /** The part of {@link #prepared}, once it is ready. */
   #part: RunPart | null = null;
   /** The model of the previous run, until the next run is prepared. */
-  #retired: TrainedModel | null = null;
+  #retired: TrainedModel | PipelineOutputs | null = null;
   /** The flight recording of the previous run. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
@@ -104,7 +103,6 @@ export class CurrentRun {
   constructor(options: CurrentRunOptions) {
     this.#options = options;
     const { clock, send } = options;
-    this.#syncReports = new SyncReports(clock);
     this.#spectatorFeed = new SpectatorFeed({ clock, send: (update) => send({ type: 'spectator-update', update }) });
   }
 
@@ -123,8 +121,8 @@ export class CurrentRun {
   }
 
   /** The model that currently answers queries. */
-  get model(): TrainedModel | null {
-    return this.participant?.answerer ?? this.#retired;
+  get model(): TrainedModel | PipelineOutputs | null {
+    return this.participant?.answerer ?? this.participant?.outputs ?? this.#retired;
   }
 
   get recording(): FlightRecording | null {
@@ -138,7 +136,7 @@ export class CurrentRun {
     const { room, member } = this.#options.place();
     const { job } = this.#prepared;
     const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
-    return { snapshot: () => participant.snapshot(), about, member };
+    return { snapshot: () => participant.snapshot('whole'), about, member };
   }
 
   /**
@@ -149,7 +147,9 @@ export class CurrentRun {
     const { origin } = this;
     // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
-    return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
+    // A checkpoint is whole, so it may continue with a sharded optimizer or without.
+    const { shardOptimizer } = job;
+    return JSON.stringify({ ...origin.meta.job, shardOptimizer }) === JSON.stringify(job) ? origin : null;
   }
 
   /**
@@ -258,7 +258,7 @@ export class CurrentRun {
   /** Saves the state now, because ranks that have left may not return. */
   save(): void {
     const { participant } = this;
-    if (participant?.isSavable) this.#prepared?.autosave?.save(participant);
+    if (participant?.isSavable && participant.isWhole) this.#prepared?.autosave?.save(participant);
   }
 
   /** From now on, the run pauses after each comparison of states until {@link release}. */
@@ -275,7 +275,8 @@ export class CurrentRun {
     this.#spectatorFeed.stop();
     this.#recording = this.recording;
     this.#part?.dispose();
-    this.#retired?.model.dispose();
+    if (this.#retired instanceof PipelineOutputs) this.#retired.dispose();
+    else this.#retired?.model.dispose();
     this.#part = null;
     this.#retired = null;
     this.#prepared = null;
@@ -294,12 +295,13 @@ export class CurrentRun {
     this.#barrier?.reset();
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
-    const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
-    const emit = this.#observer(autosave);
+    const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const reports = new ServerReports(this.#options.clock, this.#options.send);
+    const emit = this.#observer(autosave, reports);
     const ready: Promise<RunPart> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
-        : this.#createParticipant({ run, job, worldSize, origin, remains, emit });
+        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, reports, emit });
     const prepared = { run, job, ready, autosave };
     this.#prepared = prepared;
     ready.then(
@@ -315,18 +317,14 @@ export class CurrentRun {
   }
 
   /** Returns a function that receives the run's events. */
-  #observer(autosave: Autosave | null): (event: EngineEvent) => void {
-    const { emit, send } = this.#options;
-    const slowLink = new SlowLink();
+  #observer(autosave: Autosave | null, reports: ServerReports): (event: EngineEvent) => void {
+    const { emit } = this.#options;
     return (event) => {
       emit(event);
       this.#spectatorFeed.observe(event);
-      const syncing = this.#syncReports.observe(event);
-      if (syncing) send(syncing);
-      const slow = slowLink.observe(event);
-      if (slow) send({ type: 'slow', ...slow });
+      reports.observe(event);
       // All ranks have just compared this state, and it is equal on all of them.
-      if (event.type === 'hashes' && event.agree && this.participant) autosave?.offer(this.participant);
+      if (event.type === 'hashes' && event.agree && this.participant?.isWhole) autosave?.offer(this.participant);
     };
   }
 
@@ -336,6 +334,8 @@ export class CurrentRun {
     worldSize,
     origin,
     remains,
+    autosave,
+    reports,
     emit,
   }: {
     run: number;
@@ -343,9 +343,11 @@ export class CurrentRun {
     worldSize: number;
     origin: Origin | null;
     remains: Remains | null;
+    autosave: Autosave | null;
+    reports: ServerReports;
     emit: (event: EngineEvent) => void;
   }): Promise<RunParticipant> {
-    const { files, baseUrl, clock, isHidden, send } = this.#options;
+    const { files, baseUrl, clock, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(job);
     const opened = await this.#openDevice();
@@ -366,8 +368,9 @@ export class CurrentRun {
       weights: remains ? keptWeights : weights,
       carryOver: remains?.carryOver ?? null,
       onagreed: async (step) => this.#barrier?.until(step),
+      savesState: (localRank) => this.#barrier !== null || (localRank === 0 && (autosave?.isDue ?? false)),
       isHidden,
-      announceSilence: (ms) => send({ type: 'busy', ms }),
+      reports,
     });
   }
 

@@ -6,6 +6,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/yielder.ts';
+import type { WholeStates } from '../storage/wholeStates.ts';
 import {
   dutiesAfter,
   HeldOutTests,
@@ -42,6 +43,8 @@ interface RunDutiesOptions {
   stateHash: () => string | Promise<string>;
   emit: (event: EngineEvent) => void | Promise<void>;
   keepBest?: () => Promise<void>;
+  /** Missing if the state of a run cannot be saved. */
+  wholeStates?: WholeStates | null;
 }
 
 /** The samples of a run, as far as they determine the interval between evaluations. */
@@ -132,7 +135,7 @@ export class RunDuties {
    * @param heldOut the number of held-out samples on all ranks together.
    */
   async fulfil(group: ProcessGroup, heldOut: number): Promise<void> {
-    const { strategy, run, rangeTest, reporter, stateHash } = this.#options;
+    const { strategy, run, rangeTest, reporter, stateHash, wholeStates } = this.#options;
     if (!strategy.isSynchronized) return;
     const { samples, comparison } = this.#due;
     const step = run.now.step - 1;
@@ -142,7 +145,10 @@ export class RunDuties {
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;
     // At the end of the run, the result needs the byte counts of this exchange.
-    if (comparison || isOver) await this.#comparison.compare(group, step, await stateHash());
+    if (comparison || isOver) {
+      const compare = async () => this.#comparison.compare(group, step, await stateHash());
+      await (wholeStates?.during(compare) ?? compare());
+    }
     this.#due = NO_DUTIES;
     reporter.figures.skipBytes();
   }

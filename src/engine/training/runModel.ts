@@ -8,7 +8,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { isPipeline, TAB_BYTES } from '../../spec/pipeline.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -26,7 +26,9 @@ import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.t
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
 import { PipelineLoop } from '../pipeline/pipelineLoop.ts';
+import { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
+import { openMirrorStorage } from '../storage/mirrorFile.ts';
 
 /** The objects that training needs. They exist once the data has been loaded. */
 export type RunLoop = Pick<TrainingLoop, 'steps' | 'reached' | 'snapshot' | 'enter' | 'run' | 'recorded' | 'dispose'>;
@@ -36,6 +38,8 @@ interface Built {
   task: JobTask | null;
   /** Writes texts with a language model; `null` for other models. */
   samples: SampleTexts | null;
+  /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
+  outputs: PipelineOutputs | null;
   loop: RunLoop;
 }
 
@@ -133,18 +137,25 @@ export class RunModel {
     this.#hasState = true;
   }
 
+  /** Whether this rank has the whole state; see {@link TrainingLoop.snapshot}. */
+  get isWhole(): boolean {
+    const loop = this.#built?.loop;
+    return !(loop instanceof TrainingLoop) || loop.isWhole;
+  }
+
   /**
    * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
-   * @throws (rejects) UsageError if there is no state yet.
+   * @param kind see {@link TrainingLoop.snapshot}.
+   * @throws (rejects) UsageError if there is no state yet; as {@link TrainingLoop.snapshot}.
    */
-  async snapshot(): Promise<RunState> {
+  async snapshot(kind: 'own' | 'whole'): Promise<RunState> {
     if (!this.#built) {
       if (this.#from) return this.#from;
       throw new UsageError('There is no state to save, because the model is not built yet.');
     }
     const { task, loop } = this.#built;
-    const state = await loop.snapshot();
+    const state = await loop.snapshot(kind);
     const agreed = this.#shard ? this.#shard.agreed : task && factsOf(task);
     return {
       ...state,
@@ -182,12 +193,21 @@ export class RunModel {
     this.#built = null;
   }
 
+  /** Answers queries about a model whose layers are on several ranks; `null` for other models. */
+  get outputs(): PipelineOutputs | null {
+    return this.#built?.outputs ?? null;
+  }
+
   /**
    * Frees everything except the model, which it returns. The caller may query the model, and must
    * dispose of it. If there is no model, frees everything and returns `null`.
    */
-  retire(): TrainedModel | null {
-    const { answerer } = this;
+  retire(): TrainedModel | PipelineOutputs | null {
+    const { answerer, outputs } = this;
+    if (outputs) {
+      this.#built!.loop.dispose();
+      return outputs;
+    }
     if (!this.#built || !answerer) {
       this.dispose();
       return null;
@@ -205,8 +225,8 @@ export class RunModel {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();
     const queryModel = built.task?.queryModel;
-    if (!(queryModel instanceof TextGenerator)) return;
-    const { vocabulary } = queryModel;
+    const vocabulary = queryModel instanceof TextGenerator ? queryModel.vocabulary : built.outputs?.vocabulary;
+    if (!vocabulary) return;
     const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
     const ranks = await group.allGatherObject({ hash, hasState: this.#hasState });
     const first = ranks.findIndex(({ hasState }) => hasState);
@@ -258,7 +278,7 @@ export class RunModel {
 
   async #create(): Promise<Built> {
     const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
-    const { weights, carryOver, onagreed } = this.#options;
+    const { weights, carryOver, onagreed, savesState } = this.#options;
     emit(
       job.data.kind === 'synthetic'
         ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
@@ -276,7 +296,7 @@ export class RunModel {
       if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
       if (weights) {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
-        setWeights(task.queryModel.jobModel, weights);
+        await setWeights(task.queryModel.jobModel, weights);
       }
       const loop = await TrainingLoop.prepare({
         plan: job,
@@ -286,6 +306,7 @@ export class RunModel {
         from: weights ? 'model' : this.#from,
         device: opened.device,
         checkDevice: () => opened.check(),
+        ...(savesState && { savesState }),
         emit: async (event: EngineEvent) => {
           emit(event);
           await samples?.observe(event);
@@ -296,7 +317,7 @@ export class RunModel {
           if (answerer) this.#best = await copyModel(answerer);
         },
       });
-      return { task, samples, loop };
+      return { task, samples, outputs: null, loop };
     } catch (error) {
       task.dispose();
       throw error;
@@ -304,9 +325,11 @@ export class RunModel {
   }
 
   async #createPipeline(): Promise<Built> {
-    const { job, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
-    const { announceSilence = () => {} } = this.#options;
-    const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl });
+    const { job, files, shared, baseUrl, opened, clock, emit, isHidden, weights } = this.#options;
+    const { reports } = this.#options;
+    const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl }, this.#vocabulary);
+    if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
+    const outputs = new PipelineOutputs({ job, task, weights, emit });
     const checkDevice = (): void => opened.check();
     const { device } = opened;
     const loop = await PipelineLoop.prepare({
@@ -317,14 +340,18 @@ export class RunModel {
       device,
       checkDevice,
       emit,
-      announceSilence,
+      reports,
+      openMirrorStorage,
+      tabBytes: TAB_BYTES,
+      outputs,
     });
-    return { task: null, samples: null, loop };
+    return { task: null, samples: null, outputs, loop };
   }
 }
 
-function free({ task, loop }: Built): void {
+function free({ task, loop, outputs }: Built): void {
   loop.dispose();
+  outputs?.dispose();
   task?.dispose();
 }
 

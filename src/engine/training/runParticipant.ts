@@ -10,6 +10,7 @@ import { asError } from '../../util/errors.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { TrainedModel } from '../files/modelFiles.ts';
 import type { Generation } from '../membership/generation.ts';
+import type { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import type { Replicas } from './replicas.ts';
 import { worldOf } from './trainingWorld.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
@@ -101,13 +102,19 @@ export class RunParticipant {
     return this.#model.answerer;
   }
 
-  /**
-   * Resolves with a copy of the state after the latest applied step. Does not build the model.
-   *
-   * @throws (rejects) UsageError if there is no state yet.
-   */
-  snapshot(): Promise<RunState> {
-    return this.#model.snapshot();
+  /** Answers queries about a model whose layers are on several ranks; `null` for other models. */
+  get outputs(): PipelineOutputs | null {
+    return this.#model.outputs;
+  }
+
+  /** Whether this rank has the whole state; see {@link RunModel.snapshot}. */
+  get isWhole(): boolean {
+    return this.#model.isWhole;
+  }
+
+  /** As {@link RunModel.snapshot}. */
+  snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
+    return this.#model.snapshot(kind);
   }
 
   /**
@@ -180,7 +187,7 @@ export class RunParticipant {
    * Frees everything except the model, which it returns. The caller may query the model, and must
    * dispose of it. If there is no model, frees everything and returns `null`.
    */
-  retire(): TrainedModel | null {
+  retire(): TrainedModel | PipelineOutputs | null {
     this.#leaveGroup();
     return this.#model.retire();
   }

@@ -10,6 +10,7 @@ import type { OpenedDevice } from '../device/device.ts';
 import type { ModelCopy } from '../files/modelFiles.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import type { RunState } from './runState.ts';
+import type { ServerReports } from './serverReports.ts';
 
 /** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
 export interface CarryOver {
@@ -45,11 +46,12 @@ export interface RunParticipantOptions {
   /** The weights from which the model starts, if it does not resume from a state. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
-  /** Tells the server that passes may block this tab's messages for `ms` milliseconds. */
-  announceSilence?: (ms: number) => void;
+  reports: Pick<ServerReports, 'announceSilence' | 'syncing'>;
   /**
    * Called when ranks have compared their states after `step`, and all states are equal. The run
    * waits for the returned promise.
    */
   onagreed?: (step: number) => Promise<void>;
+  /** See `TrainingLoop`. */
+  savesState?: (localRank: number) => boolean;
 }

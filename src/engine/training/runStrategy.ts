@@ -4,6 +4,7 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { createStrategy } from '../../parallel/strategies/index.ts';
 import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
@@ -13,12 +14,22 @@ const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
-/** Resolves with the strategy and its optimizers. */
+interface StrategyEnvironment {
+  task: Task;
+  clock: Clock;
+  checkDevice: () => void;
+  emit: (event: EngineEvent) => void | Promise<void>;
+}
+
+/**
+ * Resolves with the strategy and its optimizers. The list changes when the strategy creates an
+ * optimizer again.
+ */
 export async function createRunStrategy(
   plan: TrainingPlan,
-  { task, clock, checkDevice }: { task: Task; clock: Clock; checkDevice: () => void },
+  { task, clock, checkDevice, emit }: StrategyEnvironment,
 ): Promise<{ strategy: RunStrategy; optimizers: readonly ScheduledOptimizer[] }> {
-  const { optimizer, learningRate, weightDecay, clipNorm } = plan;
+  const { optimizer, learningRate, weightDecay, clipNorm, shardOptimizer } = plan;
   const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
   const optimizers: ScheduledOptimizer[] = [];
   const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
@@ -27,9 +38,14 @@ export async function createRunStrategy(
     group: new ProcessGroup(alone, { clock }),
     clock,
     checkGradients: checkDevice,
+    onnote: (message) => void emit({ type: 'note', message }),
     createOptimizer: (size) => {
-      const scheduled = new ScheduledOptimizer(createOptimizer(optimizer, settings, size), clipNorm);
-      optimizers.push(scheduled);
+      // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere.
+      const scheduled = new ScheduledOptimizer(
+        createOptimizer(optimizer, settings, size),
+        shardOptimizer ? null : clipNorm,
+      );
+      optimizers.splice(0, optimizers.length, scheduled);
       return scheduled;
     },
     createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),

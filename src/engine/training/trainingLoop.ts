@@ -19,6 +19,7 @@ import type { Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Yielder } from '../../util/yielder.ts';
+import { WholeStates } from '../storage/wholeStates.ts';
 import type { Task } from '../tasks/task.ts';
 import { LearningRate } from './learningRate.ts';
 import { RangeTest } from './rangeTest.ts';
@@ -59,6 +60,12 @@ interface TrainingLoopOptions {
   keepBest?: () => Promise<void>;
   /** Returns whether this rank's page is hidden. By default it is never hidden. */
   isHidden?: () => boolean;
+  /**
+   * Returns whether this rank saves the next state on which ranks agree. By default it saves none.
+   *
+   * @param localRank place of this rank among the ranks of its browser.
+   */
+  savesState?: (localRank: number) => boolean;
 }
 
 /** The ranks with which a run currently trains. */
@@ -81,6 +88,7 @@ export class TrainingLoop {
   readonly #rate: LearningRate;
   readonly #reporter: StepReporter;
   readonly #yielder: Yielder;
+  readonly #wholeStates: WholeStates | null;
   readonly #duties: RunDuties;
   #world: World | null = null;
   #worlds = 0;
@@ -92,7 +100,7 @@ export class TrainingLoop {
     optimizers: readonly ScheduledOptimizer[],
     dataHash: string,
   ) {
-    const { plan, clock, emit, isHidden = () => false } = options;
+    const { plan, clock, emit, isHidden = () => false, savesState = () => false } = options;
     this.#options = options;
     this.#strategy = strategy;
     this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
@@ -107,8 +115,17 @@ export class TrainingLoop {
     this.#rate = new LearningRate(plan, clock, optimizers);
     this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
     this.#yielder = new Yielder(clock, YIELD_MS);
+    this.#wholeStates =
+      strategy.elastic &&
+      new WholeStates({
+        clock,
+        strategy: strategy.elastic,
+        isWanted: () => savesState(this.#here.group.localRank),
+        snapshot: () => this.snapshot(),
+      });
     this.#duties = new RunDuties({
       ...options,
+      wholeStates: this.#wholeStates,
       strategy,
       run: this.#run,
       rangeTest: this.#rangeTest,
@@ -171,12 +188,20 @@ export class TrainingLoop {
     return hashState(this.#strategy.state());
   }
 
+  /** Whether this rank has the whole state; see {@link snapshot}. */
+  get isWhole(): boolean {
+    return this.#strategy.elastic?.isWhole ?? false;
+  }
+
   /**
    * Resolves with a copy of the state after the latest applied step.
    *
-   * @throws (rejects) UsageError if the strategy is not elastic.
+   * @param kind `own`: what this rank has. With a sharded optimizer, it is the whole state only if
+   *   {@link isWhole}. `whole`: the whole state, when this rank has it.
+   * @throws (rejects) UsageError if the strategy is not elastic; as {@link WholeStates.request}.
    */
-  async snapshot(): Promise<RunState> {
+  async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
+    if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();
     const progress = structuredClone(this.#progress);
     return { progress, replica: await this.#elastic('saved').snapshot() };
   }
@@ -257,6 +282,7 @@ export class TrainingLoop {
   }
 
   dispose(): void {
+    this.#wholeStates?.dispose();
     this.#strategy.dispose();
     this.#gradScaler?.dispose();
     this.#captures?.dispose();

@@ -7,6 +7,7 @@ import { rmsNorm, rmsNormResidual } from '../../kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { DropoutMasks, ModelLayer } from '../models/modelLayer.ts';
+import type { TensorEntry } from '../weights/namedTensor.ts';
 import { deviationsOf, LAYER_WEIGHTS, namesOf, NORM_EPSILON, shapesOf, type NetworkSize } from './shapes.ts';
 
 /**
@@ -76,6 +77,7 @@ class Layer implements NetworkLayer {
   readonly name: string;
   readonly outputShape: readonly number[];
   readonly size: number;
+  readonly entries: readonly TensorEntry[];
   readonly #create: () => tf.Variable[];
   readonly #compute: Compute;
   readonly #mask: SharedMask | null;
@@ -95,6 +97,8 @@ class Layer implements NetworkLayer {
     const deviations = deviationsOf(size).slice(first, first + count);
     this.name = name;
     this.outputShape = [size.context, size.width];
+    const names = namesOf(size).slice(first, first + count);
+    this.entries = shapes.map((shape, i) => ({ name: names[i]!, shape }));
     this.size = shapes.reduce((sum, shape) => sum + sizeOf(shape), 0);
     this.#create = () => shapes.map((shape, i) => createVariable(shape, deviations[i]!, mixSeed(seed, first + i)));
     this.#compute = compute;

@@ -10,7 +10,8 @@ import { sizeOf } from '../../util/shape.ts';
 import { applyLayer } from './applyLayer.ts';
 import type { ModelSamples } from './customLayers.ts';
 import type { ModelLayer } from './modelLayer.ts';
-import { initialize, isDropout, planOf, type DropoutPlace } from './models.ts';
+import type { TensorEntry } from '../weights/namedTensor.ts';
+import { initialize, isDropout, planOf, weightName, type DropoutPlace } from './models.ts';
 
 export interface ModelChain {
   layers: ModelLayer[];
@@ -35,13 +36,14 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
       shape = layer.computeOutputShape(input) as (number | null)[];
       const outputShape = shape.slice(1) as number[];
       if (isDropout(layer)) dropout.push({ rate: layer.rate, shape: outputShape });
-      const shapes = weightShapes(layer, input);
+      const entries = weightEntries(layer, input);
       const first = variables;
-      variables += shapes.length;
+      variables += entries.length;
       return {
         name: layer.name,
         outputShape,
-        size: shapes.reduce((sum, each) => sum + sizeOf(each), 0),
+        size: entries.reduce((sum, { shape: each }) => sum + sizeOf(each), 0),
+        entries,
         build: () => {
           layer.build([...input]);
           layer.built = true;
@@ -61,16 +63,19 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   return { layers, dropout };
 }
 
-/** Returns the shapes of a layer's variables, from a copy that is built for this purpose. */
-function weightShapes(layer: tf.layers.Layer, input: (number | null)[]): number[][] {
+/** Returns the entries of a layer's variables, from a copy that is built for this purpose. */
+function weightEntries(layer: tf.layers.Layer, input: (number | null)[]): TensorEntry[] {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[layer.getClassName()]!;
   const copy = fromConfig(Class, layer.getConfig()) as tf.layers.Layer;
   copy.build([...input]);
   const variables = variablesOf(copy);
-  const shapes = variables.map(({ shape }) => [...shape]);
+  const entries = variables.map(({ shape }, i) => ({
+    name: weightName(layer, copy.trainableWeights[i]!),
+    shape: [...shape],
+  }));
   tf.dispose(variables);
-  return shapes;
+  return entries;
 }
 
 function variablesOf(layer: tf.layers.Layer): tf.Variable[] {

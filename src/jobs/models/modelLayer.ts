@@ -3,6 +3,7 @@
  * a model that does not fit into it. The structure is that of `PipelineLayer`.
  */
 import type * as tf from '@tensorflow/tfjs';
+import type { TensorEntry } from '../weights/namedTensor.ts';
 
 /**
  * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). `null`: nothing is
@@ -16,6 +17,8 @@ export interface ModelLayer {
   readonly outputShape: readonly number[];
   /** Number of weights. */
   readonly size: number;
+  /** Names and shapes of the variables, in the order of {@link build}. */
+  readonly entries: readonly TensorEntry[];
   build(): readonly tf.Variable[];
   apply(x: tf.Tensor, pass: { mask: DropoutMasks }): tf.Tensor;
   dispose(): void;

@@ -86,10 +86,9 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
       // The read() of a LayerVariable returns the tf.Variable itself. The training loop of
       // TensorFlow.js relies on this, too.
       const variable = weight.read() as tf.Variable;
-      const name = `${layer.name}/${weight.originalName.split('/').at(-1)!}`;
       initialize(variable, mixSeed(job.seed, variables.length));
       variables.push(variable);
-      names.push(name);
+      names.push(weightName(layer, weight));
     }
   }
   const inputShape = own === null ? data.inputShape : endsOf(own).input;
@@ -114,6 +113,11 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
       model.dispose();
     },
   };
+}
+
+/** Returns the name of a layer's weight, such as `dense1/kernel`. */
+export function weightName(layer: tf.layers.Layer, weight: { originalName: string }): string {
+  return `${layer.name}/${weight.originalName.split('/').at(-1)!}`;
 }
 
 /**

@@ -1,7 +1,8 @@
-/** Assigns the tensors of a file of weights to the variables of a model. */
+/** Finds the tensors of a model's variables in a file of weights. */
 import { DataError } from '../../util/errors.ts';
 import { kerasPaths } from './kerasPaths.ts';
-import type { Topology } from './namedTensor.ts';
+import type { WeightsFormat } from '../../spec/modelFile.ts';
+import type { NamedTensor, TensorEntry, Topology } from './namedTensor.ts';
 import type { WeightsFile } from './weightsFile.ts';
 
 /** The model that receives a file's weights. */
@@ -11,25 +12,31 @@ interface WeightsTarget {
   readonly topology: Topology | null;
 }
 
+interface FileEntries {
+  file: string;
+  format: WeightsFormat;
+  entries: readonly TensorEntry[];
+}
+
 /**
- * Returns the weights of a file in the order of the model's variables.
+ * Returns the names of tensors in a file, in the order of the model's variables.
  *
  * @param advice the end of error messages: what the user can do.
  * @throws DataError with the first weight that is missing, unexpected, or of another shape.
  */
-export function fitWeights(
-  { file, format, tensors }: Pick<WeightsFile, 'file' | 'format' | 'tensors'>,
+export function fitNames(
+  { file, format, entries }: FileEntries,
   { names, shapes, topology }: WeightsTarget,
   advice = 'Choose the model and width from which the file was saved, or choose another file',
-): Float32Array<ArrayBuffer>[] {
+): string[] {
   const places = format === 'keras' && topology !== null ? kerasPaths(topology, names) : null;
-  const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const values = names.map((name, i) => {
+  const found = new Map(entries.map((entry) => [entry.name, entry]));
+  const fitting = names.map((name, i) => {
     const place = places?.get(name) ?? name;
     const called = place === name ? `"${name}"` : `"${name}" (${place})`;
     const tensor = found.get(place);
     if (!tensor) {
-      const has = tensors.map((one) => one.name).join(', ');
+      const has = entries.map((one) => one.name).join(', ');
       throw new DataError(
         `${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`,
       );
@@ -41,10 +48,36 @@ export function fitWeights(
         `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`,
       );
     }
-    return tensor.values;
+    return place;
   });
   const [odd] = found.keys();
   if (odd !== undefined)
     throw new DataError(`${file} contains "${odd}", but this model has no such variable. ${advice}.`);
-  return values;
+  return fitting;
+}
+
+/**
+ * Returns the weights of a decoded file in the order of the model's variables.
+ *
+ * @throws DataError like {@link fitNames}.
+ */
+export function fitWeights(
+  { tensors, ...file }: Omit<FileEntries, 'entries'> & { tensors: readonly NamedTensor[] },
+  target: WeightsTarget,
+  advice?: string,
+): Float32Array<ArrayBuffer>[] {
+  const values = new Map(tensors.map((tensor) => [tensor.name, tensor.values]));
+  return fitNames({ ...file, entries: tensors }, target, advice).map((name) => values.get(name)!);
+}
+
+/**
+ * Yields the weights of a file in the order of the model's variables. One tensor is read at a time.
+ *
+ * @throws (rejects) DataError like {@link fitNames}, or if the file cannot be read.
+ */
+export async function* readWeights(
+  weights: WeightsFile,
+  target: WeightsTarget,
+): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
+  for (const name of fitNames(weights, target)) yield (await weights.read(name)).values;
 }

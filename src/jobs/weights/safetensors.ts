@@ -43,33 +43,39 @@ export function inFileOrder<T extends TensorEntry>(tensors: readonly T[]): T[] {
   return [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/** Some consecutive values of a tensor. */
+export type TensorPart = Pick<NamedTensor, 'name' | 'values'>;
+
 /**
- * Yields the bytes of a file: the header, then each tensor as it comes. So the writer holds one
- * tensor of a model that is spread over several ranks.
+ * Yields the bytes of a file: the header, then the tensors' values as they come. So the writer
+ * holds one part of a model that is spread over several ranks.
  *
  * @param entries all tensors, in any order.
- * @param tensors their values, {@link inFileOrder in the order of the file}.
- * @throws (rejects) UsageError if a tensor is not the next one of the file, or one is missing.
+ * @param parts their values, {@link inFileOrder in the order of the file}. A tensor may have
+ *   several parts.
+ * @throws (rejects) UsageError if a part does not belong to the next tensor of the file, or values
+ *   are missing.
  */
 export async function* streamSafetensors(
   entries: readonly TensorEntry[],
   about: About,
-  tensors: AsyncIterable<NamedTensor>,
+  parts: AsyncIterable<TensorPart>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
-  const expected = inFileOrder(entries);
-  yield headerOf(expected, about);
-  let written = 0;
-  for await (const tensor of tensors) {
-    const next = expected[written++];
-    const isNext = next?.name === tensor.name && tensor.values.length === sizeOf(next.shape);
-    if (!isNext) throw outOfOrder(next, `"${tensor.name}" with ${tensor.values.length} values`);
-    yield bytesOf(tensor);
+  const missing = inFileOrder(entries).map(({ name, shape }) => ({ name, values: sizeOf(shape) }));
+  yield headerOf(inFileOrder(entries), about);
+  for await (const part of parts) {
+    const [next] = missing;
+    const isNext = next?.name === part.name && part.values.length <= next.values;
+    if (!isNext) throw outOfOrder(next, `"${part.name}" with ${part.values.length} values`);
+    next.values -= part.values.length;
+    if (next.values === 0) missing.shift();
+    yield bytesOf(part);
   }
-  if (written < expected.length) throw outOfOrder(expected[written], 'the end');
+  if (missing.length > 0) throw outOfOrder(missing[0], 'the end');
 }
 
-function outOfOrder(next: TensorEntry | undefined, actual: string): UsageError {
-  const wanted = next ? `"${next.name}" with ${sizeOf(next.shape)} values` : 'the end';
+function outOfOrder(next: { name: string; values: number } | undefined, actual: string): UsageError {
+  const wanted = next ? `"${next.name}" with ${next.values} values` : 'the end';
   return new UsageError(`The next tensor of the file must be ${wanted}, but it is ${actual}.`);
 }
 
@@ -89,7 +95,7 @@ function headerOf(sorted: readonly TensorEntry[], about: About): Uint8Array<Arra
   return bytes;
 }
 
-function bytesOf({ values }: NamedTensor): Uint8Array<ArrayBuffer> {
+function bytesOf({ values }: TensorPart): Uint8Array<ArrayBuffer> {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
@@ -125,7 +131,7 @@ export interface OpenSafetensors {
    * @throws (rejects) DataError if the file has no such tensor, its bytes were changed after they
    *   were saved, or the file cannot be read.
    */
-  read(name: string): Promise<NamedTensor>;
+  readonly read: (name: string) => Promise<NamedTensor>;
 }
 
 /**

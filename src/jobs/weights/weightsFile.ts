@@ -1,11 +1,11 @@
 /** Reads and writes files of model weights: safetensors, TensorFlow.js models, Keras weights. */
 import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
-import type { WeightsFormat } from '../../spec/modelFile.ts';
+import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { dataDifference } from '../dataDifference.ts';
 import { readKeras, writeKeras } from './keras.ts';
-import { readSafetensors, writeSafetensors } from './safetensors.ts';
+import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
 import {
   checkDigests,
@@ -15,10 +15,14 @@ import {
   withDigests,
   type About,
   type NamedTensor,
+  type TensorEntry,
   type Topology,
 } from './namedTensor.ts';
 
-export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './namedTensor.ts';
+export { FACTS, VOCABULARY, type NamedTensor, type TensorEntry, type Topology } from './namedTensor.ts';
+
+/** The number of bytes at the start of a file that determine its format. */
+const HEAD_BYTES = 9;
 
 export interface WeightsFile {
   /** The file's name, for errors. */
@@ -28,7 +32,13 @@ export interface WeightsFile {
    * The tensors. In a Keras file, the name of a tensor is its path in the file. In other files, it
    * is the name of a variable of the model.
    */
-  readonly tensors: readonly NamedTensor[];
+  readonly entries: readonly TensorEntry[];
+  /**
+   * Reads a tensor.
+   *
+   * @throws (rejects) DataError if the file has no such tensor or cannot be read.
+   */
+  readonly read: (name: string) => Promise<NamedTensor>;
   /** The vocabulary of a language model; `null` if the file has none. */
   readonly vocabulary: Vocabulary | null;
   /**
@@ -60,21 +70,34 @@ export async function encodeWeights(
 }
 
 /**
- * Decodes a file of weights. The first bytes determine its format.
+ * Opens a file of weights, and checks all its tensors. The first bytes determine its format. The
+ * tensors of a safetensors file are read when they are needed. Files of other formats are decoded
+ * as a whole, so their size is limited.
  *
- * @throws (rejects) DataError if the format is unknown or the file is cut off or damaged.
+ * @throws (rejects) DataError if the format is unknown, or the file is cut off, damaged or too
+ *   large.
  */
-export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<WeightsFile> {
-  const format = formatOf(bytes);
+export async function openWeights(file: string, blob: Blob): Promise<WeightsFile> {
+  const format = formatOf(new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
   if (format === null) {
     throw new DataError(
       `${file} is not a supported file of weights. Choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
         '.weights.h5.',
     );
   }
-  const { tensors, about } = await READERS[format](file, bytes);
+  const { about, entries, read } =
+    format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
+  for (const { name } of entries) await read(name);
+  return { file, format, entries, read, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+}
+
+/** Decodes a file that must be in memory as a whole. */
+async function decode(format: keyof typeof READERS, file: string, blob: Blob): Promise<OpenSafetensors> {
+  checkModelFileSize(file, blob.size);
+  const { tensors, about } = await READERS[format](file, new Uint8Array(await blob.arrayBuffer()));
   checkDigests(file, tensors, about);
-  return { file, format, tensors, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+  const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  return { about, entries: tensors, read: (name) => Promise.resolve(found.get(name)!) };
 }
 
 /**
@@ -94,15 +117,14 @@ export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts |
 }
 
 const READERS = {
-  safetensors: readSafetensors,
   tfjs: readTfjs,
   keras: readKeras,
-} as const satisfies Record<WeightsFormat, unknown>;
+} as const;
 
 function formatOf(bytes: Uint8Array): WeightsFormat | null {
   // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes
   // are other characters.
-  const head = String.fromCharCode(...bytes.subarray(0, 9));
+  const head = String.fromCharCode(...bytes);
   if (head.startsWith('PK')) return 'tfjs';
   if (head.startsWith('\x89HDF')) return 'keras';
   return head.at(8) === '{' ? 'safetensors' : null;

@@ -28,6 +28,7 @@ import { adoptLayout } from '../optimizerLayout.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { untilAborted } from '../untilAborted.ts';
 import { WeightWatch } from '../weightWatch.ts';
+import type { BucketShards } from '../zero/bucketShards.ts';
 import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -222,26 +223,26 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Reduces only this rank's {@link shard} of the gradient from the next {@link backward} on, for
+   * Reduces only this rank's shard of the gradient from the next {@link backward} on, for
    * `ZeroRedundancyOptimizer`. Call it on every rank.
    *
-   * @throws UsageError with a codec or a hook.
+   * @throws UsageError with a hook, because a hook reduces whole buckets.
    */
   shardGradients(): void {
-    if (this.#options.codec !== 'fp32' || this.#reducer.hook) {
+    if (this.#reducer.hook) {
       throw new UsageError(
-        'Sharded gradients are sent in fp32. Create DistributedDataParallel without a codec or a hook.',
+        'A communication hook reduces whole buckets, so gradients cannot be sharded. Do not register a hook.',
       );
     }
     this.#reducer.isSharded = true;
   }
 
   /**
-   * Ranges of the flat arrays that this rank updates with `ZeroRedundancyOptimizer`, one for each
-   * bucket. Only these elements of {@link gradient} are averages after {@link shardGradients}.
+   * The shards of the flat arrays. After {@link shardGradients}, only the elements of this rank's
+   * shard are averages in {@link gradient}.
    */
-  get shard(): readonly Range[] {
-    return this.#reducer.shards.own;
+  get shards(): BucketShards {
+    return this.#reducer.shards;
   }
 
   /** Ranges of the parameters that some rank used in the latest {@link backward}. */
@@ -251,11 +252,13 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sends each rank's {@link shard} of {@link parameters} to all ranks, and copies the parameters
-   * to the model. Every rank must call it.
+   * Sets {@link parameters} to the updated shards of all ranks, and copies them to the model.
+   *
+   * @param gathered the result of `shards.allGather`.
    */
-  async allGatherShards(): Promise<void> {
-    await this.#reducer.shards.allGather(this.parameters);
+  setShards(gathered: readonly (readonly Float32Array[])[]): void {
+    this.shards.place(gathered, this.parameters);
+    this.#reducer.commit();
     this.writeParameters();
   }
 
@@ -541,7 +544,8 @@ export class DistributedDataParallel {
       ...(total !== undefined && { totalSamples: total }),
     });
     await this.#buffers.share(flags);
-    this.#reducer.commit();
+    // With shards, a step can still fail while they are gathered.
+    if (!this.#reducer.isSharded) this.#reducer.commit();
     return reduced;
   }
 

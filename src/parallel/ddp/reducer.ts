@@ -39,7 +39,7 @@ export class Reducer {
   readonly gradient: Float32Array<ArrayBuffer>;
   /** Hook that reduces the buckets; `null`: the plain all-reduce. */
   hook: CommHook | null = null;
-  /** Whether this rank receives the sums of its {@link shards} only. */
+  /** Whether this rank receives the sums of its shard only, see {@link shards}. */
   isSharded = false;
   readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reads: GradientReads;
@@ -82,7 +82,7 @@ export class Reducer {
   }
 
   get shards(): BucketShards {
-    return new BucketShards(this.#layout, this.#group, this.#tally.values.length);
+    return new BucketShards(this.#layout, this.#group, this.#isEncoded ? 0 : this.#tally.values.length);
   }
 
   /** Number of bytes that ranks sum in a step without a hook. */
@@ -344,13 +344,10 @@ export class Reducer {
       // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
-      if (shards) {
-        parts.push(shards.reduceScatter(bucket, values));
-        continue;
-      }
       if (divisor) divide(values, await divisor);
       const residual = this.#feedback?.apply(values, this.#layout.buckets[bucket]!.start) ?? null;
-      works.push(group.allReduce(values, { bucket, algorithm, codec, residual }));
+      if (shards) parts.push(shards.reduceScatter(bucket, values, { codec, residual }));
+      else works.push(group.allReduce(values, { bucket, algorithm, codec, residual }));
     }
     await tallied;
     await shards?.finish(parts, this.gradient, this.#tally.values);

@@ -45,6 +45,12 @@ export function cutLayers(layers: readonly LayerCost[], ranks: number, options: 
   return bestCut(layers, ranks, options, { ...bounds, cost }, 'bytes') ?? fastest;
 }
 
+/** Returns the indices of a stage's layers. */
+export function layersOfStage(stages: readonly number[], stage: number): number[] {
+  const start = stages.slice(0, stage).reduce((total, count) => total + count, 0);
+  return Array.from({ length: stages[stage]! }, (_, i) => start + i);
+}
+
 /** Returns cost and memory of each rank with this cut. */
 export function loadOf(
   layers: readonly LayerCost[],

@@ -15,11 +15,15 @@ import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { Yielder } from '../../util/yielder.ts';
 import { clipScale } from '../ddp/clip.ts';
-import type { Variable } from '../ddp/flatten.ts';
+import { createLayout } from '../ddp/buckets.ts';
+import { CommittedVariables } from '../ddp/committedVariables.ts';
+import { readVariables, type Variable } from '../ddp/flatten.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { Boundary, type BoundaryPrecision } from './boundary.ts';
+import { fill, PieceHash, piecesOf, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
 import type { PipelineLayer } from './pipelineLayer.ts';
+import { layersOfStage } from './cutLayers.ts';
 import { stagesOfRank } from './schedules.ts';
 import { sequentialLayers, type SequentialModel } from './sequentialLayers.ts';
 import { StageLayers, type BuiltLayer, type OnGradient } from './stageLayers.ts';
@@ -62,7 +66,7 @@ export interface PipelineStageOptions {
   clock?: Clock;
 }
 
-export class PipelineStage {
+export class PipelineStage implements LayerSource {
   /** The ranks of the pipeline, in the order of their stages. */
   readonly group: ProcessGroup;
   readonly dataGroup: ProcessGroup | null;
@@ -76,6 +80,8 @@ export class PipelineStage {
   readonly parameters: StageParameters;
   readonly #chain: LayerChain;
   readonly #own: readonly BuiltLayer[];
+  /** The buffers of the layers that have some, as they are after the latest applied step. */
+  readonly #committed: readonly { layer: number; variables: CommittedVariables; size: number }[];
   /** Index of each stage's first layer. */
   readonly #starts: readonly number[];
   readonly #buffers: ModelBuffers;
@@ -98,6 +104,13 @@ export class PipelineStage {
     this.parameters = parameters;
     this.#chain = chain;
     this.#own = [...own.values()].flat();
+    this.#committed = this.#own
+      .filter(({ buffers }) => buffers.length > 0)
+      .map(({ index, buffers }) => ({
+        layer: index,
+        variables: new CommittedVariables(buffers),
+        size: buffers.reduce((sum, { size }) => sum + size, 0),
+      }));
     this.#starts = startsOf(stages);
     this.#buffers = new ModelBuffers(unique(this.#own.flatMap(({ buffers }) => buffers)), dataGroup ?? group);
     const lossVariables = unique(this.#own.flatMap((layer) => layer.parameters));
@@ -122,19 +135,22 @@ export class PipelineStage {
     const chain = isChain(model) ? model : { layers: sequentialLayers(model), ring: false };
     const { stages, optimizer, dataGroup = null } = options;
     checkStages(chain, stages, group.worldSize);
-    const own = new Map(
+    const own = new Map<number, BuiltLayer[]>(
       stagesOfRank({ ranks: group.worldSize, stages: stages.length }, group.rank).map((stage) => [
         stage,
-        layersOfStage(chain, stages, stage).map(built),
+        layersOfStage(stages, stage).map((index) => built(chain.layers[index]!, index)),
       ]),
     );
-    const variables = unique([...own.values()].flat().flatMap(({ parameters }) => parameters));
     const createOptimizer =
       typeof optimizer === 'function' ? optimizer : (size: number): Optimizer => optimizerOf(optimizer, size);
-    const parameters = await StageParameters.create(variables, createOptimizer);
+    const parameters = new StageParameters([...own.values()].flat(), createOptimizer);
     const stage = new PipelineStage(chain, group, own, parameters, options);
     if (dataGroup && dataGroup.worldSize > 1) await stage.#broadcast(dataGroup);
     return stage;
+  }
+
+  get layers(): readonly number[] {
+    return this.#own.map(({ index }) => index);
   }
 
   /** Names of the layers of this rank. */
@@ -147,9 +163,18 @@ export class PipelineStage {
     return this.#chain.layers[this.#starts[stage]! - 1]!.outputShape;
   }
 
-  /** Averages the gradients of all micro-batches over `samples` samples of all replicas. */
+  /** Number of buffers' elements of each layer that has some. */
+  get bufferSizes(): { layer: number; size: number }[] {
+    return this.#committed.map(({ layer, size }) => ({ layer, size }));
+  }
+
+  /**
+   * Averages the gradients of all micro-batches over `samples` samples of all replicas, and sets
+   * the buffers of all replicas to those of the first one.
+   */
   async reduceGradients(samples: number): Promise<void> {
     await this.parameters.reduce(this.dataGroup, samples);
+    if (this.dataGroup && this.#buffers.count > 0) await this.#buffers.broadcast(0);
   }
 
   /**
@@ -167,10 +192,57 @@ export class PipelineStage {
     return norm;
   }
 
-  /** Applies the gradients, and sets the buffers of all replicas to those of the first one. */
-  async step(): Promise<void> {
-    this.parameters.apply();
-    if (this.dataGroup && this.#buffers.count > 0) await this.#buffers.broadcast(0);
+  /**
+   * Applies the gradients.
+   *
+   * @param learningRate by default that of the optimizer.
+   */
+  async step(learningRate: number | null = null): Promise<void> {
+    await this.parameters.apply(learningRate);
+    for (const { variables } of this.#committed) variables.commit();
+  }
+
+  /** Drops the gradients of a step that is not applied, and restores the buffers. */
+  rollBack(): void {
+    this.drop();
+    for (const { variables } of this.#committed) variables.rollBack();
+  }
+
+  /** Reads the buffers of each layer that has some, as they are now. */
+  async readBuffers(): Promise<{ layer: number; values: Float32Array<ArrayBuffer> }[]> {
+    const all = [];
+    for (const { index, buffers } of this.#own) {
+      if (buffers.length > 0) all.push({ layer: index, values: await readFlat(buffers) });
+    }
+    return all;
+  }
+
+  async *pieces(layer: number): Pieces {
+    yield* this.parameters.pieces(layer);
+    for (const buffers of await this.readBuffers()) if (buffers.layer === layer) yield* piecesOf(buffers.values);
+  }
+
+  /**
+   * Sets the state of a layer of this stage.
+   *
+   * @param scalars settings and counters of the optimizers.
+   */
+  async load(layer: number, read: ReadPiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
+    await this.parameters.load(layer, read, scalars);
+    for (const { layer: index, variables, size } of this.#committed) {
+      if (index !== layer) continue;
+      const values = new Float32Array(size);
+      await fill(values, read);
+      variables.write(values);
+    }
+  }
+
+  /** Returns the hash of the state of all layers. */
+  async hash(): Promise<string> {
+    const hash = new PieceHash();
+    await this.parameters.hash(hash);
+    for (const { values } of await this.readBuffers()) hash.add(values);
+    return hash.digest();
   }
 
   /** Drops everything that belongs to an unfinished step. */
@@ -185,24 +257,33 @@ export class PipelineStage {
     this.parameters.dispose();
     this.boundary.dispose();
     this.#buffers.dispose();
+    for (const { variables } of this.#committed) variables.dispose();
     for (const { layer } of this.#own) layer.dispose();
   }
 
   /** Sets this stage's parameters and buffers to those of the first replica. */
   async #broadcast(dataGroup: ProcessGroup): Promise<void> {
-    for (const values of this.parameters.values) await dataGroup.broadcast(values, dataGroup.ranks[0]!);
-    this.parameters.write();
+    await this.parameters.broadcast(dataGroup);
     await this.#buffers.broadcast(0);
+    for (const { variables } of this.#committed) variables.commit();
   }
 }
 
-function built(layer: PipelineLayer): BuiltLayer {
+function built(layer: PipelineLayer, index: number): BuiltLayer {
   const variables = layer.build();
   return {
+    index,
     layer,
     parameters: variables.filter(({ trainable }) => trainable),
     buffers: variables.filter(({ trainable }) => !trainable),
   };
+}
+
+async function readFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
+  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+  const values = new Float32Array(size);
+  await readVariables(variables, slots, values);
+  return values;
 }
 
 function unique(variables: readonly Variable[]): Variable[] {
@@ -217,11 +298,6 @@ function isChain(model: SequentialModel | LayerChain): model is LayerChain {
 function startsOf(stages: readonly number[]): number[] {
   let at = 0;
   return stages.map((count) => (at += count) - count);
-}
-
-function layersOfStage({ layers }: LayerChain, stages: readonly number[], stage: number): readonly PipelineLayer[] {
-  const start = startsOf(stages)[stage]!;
-  return layers.slice(start, start + stages[stage]!);
 }
 
 function checkStages({ layers, ring }: LayerChain, stages: readonly number[], ranks: number): void {
@@ -242,8 +318,9 @@ function checkStages({ layers, ring }: LayerChain, stages: readonly number[], ra
     );
   }
   for (let stage = 0; stage < expected; stage++) {
-    for (const layer of layersOfStage({ layers, ring }, stages, stage)) {
-      const other = layers.findIndex((each, i) => each.name === layer.name && layers.indexOf(layer) !== i);
+    for (const index of layersOfStage(stages, stage)) {
+      const layer = layers[index]!;
+      const other = layers.findIndex((each, i) => each.name === layer.name && index !== i);
       if (other !== -1) {
         throw new UsageError(
           `The model has two layers named "${layer.name}". If they share weights, they cannot be in a pipeline, because their gradients ` +

@@ -19,6 +19,8 @@ export interface MicroBatches {
    * without gradients.
    */
   losses: ((microBatch: number) => readonly StageLoss[]) | null;
+  /** Called after each forward pass with a loss, when the stage keeps its activations. */
+  onkept?(): void;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }
@@ -45,8 +47,10 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
       const input = x ?? batches.input(microBatch);
       const pass = batches.pass(microBatch);
       let output: Tensor;
-      if (losses) output = await layers.forward(microBatch, input, pass, at === last ? losses(microBatch) : null);
-      else {
+      if (losses) {
+        output = await layers.forward(microBatch, input, pass, at === last ? losses(microBatch) : null);
+        batches.onkept?.();
+      } else {
         output = await layers.infer(input, pass);
         input.dispose();
       }

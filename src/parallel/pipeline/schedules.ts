@@ -16,15 +16,19 @@
  * Both names and meanings are those of torch.distributed.pipelining
  * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
  */
+import type { PIPELINE_SCHEDULES } from '../../spec/pipeline.ts';
 import { UsageError } from '../../util/errors.ts';
 
 export type PassKind = 'forward' | 'backward';
 
 /** A pass of one micro-batch through one stage. */
-export interface StagePass {
+export interface Pass {
   kind: PassKind;
   stage: number;
   microBatch: number;
+}
+
+export interface StagePass extends Pass {
   /** When the pass runs if all passes take the same time, and sending takes none: 0, 1, .. */
   tick: number;
 }
@@ -40,6 +44,9 @@ export interface PipelinePlan {
   ticks: number;
 }
 
+/** For each kind and stage, the number of micro-batches whose pass has been computed. */
+export type ComputedPasses = Record<PassKind, readonly number[]>;
+
 export interface RingOptions {
   /** Whether rank 0 has the first and the last of `ranks + 1` stages. */
   ring?: boolean;
@@ -53,8 +60,12 @@ interface Policy {
   backwardFirst: boolean;
 }
 
-const GPIPE: Policy = { inFlight: (_stage, _stages, microBatches) => microBatches, backwardFirst: false };
-const ONE_FORWARD_ONE_BACKWARD: Policy = { inFlight: (stage, stages) => stages - stage, backwardFirst: true };
+type ScheduleName = (typeof PIPELINE_SCHEDULES)[number];
+
+const POLICIES: Record<ScheduleName, Policy> = {
+  gpipe: { inFlight: (_stage, _stages, microBatches) => microBatches, backwardFirst: false },
+  '1f1b': { inFlight: (stage, stages) => stages - stage, backwardFirst: true },
+};
 
 /**
  * Returns the plan of GPipe.
@@ -62,7 +73,7 @@ const ONE_FORWARD_ONE_BACKWARD: Policy = { inFlight: (stage, stages) => stages -
  * @throws UsageError unless both numbers are whole and at least 1.
  */
 export function gpipe(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
-  return planOf(ranks, microBatches, GPIPE, options);
+  return planOf('gpipe', ranks, microBatches, options);
 }
 
 /**
@@ -71,7 +82,7 @@ export function gpipe(ranks: number, microBatches: number, options: RingOptions 
  * @throws UsageError unless both numbers are whole and at least 1.
  */
 export function oneForwardOneBackward(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
-  return planOf(ranks, microBatches, ONE_FORWARD_ONE_BACKWARD, options);
+  return planOf('1f1b', ranks, microBatches, options);
 }
 
 /** Returns the rank that has `stage`. */
@@ -119,14 +130,14 @@ export function timePlan(
     const before = left;
     for (const [rank, own] of passes.entries()) {
       for (let next = own[timed[rank]!.length]; next; next = own[timed[rank]!.length]) {
-        const needed = inputOf(next, stages);
-        const arrival = needed === null ? 0 : ends.get(needed);
+        const input = inputOf(next, stages);
+        const arrival = input === null ? 0 : ends.get(keyOf(input));
         if (arrival === undefined) break;
-        const travels = needed !== null && needed !== keyOf('forward', next.stage, next.microBatch) && ranks > 1;
+        const travels = input !== null && input.stage !== next.stage && ranks > 1;
         const start = Math.max(free[rank]!, arrival + (travels ? transferOf(next.kind) : 0));
         const end = start + durationOf(next);
         timed[rank]!.push({ ...next, start, end });
-        ends.set(keyOf(next.kind, next.stage, next.microBatch), end);
+        ends.set(keyOf(next), end);
         free[rank] = end;
         left -= 1;
       }
@@ -136,12 +147,16 @@ export function timePlan(
   return timed;
 }
 
-function planOf(ranks: number, microBatches: number, policy: Policy, { ring = false }: RingOptions): PipelinePlan {
+function planOf(
+  schedule: ScheduleName,
+  ranks: number,
+  microBatches: number,
+  { ring = false }: RingOptions,
+): PipelinePlan {
   checkCount('stages', ranks);
   checkCount('microBatches', microBatches);
   const stages = ring ? ranks + 1 : ranks;
   const passes = Array.from({ length: ranks }, (): StagePass[] => []);
-  /** For each stage, the number of micro-batches whose pass of this kind has been computed. */
   const done = {
     forward: Array.from({ length: stages }, () => 0),
     backward: Array.from({ length: stages }, () => 0),
@@ -152,8 +167,7 @@ function planOf(ranks: number, microBatches: number, policy: Policy, { ring = fa
     // All ranks choose by what was computed in earlier ticks.
     const before = { forward: [...done.forward], backward: [...done.backward] };
     for (let rank = 0; rank < ranks; rank++) {
-      const own = stagesOfRank({ ranks, stages }, rank);
-      const pass = choose(own, before, stages, microBatches, policy);
+      const pass = nextPass(schedule, { ranks, stages, microBatches }, rank, before);
       if (!pass) continue;
       passes[rank]!.push({ ...pass, tick });
       done[pass.kind][pass.stage]! += 1;
@@ -163,41 +177,50 @@ function planOf(ranks: number, microBatches: number, policy: Policy, { ring = fa
   return { ranks, stages, microBatches, passes, ticks: tick };
 }
 
-/** Returns the pass that a rank with the stages `own` computes next; `null` if it has to wait. */
-function choose(
-  own: readonly number[],
-  done: Record<PassKind, readonly number[]>,
-  stages: number,
-  microBatches: number,
-  { inFlight, backwardFirst }: Policy,
-): Omit<StagePass, 'tick'> | null {
+/** Returns the pass that `rank` computes next by a schedule; `null` if it has to wait. */
+export function nextPass(
+  schedule: ScheduleName,
+  { ranks, stages, microBatches }: Pick<PipelinePlan, 'ranks' | 'stages' | 'microBatches'>,
+  rank: number,
+  computed: ComputedPasses,
+): Pass | null {
+  const { inFlight, backwardFirst } = POLICIES[schedule];
+  const own = stagesOfRank({ ranks, stages }, rank);
   // Later stages come first: their results are needed sooner.
   const ordered = own.toReversed();
-  const backward = ordered.flatMap((stage): Omit<StagePass, 'tick'>[] => {
-    const microBatch = done.backward[stage]!;
-    const isReady = stage === stages - 1 ? done.forward[stage]! > microBatch : done.backward[stage + 1]! > microBatch;
+  const nextOf = (kind: PassKind, isAllowed: (stage: number, microBatch: number) => boolean): Pass[] =>
+    ordered
+      .map((stage): Pass => ({ kind, stage, microBatch: computed[kind][stage]! }))
+      .filter(
+        (pass) =>
+          pass.microBatch < microBatches && hasInput(pass, stages, computed) && isAllowed(pass.stage, pass.microBatch),
+      );
+  const backward = nextOf(
+    'backward',
     // With GPipe, a rank computes all its forward passes first.
-    const isAllowed = backwardFirst || own.every((each) => done.forward[each] === microBatches);
-    return microBatch < microBatches && isReady && isAllowed ? [{ kind: 'backward', stage, microBatch }] : [];
-  });
-  const forward = ordered.flatMap((stage): Omit<StagePass, 'tick'>[] => {
-    const microBatch = done.forward[stage]!;
-    const isReady = stage === 0 || done.forward[stage - 1]! > microBatch;
-    const kept = microBatch - done.backward[stage]!;
-    const isAllowed = kept < inFlight(stage, stages, microBatches);
-    return microBatch < microBatches && isReady && isAllowed ? [{ kind: 'forward', stage, microBatch }] : [];
-  });
+    () => backwardFirst || own.every((stage) => computed.forward[stage] === microBatches),
+  );
+  const forward = nextOf(
+    'forward',
+    (stage, microBatch) => microBatch - computed.backward[stage]! < inFlight(stage, stages, microBatches),
+  );
   return (backwardFirst ? [...backward, ...forward] : [...forward, ...backward])[0] ?? null;
 }
 
-/** Returns the key of the pass whose result a pass needs; `null` if it needs none. */
-function inputOf({ kind, stage, microBatch }: StagePass, stages: number): string | null {
-  if (kind === 'forward') return stage === 0 ? null : keyOf('forward', stage - 1, microBatch);
-  if (stage === stages - 1) return keyOf('forward', stage, microBatch);
-  return keyOf('backward', stage + 1, microBatch);
+/** Returns the pass whose result a pass needs; `null` if it needs none. */
+export function inputOf({ kind, stage, microBatch }: Pass, stages: number): Pass | null {
+  if (kind === 'forward') return stage === 0 ? null : { kind, stage: stage - 1, microBatch };
+  if (stage === stages - 1) return { kind: 'forward', stage, microBatch };
+  return { kind, stage: stage + 1, microBatch };
 }
 
-function keyOf(kind: PassKind, stage: number, microBatch: number): string {
+/** Returns whether the pass whose result `pass` needs has been computed. */
+export function hasInput(pass: Pass, stages: number, computed: ComputedPasses): boolean {
+  const input = inputOf(pass, stages);
+  return input === null || computed[input.kind][input.stage]! > input.microBatch;
+}
+
+function keyOf({ kind, stage, microBatch }: Pass): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 

@@ -15,6 +15,8 @@ export type StageLoss = (output: Tensor) => Scalar;
 
 /** A layer with its built variables. */
 export interface BuiltLayer {
+  /** Index in the model. */
+  index: number;
   layer: PipelineLayer;
   /** Trainable variables. */
   parameters: readonly Variable[];

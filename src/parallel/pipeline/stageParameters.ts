@@ -2,85 +2,108 @@
  * The parameters of a rank's layers, their gradients and the optimizers' averages.
  *
  * Each parameter has an optimizer of its own, and all of them take the same steps. So layers can
- * move between ranks with the averages of their parameters. Gradients of micro-batches are added on
- * the device and read once per step. The optimizers run on the CPU, as everywhere (see
- * `distributedDataParallel.ts`).
+ * move between ranks with the averages of their parameters. The optimizers run on the CPU, as
+ * everywhere (see `distributedDataParallel.ts`).
+ *
+ * A model that needs a pipeline is large, so each number exists once: values are on the device and
+ * are read for an update; gradients of micro-batches are added on the device, and are on the CPU
+ * from {@link StageParameters.reduce} until {@link StageParameters.apply}.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { divide } from '../../util/divide.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from '../ddp/flatten.ts';
+import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';
 
-/** A parameter on the CPU. */
+/** What the ranks agree on before a step is applied. */
+export interface StepCommit {
+  learningRate: number;
+  /** Factor of the gradients, for clipping. */
+  scale: number;
+}
+
 interface Entry {
+  /** Index of the layer in the model. */
+  layer: number;
   variable: Variable;
-  values: Float32Array<ArrayBuffer>;
-  /** The sum of the micro-batches' gradients, then their average. Reused in every step. */
-  gradient: Float32Array<ArrayBuffer>;
   optimizer: Optimizer;
+  /** The sum of the micro-batches' gradients on the device. */
+  sum: Tensor | null;
+  /** The averaged gradient. */
+  gradient: Float32Array<ArrayBuffer> | null;
 }
 
 export class StageParameters {
   readonly #entries: readonly Entry[];
-  /** Sums of gradients on the device, by parameter. */
-  #sums: (Tensor | null)[];
   readonly #reader = new TensorReader();
 
-  private constructor(entries: readonly Entry[]) {
-    this.#entries = entries;
-    this.#sums = entries.map(() => null);
-  }
-
-  /** Reads the values of `variables` from the device. */
-  static async create(
-    variables: readonly Variable[],
+  /** @param layers the parameters of each layer, with its index in the model. */
+  constructor(
+    layers: readonly { index: number; parameters: readonly Variable[] }[],
     createOptimizer: (size: number) => Optimizer,
-  ): Promise<StageParameters> {
-    const entries = variables.map((variable) => ({
-      variable,
-      values: new Float32Array(variable.size),
-      gradient: new Float32Array(variable.size),
-      optimizer: createOptimizer(variable.size),
-    }));
-    const parameters = new StageParameters(entries);
-    await parameters.read();
-    return parameters;
+  ) {
+    this.#entries = layers.flatMap(({ index, parameters }) =>
+      parameters.map((variable) => ({
+        layer: index,
+        variable,
+        optimizer: createOptimizer(variable.size),
+        sum: null,
+        gradient: null,
+      })),
+    );
   }
 
-  /** Values of each parameter. Change them in place, and then call {@link write}. */
-  get values(): readonly Float32Array<ArrayBuffer>[] {
-    return this.#entries.map(({ values }) => values);
+  /** Layer and size of each parameter. */
+  get sizes(): { layer: number; size: number }[] {
+    return this.#entries.map(({ layer, variable: { size } }) => ({ layer, size }));
   }
 
-  /** Bytes of the parameters' arrays on the CPU. */
+  /** Settings and counters of the optimizers; `null` without parameters. */
+  get scalars(): Float64Array<ArrayBuffer> | null {
+    return this.#entries[0]?.optimizer.state().scalars ?? null;
+  }
+
+  /** Bytes of averages and gradients on the CPU. */
   get cpuBytes(): number {
-    return this.#entries.reduce((sum, { values, gradient, optimizer }) => {
+    return this.#entries.reduce((sum, { optimizer, gradient }) => {
       const slots = optimizer.state().slots.reduce((total, { byteLength }) => total + byteLength, 0);
-      return sum + values.byteLength + gradient.byteLength + slots;
+      return sum + slots + (gradient?.byteLength ?? 0);
     }, 0);
   }
 
-  /** Parameters and the state of the optimizers. */
-  state(): ArrayBufferView[] {
-    return this.#entries.flatMap(({ values, optimizer }) => {
-      const { scalars, slots } = optimizer.state();
-      return [values, scalars, ...slots];
-    });
+  /** Reads the values of all parameters from the device. */
+  async values(): Promise<Float32Array<ArrayBuffer>[]> {
+    const all = [];
+    for (const entry of this.#entries) all.push(await this.#read(entry));
+    return all;
+  }
+
+  /** Reads the values of a parameter from the device. */
+  read(index: number): Promise<Float32Array<ArrayBuffer>> {
+    return this.#read(this.#entries[index]!);
+  }
+
+  /** Sets the values of a parameter. */
+  write(index: number, values: Float32Array<ArrayBuffer>): void {
+    write(this.#entries[index]!, values);
   }
 
   /** Adds a gradient of a micro-batch, and disposes of it. */
   add(variable: Variable, gradient: Tensor): void {
-    const i = this.#entries.findIndex((entry) => entry.variable === variable);
-    const sum = this.#sums[i];
-    this.#sums[i] = sum ? tf.add(sum, gradient) : gradient;
+    const entry = this.#entries.find((each) => each.variable === variable)!;
+    const { sum } = entry;
+    entry.sum = sum ? tf.add(sum, gradient) : gradient;
     if (sum) tf.dispose([sum, gradient]);
   }
 
-  /** Drops the gradients of {@link add}. */
+  /** Drops all gradients. */
   drop(): void {
-    tf.dispose(this.#sums.filter((sum) => sum !== null));
-    this.#sums = this.#entries.map(() => null);
+    for (const entry of this.#entries) {
+      entry.sum?.dispose();
+      entry.sum = null;
+      entry.gradient = null;
+    }
   }
 
   /**
@@ -88,14 +111,13 @@ export class StageParameters {
    * `samples`. Every rank of the group must call it; they have the same layers.
    */
   async reduce(group: ProcessGroup | null, samples: number): Promise<void> {
-    for (const [i, { gradient }] of this.#entries.entries()) {
-      const sum = this.#sums[i];
-      this.#sums[i] = null;
-      if (!sum) gradient.fill(0);
-      else {
-        await this.#reader.read(0, [sum], gradient);
-        sum.dispose();
-      }
+    for (const entry of this.#entries) {
+      const { sum, variable } = entry;
+      const gradient = new Float32Array(variable.size);
+      if (sum) await this.#reader.read(0, [sum], gradient);
+      sum?.dispose();
+      entry.sum = null;
+      entry.gradient = gradient;
       await group?.allReduce(gradient);
       divide(gradient, samples);
     }
@@ -104,35 +126,94 @@ export class StageParameters {
   /** Returns the sum of the squares of all gradients, in float64. */
   squaredNorm(): number {
     let squares = 0;
-    for (const { gradient } of this.#entries) for (const value of gradient) squares += value * value;
+    for (const { gradient } of this.#entries) for (const value of gradient ?? []) squares += value * value;
     return squares;
   }
 
   /** Multiplies the gradients by `factor`. */
   scale(factor: number): void {
-    for (const { gradient } of this.#entries) for (let i = 0; i < gradient.length; i++) gradient[i]! *= factor;
-  }
-
-  /** Takes one step of all optimizers. */
-  apply(): void {
-    for (const { values, gradient, optimizer } of this.#entries) optimizer.apply(values, gradient);
-    this.write();
-  }
-
-  /** Copies the values to the device. */
-  write(): void {
-    for (const { variable, values } of this.#entries) {
-      writeVariables([variable], [{ parameter: 0, offset: 0, size: values.length }], values);
+    for (const { gradient } of this.#entries) {
+      for (let i = 0; i < (gradient?.length ?? 0); i++) gradient![i]! *= factor;
     }
   }
 
-  /** Copies the values from the device. */
-  async read(): Promise<void> {
-    for (const { variable, values } of this.#entries) await this.#reader.read(0, [variable], values);
+  /**
+   * Takes one step of all optimizers, and drops the gradients.
+   *
+   * @param learningRate by default that of the optimizers.
+   */
+  async apply(learningRate: number | null = null): Promise<void> {
+    for (const entry of this.#entries) {
+      const { optimizer, gradient } = entry;
+      const values = await this.#read(entry);
+      if (learningRate !== null) optimizer.learningRate = learningRate;
+      optimizer.apply(values, gradient!);
+      entry.gradient = null;
+      write(entry, values);
+    }
+  }
+
+  /** Sets the values to those of the first rank of `group`. */
+  async broadcast(group: ProcessGroup): Promise<void> {
+    for (const entry of this.#entries) {
+      const values = await this.#read(entry);
+      await group.broadcast(values, group.ranks[0]!);
+      if (group.rank !== 0) write(entry, values);
+    }
+  }
+
+  /** The averaged gradients, in the order of {@link sizes}. */
+  *gradients(): Iterable<Float32Array> {
+    for (const { gradient } of this.#entries) yield* piecesOf(gradient!);
+  }
+
+  /** See `LayerSource`. */
+  async *pieces(layer: number): Pieces {
+    for (const entry of this.#of(layer)) {
+      yield* piecesOf(await this.#read(entry));
+      for (const slot of entry.optimizer.state().slots) yield* piecesOf(slot);
+    }
+  }
+
+  /** Sets the parameters of a layer. @param scalars see {@link scalars}. */
+  async load(layer: number, read: ReadPiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
+    for (const entry of this.#of(layer)) {
+      const values = new Float32Array(entry.variable.size);
+      await fill(values, read);
+      write(entry, values);
+      const { name, slots } = entry.optimizer.state();
+      for (const slot of slots) await fill(slot, read);
+      entry.optimizer.load({ name, scalars, slots });
+    }
+  }
+
+  /** Adds parameters and the state of the optimizers to a hash. */
+  async hash(hash: PieceHash): Promise<void> {
+    for (const entry of this.#entries) {
+      const values = await this.#read(entry);
+      const { scalars, slots } = entry.optimizer.state();
+      for (const { at, length } of rangesOf(values.length)) {
+        hash.add(...[values, ...slots].map((array) => array.subarray(at, at + length)), scalars);
+      }
+    }
   }
 
   dispose(): void {
     this.drop();
     this.#reader.dispose();
   }
+
+  #of(layer: number): Entry[] {
+    return this.#entries.filter((entry) => entry.layer === layer);
+  }
+
+  async #read({ variable }: Entry): Promise<Float32Array<ArrayBuffer>> {
+    const values = new Float32Array(variable.size);
+    await this.#reader.read(0, [variable], values);
+    return values;
+  }
+}
+
+function write({ variable }: Entry, values: Float32Array<ArrayBuffer>): void {
+  writeVariables([variable], [{ parameter: 0, offset: 0, size: values.length }], values);
 }

@@ -29,8 +29,12 @@ export interface StateTransfer<Head, Gradient, State> {
   distrust(): void;
   /** Gathers the state from the ranks `sources`. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
-  /** Replaces this rank's state by a copy of another state. Kept gradients are dropped. */
-  load(state: State): void;
+  /**
+   * Replaces this rank's state by a copy of the elected state. Kept gradients are dropped.
+   *
+   * @param progress progress of the elected state.
+   */
+  load(state: State, progress: Progress): void;
 }
 
 /**
@@ -92,7 +96,7 @@ async function equalize<Head, Gradient, State>(
 
   const state = await replica.gather(theirs.head, sources);
   if (digests[rank] !== digest) {
-    replica.load(state);
+    replica.load(state, theirs.progress);
     Object.assign(progress, theirs.progress);
   }
   const now = await allGatherHashes(group, await replica.digest());

@@ -7,9 +7,11 @@
  * update needs the gradients of all ranks, so ranks of one group are at most one step apart.
  * Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one step
  * behind.
+ *
+ * With `shardOptimizer`, a rank has the averaged gradient of its shard only, so a rank that is one
+ * step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
 import type { JobCodec } from '../../spec/names.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -19,27 +21,21 @@ import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
-import { gatherSlices } from '../recovery/gatherSlices.ts';
 import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recovery/stateElection.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
-import { optimizerLayouts } from '../optimizerLayout.ts';
+import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
+import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
+import type { ReplicaOptimizer } from './replicaOptimizer.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import { WholeOptimizer } from './wholeOptimizer.ts';
 
-interface DdpOptions extends StrategyOptions, TransportOptions {}
-
-/** State that is equal on all ranks after a step, without the run's {@link Progress}. */
-export interface DdpState {
-  /** Indices of the parameters (forward order) in the order of the flat arrays. */
-  order: number[];
-  parameters: Float32Array<ArrayBuffer>;
-  optimizer: OptimizerState;
-  /** The model's buffers, flat. */
-  buffers: Float32Array<ArrayBuffer>;
+interface DdpOptions extends StrategyOptions, TransportOptions {
+  /** Whether each rank has the averages of its shard only. */
+  shardOptimizer: boolean;
+  /** Largest norm of a gradient, for sharded optimizers; other optimizers clip it themselves. */
+  clipNorm: number | null;
 }
-
-/** The small part of a state. One rank sends it for all ranks that have the state. */
-type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank's state when it entered a group. */
 export interface AttachedRank<Note> extends PeerState {
@@ -51,7 +47,19 @@ export interface AttachedRank<Note> extends PeerState {
 /** The ability to continue in another group after ranks have joined or left. */
 export type ElasticStrategy = Pick<
   Ddp,
-  'codec' | 'isFresh' | 'heldSamples' | 'drop' | 'rollBack' | 'accumulate' | 'attach' | 'snapshot' | 'load' | 'restore'
+  | 'codec'
+  | 'isFresh'
+  | 'heldSamples'
+  | 'drop'
+  | 'rollBack'
+  | 'accumulate'
+  | 'attach'
+  | 'snapshot'
+  | 'load'
+  | 'restore'
+  | 'isWhole'
+  | 'gatherWhole'
+  | 'release'
 >;
 
 export class Ddp implements Strategy {
@@ -61,12 +69,11 @@ export class Ddp implements Strategy {
   readonly #ddp: DistributedDataParallel;
   readonly #variables: ModelVariables;
   readonly #buffers: CommittedVariables;
-  readonly #optimizer: Optimizer;
+  readonly #optimizer: ReplicaOptimizer;
   readonly #options: DdpOptions;
   #isFresh = true;
   readonly #transport: GradientTransport;
-  /** The averaged gradient of the last step, for a rank that has not applied it. */
-  #lastGradient: Float32Array<ArrayBuffer> | null = null;
+  /** See `PeerState`. */
   #keepsGradient = false;
 
   private constructor(ddp: DistributedDataParallel, options: DdpOptions) {
@@ -74,7 +81,9 @@ export class Ddp implements Strategy {
     this.#options = options;
     this.#variables = variablesOf(options.model);
     this.#buffers = new CommittedVariables(this.#variables.buffers);
-    this.#optimizer = options.createOptimizer(ddp.layout.size);
+    this.#optimizer = options.shardOptimizer
+      ? new ShardedOptimizer(ddp, options)
+      : new WholeOptimizer(ddp, options.createOptimizer(ddp.layout.size));
     this.#transport = new GradientTransport(ddp, this.#variables.parameters, options);
   }
 
@@ -146,13 +155,18 @@ export class Ddp implements Strategy {
     const choice = await this.#transport.choose();
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
-    this.#ddp.step(this.#optimizer);
-    this.#lastGradient ??= new Float32Array(this.size);
-    this.#lastGradient.set(this.#ddp.gradient);
-    // If buffers have changed, the gradient alone is not enough for another rank.
-    this.#keepsGradient = !this.#buffers.commit();
-    onapplied(reduction);
-    const report = { ...reduction, update: clock.now() - reducedAt, choice };
+    const gather = await this.#optimizer.update(() => {
+      // If buffers have changed, the gradient alone is not enough for another rank.
+      this.#keepsGradient = !this.#buffers.commit() && this.#optimizer.repeater !== null;
+      onapplied(reduction);
+    });
+    const report = {
+      ...reduction,
+      communicate: reduction.communicate + gather,
+      exposed: reduction.exposed + gather,
+      update: clock.now() - reducedAt - gather,
+      choice,
+    };
     this.#transport.record(report);
     return report;
   }
@@ -164,28 +178,43 @@ export class Ddp implements Strategy {
   async synchronize(): Promise<void> {}
 
   state(): readonly ArrayBufferView[] {
-    const { scalars, slots } = this.#optimizer.state();
+    const { scalars, slots } = this.#optimizer.equalState;
     return [this.#ddp.parameters, scalars, ...slots];
+  }
+
+  /** Whether {@link snapshot} has the averages of all parameters. */
+  get isWhole(): boolean {
+    return this.#optimizer.isWhole;
+  }
+
+  /**
+   * Makes {@link snapshot} whole on the ranks that want it, until {@link release} or the next step.
+   * Every rank must call it.
+   */
+  gatherWhole(isWanted: boolean): Promise<void> {
+    return this.#optimizer.gatherWhole(isWanted);
+  }
+
+  release(): void {
+    this.#optimizer.release();
   }
 
   /** Returns a copy of the state at the time of the call. */
   async snapshot(): Promise<DdpState> {
-    const { name, scalars, slots } = this.#optimizer.state();
     return {
       order: this.#ddp.parameterOrder,
       parameters: this.#ddp.parameters.slice(),
-      optimizer: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) },
+      ...this.#optimizer.snapshot(),
       buffers: await this.#buffers.read(),
     };
   }
 
-  /** Returns the state. Arrays on the CPU are not copied. */
+  /** Returns the state that is equal on all ranks. Arrays on the CPU are not copied. */
   async #state(): Promise<DdpState> {
-    const optimizer = this.#optimizer.state();
     return {
       order: this.#ddp.parameterOrder,
       parameters: this.#ddp.parameters,
-      optimizer,
+      optimizer: this.#optimizer.equalState,
       buffers: await this.#buffers.read(),
     };
   }
@@ -196,18 +225,32 @@ export class Ddp implements Strategy {
    * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
    *   changed then.
    */
-  load({ order, parameters, optimizer, buffers }: DdpState): void {
+  load(state: DdpState): void {
+    this.#check(state);
+    this.#optimizer.check(state);
+    this.#setModel(state);
+    this.#optimizer.load(state);
+  }
+
+  /** Loads the elected state, as far as all ranks have it. See {@link ReplicaOptimizer.adopt}. */
+  #adopt(elected: DdpState, behind: number, appliedIn: number): void {
+    this.#check(elected);
+    this.#setModel(elected);
+    this.#optimizer.adopt(elected.optimizer, behind, appliedIn);
+  }
+
+  #check({ order, parameters, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;
     const bufferSize = this.#variables.buffers.reduce((sum, { size }) => sum + size, 0);
-    if (order.length !== length || parameters.length !== this.size || buffers.length !== bufferSize) {
-      throw new MismatchError(
-        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, but this ` +
-          `model has ${this.size}, ${length} and ${bufferSize}. Load a state of the same model.`,
-      );
-    }
-    this.#optimizer.load(optimizer);
+    if (order.length === length && parameters.length === this.size && buffers.length === bufferSize) return;
+    throw new MismatchError(
+      `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, but this ` +
+        `model has ${this.size}, ${length} and ${bufferSize}. Load a state of the same model.`,
+    );
+  }
+
+  #setModel({ order, parameters, buffers }: DdpState): void {
     this.#ddp.reorder(order);
-    optimizerLayouts.set(this.#optimizer, this.#ddp.layout);
     this.#ddp.parameters.set(parameters);
     this.#ddp.writeParameters();
     this.#buffers.write(buffers);
@@ -247,6 +290,7 @@ export class Ddp implements Strategy {
     this.#isFresh = false;
     this.#ddp.regroup(group);
     this.#transport.restart();
+    await this.#optimizer.attach(progress.step);
     return attached;
   }
 
@@ -262,10 +306,15 @@ export class Ddp implements Strategy {
     const all = await group.allGatherObject(kept !== null);
     const sources = all.flatMap((has, rank) => (has ? [rank] : []));
     if (sources.length === 0) return;
-    if (sources.length === group.worldSize) return this.load(kept!);
-    const head = kept === null ? undefined : { order: kept.order, ...kept.optimizer, slots: [] };
-    const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
-    this.load(await gatherState(group, kept ?? (await this.#state()), theirs, sources));
+    if (kept) this.load(kept);
+    if (sources.length < group.worldSize) {
+      const state = await this.#state();
+      const head = kept === null ? undefined : { order: state.order, ...state.optimizer, slots: [] };
+      const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
+      const gathered = await gatherState(group, state, theirs, sources);
+      if (kept === null) this.load(gathered);
+    }
+    await this.#optimizer.attach(0);
   }
 
   dispose(): void {
@@ -301,18 +350,19 @@ export class Ddp implements Strategy {
     return {
       digest: () => this.#digest(progress),
       head: () => {
-        const { name, scalars } = this.#optimizer.state();
+        const { name, scalars } = this.#optimizer.equalState;
         return { order: this.#ddp.parameterOrder, name, scalars, learningRate: this.#optimizer.learningRate };
       },
       broadcastGradient: async (gradientSource) => {
-        const gradient = rank === gradientSource ? this.#lastGradient! : new Float32Array(this.size);
+        const gradient =
+          rank === gradientSource ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
         await group.broadcast(gradient, ranks[gradientSource]!);
         return gradient;
       },
       catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
       distrust: () => (this.#isFresh = true),
       gather: async (head, sources) => gatherState(group, await this.#state(), head, sources),
-      load: (state) => this.load(state),
+      load: (state, { step, appliedIn }) => this.#adopt(state, step - progress.step, appliedIn),
     };
   }
 
@@ -321,29 +371,7 @@ export class Ddp implements Strategy {
     this.drop();
     // The averaged gradient of the other ranks already includes this rank's residual.
     this.#ddp.resetErrorFeedback();
-    this.#optimizer.learningRate = learningRate;
-    this.#optimizer.apply(this.#ddp.parameters, gradient);
-    this.#ddp.writeParameters();
-    this.#lastGradient = gradient;
+    this.#optimizer.repeater!.repeat(gradient, learningRate);
     this.#keepsGradient = true;
   }
-}
-
-/**
- * Gathers the state that the ranks `sources` have. The head is already known; the arrays arrive in
- * slices from all sources.
- *
- * @param mine this rank's state, whose arrays have the same sizes.
- */
-async function gatherState(
-  group: ProcessGroup,
-  mine: DdpState,
-  { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
-  sources: readonly number[],
-): Promise<DdpState> {
-  const parameters = await gatherSlices(group, mine.parameters, sources);
-  const slots = [];
-  for (const slot of mine.optimizer.slots) slots.push(await gatherSlices(group, slot, sources));
-  const buffers = await gatherSlices(group, mine.buffers, sources);
-  return { order, parameters, optimizer: { name, scalars, slots }, buffers };
 }

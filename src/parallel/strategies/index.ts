@@ -10,14 +10,18 @@ import { Ddp } from './ddp.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ddp, type AttachedRank, type DdpState, type ElasticStrategy } from './ddp.ts';
+export { Ddp, type AttachedRank, type ElasticStrategy } from './ddp.ts';
+export type { DdpState } from './ddpState.ts';
 export type { StepReport } from './strategy.ts';
 
 /**
  * The strategy of a plan, and its options. `data-parallel` is the parameter server with all ranks
  * in one page.
  */
-export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
+export type StrategyChoice = Pick<
+  TrainingPlan,
+  'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback' | 'shardOptimizer' | 'clipNorm'
+>;
 
 /** Number of steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
@@ -37,12 +41,12 @@ const ASYNC_STEPS = 10;
  * strategy, of the same kind, to the common group.
  */
 export function createStrategy(
-  { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
+  { strategy, syncEvery, staleness, codec, errorFeedback, shardOptimizer, clipNorm }: StrategyChoice,
   options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },
 ): Promise<Ddp | ReplicaStrategy> {
   switch (strategy) {
     case 'ddp':
-      return Ddp.create({ ...options, codec, errorFeedback });
+      return Ddp.create({ ...options, codec, errorFeedback, shardOptimizer, clipNorm });
     case 'parameter-server':
     case 'data-parallel':
       return ParameterServer.create(options);

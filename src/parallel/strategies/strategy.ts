@@ -41,7 +41,9 @@ export interface StrategyOptions {
    * attached to other groups.
    */
   group: ProcessGroup;
-  /** Creates the optimizer for a number of parameters. */
+  /**
+   * Creates the optimizer for a number of parameters. A later optimizer replaces the earlier one.
+   */
   createOptimizer: (size: number) => Optimizer;
   clock: Clock;
   /**
@@ -49,6 +51,8 @@ export interface StrategyOptions {
    * if they are invalid, for example after a GPU error.
    */
   checkGradients: () => void;
+  /** Called with a message for the user, for example if a part of the state was lost. */
+  onnote: (message: string) => void;
 }
 
 export interface Strategy {

@@ -14,8 +14,9 @@ import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
 import type { FlatLayout } from '../ddp/buckets.ts';
-import { clipScale } from '../ddp/clip.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
+import { clipShards } from './clipShards.ts';
+import { intersect, pack, sizeOf, withinShard } from './ranges.ts';
 
 export class ZeroRedundancyOptimizer {
   readonly #ddp: DistributedDataParallel;
@@ -29,7 +30,7 @@ export class ZeroRedundancyOptimizer {
    *
    * @param optimizer an optimizer of TensorFlow.js, such as `tf.train.adam(1e-3)`, or a function
    *   that creates an optimizer for a number of elements.
-   * @throws UsageError if `ddp` has a codec or a hook.
+   * @throws UsageError if `ddp` has a hook.
    */
   constructor(ddp: DistributedDataParallel, optimizer: TensorflowOptimizer | ((size: number) => Optimizer)) {
     ddp.shardGradients();
@@ -39,7 +40,7 @@ export class ZeroRedundancyOptimizer {
 
   /** Number of elements of this rank's shard. */
   get shardSize(): number {
-    return sizeOf(this.#ddp.shard);
+    return sizeOf(this.#ddp.shards.own);
   }
 
   /** The optimizer of this rank's shard, after the first backward; for its learning rate. */
@@ -56,16 +57,7 @@ export class ZeroRedundancyOptimizer {
    */
   async clipGradNorm(maxNorm: number): Promise<number> {
     const { gradient, group, usedRanges } = this.#ddp;
-    const ranges = intersect(this.#shard().shard, usedRanges);
-    let squares = 0;
-    for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
-    const all = await group.allGather(Float64Array.of(squares));
-    const norm = Math.sqrt(all.reduce((sum, [own]) => sum + own!, 0));
-    const scale = clipScale(norm, maxNorm);
-    if (scale < 1) {
-      for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
-    }
-    return norm;
+    return clipShards(group, gradient, intersect(this.#shard().shard, usedRanges), maxNorm);
   }
 
   /**
@@ -73,7 +65,7 @@ export class ZeroRedundancyOptimizer {
    * after `backward`.
    *
    * @throws (rejects) UsageError if gradients of `noSync` are not reduced yet; errors of
-   *   collectives. Parameters may then be incomplete.
+   *   collectives: the averages are then one step ahead of the parameters.
    */
   async step(): Promise<void> {
     const ddp = this.#ddp;
@@ -81,8 +73,7 @@ export class ZeroRedundancyOptimizer {
     const { optimizer, shard } = this.#shard();
     const values = pack(ddp.parameters, shard);
     optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
-    unpack(values, ddp.parameters, shard);
-    await ddp.allGatherShards();
+    ddp.setShards(await ddp.shards.allGather(values));
   }
 
   /**
@@ -90,20 +81,9 @@ export class ZeroRedundancyOptimizer {
    * must call it (torch: `consolidate_state_dict`).
    */
   async consolidateStateDict(to = 0): Promise<void> {
-    const { group, parameters } = this.#ddp;
-    const { optimizer, shard } = this.#shard();
-    const { name, scalars, slots } = optimizer.state();
-    const shards = await group.allGatherObject(shard);
-    const isRoot = group.rank === to;
-    const whole: Float32Array<ArrayBuffer>[] = [];
-    for (const slot of slots) {
-      const parts = await group.gather(slot, group.ranks[to]!, { sizes: shards.map(sizeOf) });
-      if (!parts) continue;
-      const all = new Float32Array(parameters.length);
-      for (const [rank, part] of parts.entries()) unpack(part, all, shards[rank]!);
-      whole.push(all);
-    }
-    this.#consolidated = isRoot ? { name, scalars: scalars.slice(), slots: whole } : null;
+    const { name, scalars, slots } = this.#shard().optimizer.state();
+    const whole = await this.#ddp.shards.gather(slots, to);
+    this.#consolidated = whole && { name, scalars: scalars.slice(), slots: whole };
   }
 
   /**
@@ -133,7 +113,8 @@ export class ZeroRedundancyOptimizer {
 
   /** Ranks agree on the layout in the first backward, so the shard is known only afterwards. */
   #shard(): { optimizer: Optimizer; shard: readonly Range[] } {
-    const { layout, shard } = this.#ddp;
+    const { layout, shards } = this.#ddp;
+    const { own: shard } = shards;
     this.#own ??= { optimizer: this.#create(sizeOf(shard)), layout, shard };
     if (this.#own.layout === layout) return this.#own;
     throw new UsageError(
@@ -141,48 +122,4 @@ export class ZeroRedundancyOptimizer {
         'ZeroRedundancyOptimizer again.',
     );
   }
-}
-
-function sizeOf(ranges: readonly Range[]): number {
-  return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
-}
-
-/** Copies ranges of a flat array into one array without gaps. */
-function pack(flat: Float32Array, ranges: readonly Range[]): Float32Array<ArrayBuffer> {
-  const packed = new Float32Array(sizeOf(ranges));
-  let at = 0;
-  for (const { start, end } of ranges) {
-    packed.set(flat.subarray(start, end), at);
-    at += end - start;
-  }
-  return packed;
-}
-
-/** Reverses {@link pack}. */
-function unpack(packed: Float32Array, flat: Float32Array, ranges: readonly Range[]): void {
-  let at = 0;
-  for (const { start, end } of ranges) {
-    flat.set(packed.subarray(at, at + end - start), start);
-    at += end - start;
-  }
-}
-
-function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
-  return a.flatMap((one) =>
-    b.flatMap((other) => {
-      const start = Math.max(one.start, other.start);
-      const end = Math.min(one.end, other.end);
-      return start < end ? [{ start, end }] : [];
-    }),
-  );
-}
-
-/** Returns the elements of `ranges` as ranges of the packed `shard`. */
-function withinShard(shard: readonly Range[], ranges: readonly Range[]): Range[] {
-  let at = 0;
-  return shard.flatMap((part) => {
-    const offset = at - part.start;
-    at += part.end - part.start;
-    return intersect([part], ranges).map(({ start, end }) => ({ start: start + offset, end: end + offset }));
-  });
 }

@@ -7,7 +7,7 @@ beforeEach(() => clearModelFile());
 
 /** Passes on the engine's answer to an export: a model after this number of steps. */
 const answer = (id: number, step: number) =>
-  setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, bytes: new Uint8Array() } });
+  setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
 
 test('after an export of the best model, the page knows the step of this model', () => {
   answer(expectModelFile('safetensors', 'best'), 40);

@@ -32,8 +32,9 @@ describe('parseRoute', () => {
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
   });
 
-  test('recognizes the page for a new room', () => {
-    expect(parseRoute('#new')).toMatchObject({ page: 'new' });
+  test.each(['new', 'lesson', 'pipeline', 'recording', 'simulated'])('recognizes the page %s', (page) => {
+    expect(parseRoute(`#${page}`)).toMatchObject({ page, room: null, wrongCode: null });
+    expect(parseRoute(`#${page}?lang=zh`)).toMatchObject({ page });
   });
 });
 

@@ -63,6 +63,7 @@ test.each(STRATEGY_NAMES)(
         group,
         clock: systemClock,
         checkGradients: () => {},
+        onnote: () => {},
         createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
         createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
       });

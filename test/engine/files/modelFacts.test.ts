@@ -58,7 +58,7 @@ const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): 
 async function exported(training: RunParticipant, format: WeightsFormat): Promise<File> {
   const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, null);
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
-  return new File([event.file.bytes], event.file.name);
+  return new File([event.file.content], event.file.name);
 }
 
 async function weightsOf(file: File): Promise<WeightsFile> {
@@ -210,7 +210,7 @@ test('a checkpoint is resumed on its own data, and rejected on other data', asyn
   const run = { snapshot: () => training.snapshot(), about, member: 'm' };
   const event = await exportModel({ type: 'export', id: 1, format: 'checkpoint', which: 'last' }, null, run);
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
-  const origin = await readOrigin(new File([event.file.bytes], event.file.name));
+  const origin = await readOrigin(new File([event.file.content], event.file.name));
   if (origin.kind !== 'checkpoint') throw new Error(origin.kind);
   const goOn = (file: File) => prepareTraining({ job: TABLE, worldSize: 1, files: [file], from: origin.state });
   const next = await goOn(buyers);

@@ -7,13 +7,14 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/files/modelFiles.ts';
 import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
+import { openWeights, type WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
+import { NO_REPORTS } from '../trainings.ts';
 
 // The tests train whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
@@ -32,6 +33,7 @@ async function prepare(
     if (event.type === 'step') onstep(training);
   };
   const training: RunParticipant = await RunParticipant.prepare({
+    reports: NO_REPORTS,
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights, carryOver: null },
     isHidden: () => false,
@@ -66,7 +68,7 @@ async function exported(
   return event.file;
 }
 
-const asFile = ({ bytes, name }: ModelFile): File => new File([bytes], name);
+const asFile = ({ content, name }: ModelFile): File => new File([content], name);
 
 async function weightsFrom(file: File): Promise<WeightsFile> {
   const origin = await readOrigin(file);
@@ -99,9 +101,9 @@ describe('a model', () => {
     await training.train();
     for (const [i, file] of (await Promise.all(files)).entries()) {
       expect(file.step).toBe(i + 1);
-      const { tensors } = await weightsFrom(asFile(file));
-      const kernel = tensors.find(({ name }) => name === 'dense1/kernel');
-      expect(Array.from(kernel!.values)).toEqual(states[i]![0]);
+      const { read } = await weightsFrom(asFile(file));
+      const { values } = await read('dense1/kernel');
+      expect(Array.from(values)).toEqual(states[i]![0]);
     }
     training.dispose();
   });
@@ -175,9 +177,10 @@ test('the model of the best evaluation is kept, and saved on request', async () 
   // A run of only that many steps ends with the same model.
   const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
   await shorter.train();
-  const { tensors } = await decodeWeights(kept.name, kept.bytes);
+  const { read } = await openWeights(kept.name, kept.content);
   const { names } = shorter.answerer!.model.jobModel;
-  expect(names.map((name) => [...tensors.find((one) => one.name === name)!.values])).toEqual(weightsOf(shorter));
+  const values = await Promise.all(names.map(async (name) => [...(await read(name)).values]));
+  expect(values).toEqual(weightsOf(shorter));
   for (const one of [training, shorter]) one.dispose();
 });
 

@@ -1,33 +1,15 @@
 /** Runs with a pipeline against runs of one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
-import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
-import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
-import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
-import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { createCorpus } from '../../../src/jobs/index.ts';
+import { createCorpus, networkMemory, networkSize } from '../../../src/jobs/index.ts';
 import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock } from '../../../src/util/clock.ts';
+import { TEXT, trainStage, trainWhole, wholeTask } from './runPipeline.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
-
-const device = { backend: 'cpu', adapter: 'test' } as const;
-const common = {
-  clock: systemClock,
-  device,
-  emit: () => {},
-  checkDevice: () => {},
-  isHidden: () => false,
-  announceSilence: () => {},
-};
-const TEXT = plainText(writeFables().slice(0, 3000));
 
 /** Trains on `n` ranks; with pipeline 1 as always. */
 async function run(
@@ -38,32 +20,14 @@ async function run(
   const job = parseJob(fields);
   const tensors = tf.memory().numTensors;
   const results = await runWorld(n, async (group) => {
-    const world = { group, signal: new AbortController().signal, transport: 'memory' } as const;
-    if (job.pipeline === 1) {
-      const task =
-        job.job === 'gpt'
-          ? createGptTask(job, await createCorpus(TEXT, job.gpt))
-          : await loadJobTask(job, { files: [], baseUrl: '' }, n);
-      const loop = await TrainingLoop.prepare({ ...common, plan: job, task });
-      await loop.enter(world);
-      const result = await loop.run();
-      loop.dispose();
-      task.dispose();
+    if (job.pipeline > 1) {
+      const { result, outputs } = await trainStage(group, job, { onevent: (event) => emit(group.rank, event) });
+      outputs.dispose();
       return result;
     }
-    const task =
-      job.job === 'gpt'
-        ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
-        : await loadPipelineTask(job, { files: [], baseUrl: '' });
-    const loop = await PipelineLoop.prepare({
-      ...common,
-      plan: job,
-      task,
-      emit: (event) => emit(group.rank, event),
-    });
-    await loop.enter(world);
-    const result = await loop.run();
-    loop.dispose();
+    const task = await wholeTask(job);
+    const result = await trainWhole(group, job, task);
+    task.dispose();
     return result;
   });
   expect(tf.memory().numTensors).toBe(tensors);
@@ -132,4 +96,20 @@ test('more stages than layers become as many stages as layers', async () => {
       );
     }
   }
+});
+
+test('the memory of a rank contains the activations of the micro-batches whose backward pass has not run', async () => {
+  const rows = 8;
+  const plan = { job: 'gpt', gpt, maxSteps: 1, batchSize: rows, pipeline: 2, microBatches: 1 };
+  const [kept] = await run(1, plan);
+  const [recomputed] = await run(1, { ...plan, recompute: true });
+  const layers = networkMemory(networkSize(gpt, (await createCorpus(TEXT, gpt)).tokenizer.size));
+  const weights = layers.reduce((sum, layer) => sum + layer.weights, 0);
+  const activations = layers.reduce((sum, layer) => sum + layer.activations + layer.composed, 0);
+  const outputs = layers.length * gpt.context * gpt.width;
+  // Weights on the device and two averages on the CPU. The first forward pass has no gradients.
+  const state = 3 * weights;
+  expect(kept!.memoryBytesPerRank[0]).toBeGreaterThanOrEqual(4 * (state + rows * activations));
+  expect(recomputed!.memoryBytesPerRank[0]).toBeGreaterThanOrEqual(4 * (state + rows * outputs));
+  expect(recomputed!.memoryBytesPerRank[0]).toBeLessThan(4 * (state + rows * activations));
 });

@@ -49,7 +49,7 @@ async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File;
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   const vocabulary = vocabularyOf(training);
   training.dispose();
-  return { file: new File([event.file.bytes], event.file.name), vocabulary };
+  return { file: new File([event.file.content], event.file.name), vocabulary };
 }
 
 const vocabularyOf = ({ answerer }: RunParticipant): Vocabulary => (answerer!.model as TextGenerator).vocabulary;

@@ -5,7 +5,7 @@ import type { TextGenerator } from '../../../src/engine/inference/textGenerator.
 import { exportModel } from '../../../src/engine/files/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { decodeWeights } from '../../../src/jobs/weights/weightsFile.ts';
+import { openWeights } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { DataError, PeerGoneError } from '../../../src/util/errors.ts';
@@ -106,7 +106,7 @@ test('language models stay equal when they learn from texts that never leave the
   const command = { type: 'export', id: 1, format: 'safetensors', which: 'last' } as const;
   const event = await exportModel(command, trainings[0]!.answerer, null);
   const saved = event.type === 'exported' ? event.file! : null;
-  const weights = await decodeWeights(saved!.name, saved!.bytes);
+  const weights = await openWeights(saved!.name, saved!.content);
   const heirs = [await prepare('ab cd '.repeat(60), job, { weights }), await prepare('ac db '.repeat(60), job)];
   const begun = await inGeneration(heirs, 2, job, (training) => training.train());
   for (const end of begun) expect(end).toMatchObject({ step: 3 });

@@ -42,7 +42,8 @@ test('all ranks train on the files of one rank, even ranks that join later', asy
 test('a snapshot before the model is built is rejected, and does not build the model', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
-  const weights: WeightsFile = { file: 'w', format: 'safetensors', tensors: [], vocabulary: null, facts: null };
+  const read = vi.fn();
+  const weights: WeightsFile = { file: 'w', format: 'safetensors', entries: [], read, vocabulary: null, facts: null };
   const participant = await prepareTraining({ job: jobOn(shared), shared, weights, emit });
   expect([participant.hasState, participant.isSavable]).toEqual([true, false]);
   await expect(participant.snapshot()).rejects.toThrow(UsageError);

@@ -10,7 +10,7 @@ import { plainText, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
 import { Network } from '../../../src/jobs/gpt/network.ts';
 import type { NetworkSize } from '../../../src/jobs/gpt/shapes.ts';
 import { Characters } from '../../../src/jobs/gpt/characters.ts';
-import { TokenSampler } from '../../../src/jobs/gpt/tokenSampler.ts';
+import { forwardOf, sampleTokens } from '../../../src/jobs/gpt/tokenSampler.ts';
 import { PRESETS } from '../../../src/spec/gpt.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -310,7 +310,8 @@ describe('sampling', () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
-    const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([3, 1], { temperature: 0, seed: 1 });
+    const forward = forwardOf(SIZE, SIZE.vocabulary, weights);
+    const tokens = sampleTokens(forward, SIZE, [3, 1], { temperature: 0, seed: 1 });
     // The tokens in the window when the next token is sampled. A full window drops its first half.
     let view = [3, 1];
     while (written.length < 12) {
@@ -318,7 +319,7 @@ describe('sampling', () => {
       padded.set(view);
       const logits = await logitsOf(network, padded);
       const row = [...logits.subarray((view.length - 1) * vocabulary, view.length * vocabulary)];
-      const token = tokens.next().value;
+      const token = (await tokens.next()).value;
       expect(token).toBe(row.indexOf(Math.max(...row)));
       written.push(token);
       if (view.length === context) view = view.slice(context >> 1);
@@ -327,15 +328,18 @@ describe('sampling', () => {
     network.dispose();
   });
 
-  test('gives the same text for the same seed, and varies more at higher temperatures', () => {
+  test('gives the same text for the same seed, and varies more at higher temperatures', async () => {
     const { network, weights } = loudNetwork();
-    const write = (temperature: number, seed: number): number[] => {
-      const tokens = new TokenSampler(SIZE, SIZE.vocabulary, weights).sample([0], { temperature, seed });
-      return Array.from({ length: 200 }, () => tokens.next().value);
+    const write = async (temperature: number, seed: number): Promise<number[]> => {
+      const forward = forwardOf(SIZE, SIZE.vocabulary, weights);
+      const tokens = sampleTokens(forward, SIZE, [0], { temperature, seed });
+      const written: number[] = [];
+      while (written.length < 200) written.push((await tokens.next()).value);
+      return written;
     };
-    expect(write(1, 5)).toEqual(write(1, 5));
-    expect(write(1, 6)).not.toEqual(write(1, 5));
-    expect(new Set(write(100, 5)).size).toBeGreaterThan(new Set(write(0.2, 5)).size);
+    expect(await write(1, 5)).toEqual(await write(1, 5));
+    expect(await write(1, 6)).not.toEqual(await write(1, 5));
+    expect(new Set(await write(100, 5)).size).toBeGreaterThan(new Set(await write(0.2, 5)).size);
     network.dispose();
   });
 });

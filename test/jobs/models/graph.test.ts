@@ -8,8 +8,8 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { fitWeights } from '../../../src/jobs/weights/fitWeights.ts';
-import { decodeWeights } from '../../../src/jobs/weights/weightsFile.ts';
+import { readWeights } from '../../../src/jobs/weights/fitWeights.ts';
+import { openWeights } from '../../../src/jobs/weights/weightsFile.ts';
 import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../../src/spec/jobFile.ts';
@@ -91,10 +91,15 @@ test('a graph from Keras 3 has the same outputs as in Keras', async () => {
   ];
   const job = jobOf(JSON.parse(fixture('functional.json').toString()));
   const model = buildModel(job, SHAPE);
-  const weights = await decodeWeights('functional.weights.h5', new Uint8Array(fixture('functional.weights.h5')));
+  const weights = await openWeights(
+    'functional.weights.h5',
+    new Blob([new Uint8Array(fixture('functional.weights.h5'))]),
+  );
   const shapes = model.variables.map(({ shape }) => shape);
-  const values = fitWeights(weights, { names: model.names, shapes, topology: model.topology });
-  for (const [i, variable] of model.variables.entries()) variable.assign(tf.tensor(values[i]!, variable.shape));
+  const values = readWeights(weights, { names: model.names, shapes, topology: model.topology });
+  for (const variable of model.variables) {
+    variable.assign(tf.tensor((await values.next()).value as Float32Array, variable.shape));
+  }
   const pixels = Float32Array.from({ length: 2 * 784 }, (_, i) => ((i * 37) % 101) / 100);
   const answers = tf.softmax(model.logits(tf.tensor(pixels, [2, 28, 28, 1]))).arraySync();
   for (const [row, numbers] of expected.entries()) {

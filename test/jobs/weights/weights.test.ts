@@ -9,14 +9,9 @@ import fc from 'fast-check';
 import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { fitWeights } from '../../../src/jobs/weights/fitWeights.ts';
+import { fitNames, readWeights } from '../../../src/jobs/weights/fitWeights.ts';
 import { digestsOf, withDigests } from '../../../src/jobs/weights/namedTensor.ts';
-import {
-  decodeWeights,
-  encodeWeights,
-  type NamedTensor,
-  type Topology,
-} from '../../../src/jobs/weights/weightsFile.ts';
+import { encodeWeights, openWeights, type NamedTensor, type Topology } from '../../../src/jobs/weights/weightsFile.ts';
 import {
   inFileOrder,
   openSafetensors,
@@ -88,12 +83,18 @@ const F32 = (begin: number, end: number, shape: number[]) => ({
   data_offsets: [begin, end],
 });
 
+const all = async <T>(values: AsyncIterable<T>): Promise<T[]> => {
+  const found: T[] = [];
+  for await (const value of values) found.push(value);
+  return found;
+};
+
 /** Sorts tensors by name, because their order in a file may differ from that in the model. */
 const sorted = (tensors: readonly NamedTensor[]): NamedTensor[] =>
   [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 
 const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
-  const error: unknown = await decodeWeights('a file', bytes).catch((caught: unknown) => caught);
+  const error: unknown = await openWeights('a file', new Blob([bytes])).catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(DataError);
   return (error as DataError).message;
 };
@@ -105,8 +106,8 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
     const again = build(name, 2);
     expect(outputsOf(again)).not.toEqual(expected);
-    const file = await decodeWeights('model', bytes);
-    const values = fitWeights(file, { ...again, shapes: shapesOf(again) });
+    const file = await openWeights('model', new Blob([bytes]));
+    const values = await all(readWeights(file, { ...again, shapes: shapesOf(again) }));
     for (const [i, variable] of again.variables.entries()) variable.assign(tf.tensor(values[i]!, variable.shape));
     expect(outputsOf(again)).toEqual(expected);
     expect(file.format).toBe(format);
@@ -135,16 +136,17 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
   test('names a missing, superfluous or wrongly shaped tensor if the file does not fit the model', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
-    const file = await decodeWeights('mine', await encodeWeights(format, tensorsOf(model), model.topology, {}));
-    expect(() => fitWeights(file, others)).toThrow(
+    const bytes = await encodeWeights(format, tensorsOf(model), model.topology, {});
+    const file = await openWeights('mine', new Blob([bytes]));
+    expect(() => fitNames(file, others)).toThrow(
       /^mine does not contain "conv1\/kernel".* The file contains .*\. Choose the model/,
     );
     const shapes = shapesOf(model).map((shape) => (shape.length === 1 ? shape : [...shape].reverse()));
-    expect(() => fitWeights(file, { ...model, shapes })).toThrow(
+    expect(() => fitNames(file, { ...model, shapes })).toThrow(
       /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model its shape is \[5, 784\]/,
     );
     const less = { names: model.names.slice(0, 3), shapes: shapesOf(model), topology: model.topology };
-    expect(() => fitWeights(file, less)).toThrow(/mine contains ".+", but this model has no such variable/);
+    expect(() => fitNames(file, less)).toThrow(/mine contains ".+", but this model has no such variable/);
     model.dispose();
     others.dispose();
   });
@@ -212,6 +214,18 @@ describe('safetensors', () => {
     await expect(streamed([first, second, ...rest, first])).rejects.toThrow(/must be the end, but it is "/);
     const short = { ...first, values: first.values.slice(1) };
     await expect(streamed([short, second, ...rest])).rejects.toThrow(UsageError);
+  });
+
+  test('streams a tensor in parts', async () => {
+    const parts = sorted(SMALL).flatMap((whole) =>
+      whole.values.length < 2
+        ? [whole]
+        : [
+            { ...whole, values: whole.values.slice(0, 1) },
+            { ...whole, values: whole.values.slice(1) },
+          ],
+    );
+    expect(new Uint8Array(await (await streamed(parts)).arrayBuffer())).toEqual(writeSafetensors(SMALL, {}));
   });
 
   test('reads single tensors, and no bytes of the others', async () => {
@@ -330,7 +344,9 @@ describe('tfjs', () => {
       return zipSync({ 'folder/model.json': json, ...Object.fromEntries(placed) });
     };
     const w = { name: 'w', shape: [2], dtype: 'float32' };
-    expect((await decodeWeights('parts', zip([w]))).tensors).toEqual([tensor('w', [2], [0, 0])]);
+    const opened = await openWeights('parts', new Blob([zip([w])]));
+    expect(opened.entries).toEqual([tensor('w', [2], [0, 0])]);
+    expect(await opened.read('w')).toEqual(tensor('w', [2], [0, 0]));
     expect(await refusalOf(zip([{ ...w, shape: [3] }]))).toContain(
       'has only 8 bytes in a.bin, b.bin, but weight "w" ends at byte 12',
     );
@@ -356,8 +372,8 @@ describe('keras', () => {
   test('reads a file that Keras wrote', async () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
-    const file = await decodeWeights('keras.weights.h5', fixture('keras.weights.h5'));
-    const values = fitWeights(file, { names, shapes, topology });
+    const file = await openWeights('keras.weights.h5', new Blob([fixture('keras.weights.h5')]));
+    const values = await all(readWeights(file, { names, shapes, topology }));
     for (const [i, shape] of shapes.entries()) {
       const size = shape.reduce((product, side) => product * side, 1);
       expect(values[i]).toEqual(Float32Array.from({ length: size }, (_, at) => at / 8 - i));

@@ -168,7 +168,7 @@ test('two replicas of two stages learn what one rank learns from all samples', a
       await stage.step();
       losses.push(loss);
     }
-    const state = stage.parameters.values.map((values) => Array.from(values));
+    const state = (await stage.parameters.values()).map((values) => Array.from(values));
     stage.dispose();
     return { losses, state };
   });

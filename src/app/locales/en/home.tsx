@@ -14,6 +14,8 @@ export const home = {
   join: 'Join',
   lesson: 'or take the lesson alone',
   lessonAbout: 'to learn what an all-reduce is',
+  pipeline: 'or the lesson about pipelines',
+  pipelineAbout: 'to learn how tabs share a large model',
   codeLength: (letters: number) => `A code has ${letters} letters and digits, like K7F-3QX.`,
   codeLetters: 'A code never contains 0, O, 1, I or L. Check it again.',
   saved: {

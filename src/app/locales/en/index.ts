@@ -7,6 +7,7 @@ import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
 import { pipeline } from './pipeline.tsx';
+import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
 import { shell } from './shell.tsx';
@@ -27,6 +28,7 @@ export const en = {
   run,
   charts,
   lesson,
+  pipelineLesson,
   inspection,
   generation,
 };

@@ -111,6 +111,8 @@ export const job = {
   tokenKinds: { characters: 'characters', 'byte-pairs': 'byte pairs' },
   vocabulary: 'Vocabulary, byte pairs',
   hidden: 'Hidden units',
+  averages: 'Averages of the optimizer',
+  averagesIn: { whole: 'all in each tab', sharded: 'divided among tabs' },
   codec: 'Gradient codec',
   /** Short, as the select is narrow on a phone. */
   codecs: {
@@ -176,7 +178,7 @@ export const job = {
         : `${timed}, or until ${plural(spec.patience, 'evaluation')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${codecs[spec.codec]}`;
-    const optimizer = optimizers[spec.optimizer];
+    const optimizer = `${optimizers[spec.optimizer]}${spec.shardOptimizer ? ' (averages divided among tabs)' : ''}`;
     const plan =
       spec.schedule === 'range-test'
         ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`

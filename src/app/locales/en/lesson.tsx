@@ -4,7 +4,7 @@ import { plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
-interface Thought {
+export interface Thought {
   title: string;
   text: ComponentChildren;
   task?: ComponentChildren;
@@ -24,6 +24,7 @@ const tabs = (n: number): string => plural(n, 'tab');
 
 export const lesson = {
   heading: 'The lesson',
+  lessons: { title: 'Lessons', lesson: 'An all-reduce by hand', pipeline: 'A pipeline by hand' },
   simulated: 'simulated: all of these ranks are in this tab',
   /** The current page: `3 of 11`. */
   place: (page: number, of: number) => `${page} of ${of}`,

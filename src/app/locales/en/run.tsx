@@ -247,6 +247,8 @@ export const run = {
       keras: 'A .weights.h5 file for load_weights of a model with the same layers.',
     },
     noLayers: 'This model is not made of TensorFlow.js layers, so other formats cannot describe it.',
+    inStages:
+      'Each tab has some layers, so the tabs write the file together after the current step. After the run, only the tab with rank 0 has it.',
     save: 'Save model',
     saving: 'Saving …',
     which: 'Weights of',

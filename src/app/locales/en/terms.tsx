@@ -2,7 +2,8 @@
 export const terms = {
   rank: {
     word: 'rank',
-    means: 'A rank is one tab of the job, with its number: 0, 1, 2, … Every rank holds a whole copy of the model.',
+    means:
+      'A rank is one tab of the job, with its number: 0, 1, 2, … Every rank holds a whole copy of the model or, in a pipeline, one stage of it.',
   },
   'world size': { word: 'world size', means: 'The world size is the number of ranks that train together.' },
   generation: {
@@ -49,6 +50,23 @@ export const terms = {
     word: 'dispatches',
     means:
       'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each costs time of its own. The table shows medians for a step: dispatches / submits.',
+  },
+  stage: {
+    word: 'stage',
+    means: 'A stage is the part of a model’s layers that one rank of a pipeline holds.',
+  },
+  'micro-batch': {
+    word: 'micro-batch',
+    means: 'A micro-batch is a part of the samples of a step. Micro-batches follow each other through a pipeline.',
+  },
+  activations: {
+    word: 'activations',
+    means:
+      'Activations are what the layers computed in a forward pass. The backward pass of the same samples needs them.',
+  },
+  bubble: {
+    word: 'bubble',
+    means: 'The bubble is the share of time in which the ranks of a pipeline wait while it fills and drains.',
   },
   epoch: {
     word: 'epoch',

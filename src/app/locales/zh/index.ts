@@ -8,6 +8,7 @@ import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
 import { pipeline } from './pipeline.tsx';
+import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
 import { run } from './run.tsx';
 import { shell } from './shell.tsx';
@@ -28,6 +29,7 @@ export const zh: Messages = {
   run,
   charts,
   lesson,
+  pipelineLesson,
   inspection,
   generation,
 };

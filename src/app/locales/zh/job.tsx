@@ -101,6 +101,8 @@ export const job: Messages['job'] = {
   tokenKinds: { characters: '字符', 'byte-pairs': '字节对' },
   vocabulary: '词表大小（字节对）',
   hidden: '隐藏单元数',
+  averages: '优化器的平均值',
+  averagesIn: { whole: '每个标签页各存全部', sharded: '分给各标签页' },
   codec: '梯度编码',
   codecs: {
     fp32: 'fp32',
@@ -162,7 +164,7 @@ export const job: Messages['job'] = {
       spec.schedule === 'range-test'
         ? [`寻找学习率${timed}`, '']
         : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec) => {
     const name = strategies[strategy];

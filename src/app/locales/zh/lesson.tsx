@@ -4,6 +4,7 @@ const listed = (items: readonly (string | number)[]): string => items.join('、'
 
 export const lesson: Messages['lesson'] = {
   heading: '课堂',
+  lessons: { title: '各堂课', lesson: '动手做全归约', pipeline: '动手做流水线' },
   simulated: '模拟：所有这些 rank 都在这个标签页里',
   place: (page, of) => `第 ${page} 页，共 ${of} 页`,
   next: '下一页',

@@ -211,6 +211,7 @@ export const run: Messages['run'] = {
       keras: '.weights.h5 文件：供层相同的模型用 load_weights 读取。',
     },
     noLayers: '这个模型不是由 TensorFlow.js 的层构成的，所以其他格式无法描述它。',
+    inStages: '每个标签页只有部分层，所以各标签页在当前步之后一起写文件。运行结束后，只有 rank 0 的标签页有这个文件。',
     save: '保存模型',
     saving: '正在保存……',
     which: '权重取自',

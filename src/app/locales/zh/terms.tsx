@@ -3,7 +3,8 @@ import type { Messages } from '../en/index.ts';
 export const terms: Messages['terms'] = {
   rank: {
     word: '编号（rank）',
-    means: '每个参与训练的标签页都有一个编号（rank）：0、1、2……每一个都持有完整的模型副本。',
+    means:
+      '每个参与训练的标签页都有一个编号（rank）：0、1、2……每一个都持有完整的模型副本；在流水线里，只持有模型的一段。',
   },
   'world size': { word: '总数（world size）', means: '一起训练的 rank 的个数。' },
   generation: {
@@ -35,6 +36,10 @@ export const terms: Messages['terms'] = {
     means:
       '一次派发在 GPU 上启动一个计算着色器；一次提交把录好的派发送到 GPU。每一次都有额外的开销。表中是每步的中位数：派发 / 提交。',
   },
+  stage: { word: '段', means: '流水线里由一个 rank 持有的那部分层。' },
+  'micro-batch': { word: '微批', means: '一步的样本中的一份。各个微批一个接一个地通过流水线。' },
+  activations: { word: '激活值', means: '各层在前向计算里算出的数。同一批样本的反向计算需要它们。' },
+  bubble: { word: '气泡', means: '流水线填满和排空时，各 rank 等待的时间所占的比例。' },
   epoch: { word: '轮次（epoch）', means: '一个轮次就是把全部训练样本过一遍，由所有 rank 分担。' },
   share: { word: '份额', means: '一步的样本中由一个 rank 计算的部分。' },
   straggler: { word: '掉队者', means: '一步里最慢的 rank；其余的都要等它的数据块。' },

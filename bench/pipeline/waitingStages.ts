@@ -1,0 +1,76 @@
+/**
+ * Runs in a rank's worker: stages that wait instead of computing. All tabs of this machine share
+ * its cores, so stages that compute slow each other down. A stage that waits takes the same time as
+ * if each tab had a machine of its own. Plan, executor, messages and links are those of a training
+ * run.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { Boundary } from '../../src/parallel/pipeline/boundary.ts';
+import { runPlan } from '../../src/parallel/pipeline/runPlan.ts';
+import type { TimedPass } from '../../src/parallel/pipeline/schedules.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { Yielder } from '../../src/util/yielder.ts';
+import type { WorkerRank } from '../world/rank.ts';
+import { SCHEDULES, type Schedule } from './jobs.ts';
+
+export interface WaitingArgs {
+  schedule: Schedule;
+  microBatches: number;
+  /** Milliseconds of a pass, forward or backward. */
+  passMs: number;
+  /** Shape of the value of a micro-batch between two stages. */
+  shape: readonly number[];
+  /** Measured steps. A step before them, whose passes do not wait, is not measured. */
+  steps: number;
+}
+
+/** A step of one rank, in milliseconds of the machine's clock. */
+export interface WaitingStep {
+  /** When all ranks began the step, and when this rank's values had been received. */
+  start: number;
+  end: number;
+  passes: TimedPass[];
+}
+
+const TIMEOUT_MS = 60_000;
+const YIELD_MS = 4;
+
+/** Resolves with the steps of this rank. */
+export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): Promise<WaitingStep[]> {
+  const { schedule, microBatches, passMs, shape, steps } = args;
+  await tf.setBackend('cpu');
+  const plan = SCHEDULES[schedule](group.worldSize, microBatches);
+  const boundary = new Boundary(group, 'fp32', TIMEOUT_MS);
+  const toMachine = performance.timeOrigin;
+  let waitMs = 0;
+  /** Waits, and returns a value unless there is no stage that would receive it. */
+  const pass = async (input: tf.Tensor | null, isEnd: boolean): Promise<tf.Tensor | null> => {
+    input?.dispose();
+    await new Promise<void>((resolve) => systemClock.after(waitMs, resolve));
+    return isEnd ? null : tf.zeros([...shape]);
+  };
+  const taken: WaitingStep[] = [];
+  try {
+    for (let step = 0; step <= steps; step++) {
+      await group.barrier();
+      const start = systemClock.now();
+      const passes = await runPlan({
+        plan,
+        rank: group.rank,
+        boundary,
+        clock: systemClock,
+        yielder: new Yielder(systemClock, YIELD_MS),
+        shapeBefore: () => shape,
+        forward: (stage, _, x) => pass(x, stage === plan.stages - 1),
+        backward: (stage, _, dy) => pass(dy, stage === 0),
+      });
+      const end = systemClock.now();
+      const timed = passes.map((each) => ({ ...each, start: toMachine + each.start, end: toMachine + each.end }));
+      waitMs = passMs;
+      if (step > 0) taken.push({ start: toMachine + start, end: toMachine + end, passes: timed });
+    }
+    return taken;
+  } finally {
+    boundary.dispose();
+  }
+}

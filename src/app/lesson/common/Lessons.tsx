@@ -1,0 +1,17 @@
+/** The list of lessons. */
+import { messages } from '../../locales/index.ts';
+
+const LESSONS = ['lesson', 'pipeline'] as const;
+
+export function Lessons({ current }: { current: (typeof LESSONS)[number] }) {
+  const { lessons } = messages.value.lesson;
+  return (
+    <nav class="lessons small" aria-label={lessons.title}>
+      {LESSONS.map((name) => (
+        <a key={name} href={`#${name}`} aria-current={name === current ? 'page' : undefined}>
+          {lessons[name]}
+        </a>
+      ))}
+    </nav>
+  );
+}

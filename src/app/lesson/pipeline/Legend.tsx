@@ -1,0 +1,16 @@
+/** The meaning of the squares. */
+import { messages } from '../../locales/index.ts';
+
+export function Legend() {
+  const { board } = messages.value.pipelineLesson;
+  return (
+    <p class="small dim pipeline-legend">
+      {(['forward', 'backward', 'waits'] as const).map((kind) => (
+        <span key={kind} class="nowrap">
+          <i class={`square ${kind}`} aria-hidden="true" /> {board[kind]}
+        </span>
+      ))}
+      <span>{board.legend}</span>
+    </p>
+  );
+}

@@ -1,0 +1,95 @@
+/**
+ * The lesson about pipelines, for one tab. All stages are simulated, and the settings are in the
+ * address of the page.
+ */
+import { networkSize, shapesOf } from '../../../jobs/gpt/shapes.ts';
+import { PRESETS } from '../../../spec/gpt.ts';
+import { STATE_BYTES_PER_WEIGHT } from '../../../spec/pipeline.ts';
+import { sizeOf } from '../../../util/shape.ts';
+import { Term } from '../../components/Term.tsx';
+import { formatBytes, formatCount } from '../../locales/format.ts';
+import { messages } from '../../locales/index.ts';
+import { keepInAddress, route } from '../../state/address.ts';
+import { numberIn } from '../../state/route.ts';
+import { Lessons } from '../common/Lessons.tsx';
+import { LessonText } from '../common/LessonText.tsx';
+import { MICRO_BATCHES, planFor, STAGES, type PipelineSize } from './board.ts';
+import { Bubble } from './Bubble.tsx';
+import { ModelCut } from './ModelCut.tsx';
+import { PIPELINE_PAGES, type PipelinePage } from './pages.ts';
+import { Sizes } from './Sizes.tsx';
+import { Ticks } from './Ticks.tsx';
+import { Travel } from './Travel.tsx';
+import { YourTurn } from './YourTurn.tsx';
+
+const GPT2 = PRESETS.gpt2.model;
+const WEIGHTS = shapesOf(networkSize(GPT2, GPT2.vocabulary)).reduce((sum, shape) => sum + sizeOf(shape), 0);
+
+export function PipelineLesson() {
+  const { pipelineLesson } = messages.value;
+  const { query } = route.value;
+  const page = numberIn(query, 'page', [1, 1, PIPELINE_PAGES.length]) - 1;
+  const size: PipelineSize = {
+    stages: numberIn(query, 'stages', STAGES),
+    microBatches: numberIn(query, 'microBatches', MICRO_BATCHES),
+  };
+  const name = PIPELINE_PAGES[page]!;
+  const bytes = WEIGHTS * STATE_BYTES_PER_WEIGHT;
+  return (
+    <main class="lesson wrap">
+      <h1 class="away">{pipelineLesson.heading}</h1>
+      <Lessons current="pipeline" />
+      <p class="dim small">{pipelineLesson.simulated}</p>
+      <div class="lesson-columns">
+        <LessonText
+          thought={pipelineLesson.thoughts[name]({
+            ...size,
+            weights: formatCount(WEIGHTS),
+            whole: formatBytes(bytes),
+            part: formatBytes(bytes / size.stages),
+            term: (term, text) => <Term of={term}>{text}</Term>,
+          })}
+          page={page}
+          pages={PIPELINE_PAGES.length}
+          onpage={(next) => keepInAddress({ page: String(next + 1) })}
+          ending={
+            <div class="row">
+              <a class="button primary" href="#new?job=gpt&pipeline=2">
+                {pipelineLesson.ending.room}
+              </a>
+              <a class="button" href="#lesson">
+                {pipelineLesson.ending.lesson}
+              </a>
+            </div>
+          }
+        />
+        <div class="pipeline-parts">
+          <Sizes size={size} isBatchWhole={name === 'why' || name === 'one'} />
+          <Part key={`${name} ${size.stages} ${size.microBatches}`} name={name} size={size} bytes={bytes} />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+/** The part of the screen that the page explains. It starts again when a size changes. */
+function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; bytes: number }) {
+  switch (name) {
+    case 'why':
+      return <ModelCut stages={size.stages} layers={GPT2.layers} bytes={bytes} />;
+    case 'one':
+      return <Ticks plans={{ gpipe: planFor('gpipe', { ...size, microBatches: 1 }) }} />;
+    case 'micro':
+      return <Ticks plans={{ gpipe: planFor('gpipe', size) }} />;
+    case 'bubble':
+      return <Bubble size={size} />;
+    case 'turn':
+      return <YourTurn size={size} />;
+    case 'compare':
+      return <Ticks plans={{ gpipe: planFor('gpipe', size), '1f1b': planFor('1f1b', size) }} />;
+    case 'training':
+      return <Travel size={size} />;
+    default:
+      return name satisfies never;
+  }
+}

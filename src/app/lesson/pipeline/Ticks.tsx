@@ -1,0 +1,65 @@
+/** Plays plans tick by tick. Several plans are compared: they play together. */
+import { useSignal } from '@preact/signals';
+import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
+import { formatShare } from '../../locales/format.ts';
+import { messages } from '../../locales/index.ts';
+import { Board } from './Board.tsx';
+import { passAt, planUntil, squaresOf, type LessonSchedule } from './board.ts';
+import { Legend } from './Legend.tsx';
+
+export function Ticks({ plans }: { plans: Partial<Record<LessonSchedule, PipelinePlan>> }) {
+  const { pipelineLesson } = messages.value;
+  const { ticks, schedules } = pipelineLesson;
+  const shown = Object.entries(plans) as [LessonSchedule, PipelinePlan][];
+  const isCompared = shown.length > 1;
+  const last = Math.max(...shown.map(([, plan]) => plan.ticks));
+  const tick = useSignal(0);
+  const now = tick.value;
+  return (
+    <section class="pipeline-part" aria-label={ticks.title}>
+      <div class="row">
+        <button type="button" class="primary" disabled={now === last} onClick={() => (tick.value = now + 1)}>
+          {ticks.next}
+        </button>
+        <button type="button" disabled={now === last} onClick={() => (tick.value = last)}>
+          {ticks.all}
+        </button>
+        <button type="button" disabled={now === 0} onClick={() => (tick.value = 0)}>
+          {ticks.again}
+        </button>
+      </div>
+      <Legend />
+      {shown.map(([schedule, plan]) => {
+        const soFar = planUntil(plan, Math.min(now, plan.ticks));
+        return (
+          <div key={schedule} class="pipeline-plan">
+            {isCompared && <h2>{schedules[schedule]}</h2>}
+            <Board
+              caption={schedules[schedule]}
+              plan={soFar}
+              columns={plan.ticks}
+              hasKept={isCompared}
+              chooses={null}
+            />
+            <Count plan={soFar} of={plan.ticks} />
+          </div>
+        );
+      })}
+      <p class="away" role="status">
+        {shown.map(([schedule, plan]) => `${schedules[schedule]}: ${didIn(plan, now - 1)}`).join(' ')}
+      </p>
+    </section>
+  );
+
+  /** Describes a tick for screen readers. */
+  function didIn(plan: PipelinePlan, at: number): string {
+    const passes = plan.passes.flatMap((_, stage) => passAt(plan, stage, at) ?? []);
+    return ticks.did(passes.map(({ stage, kind, microBatch }) => ticks.pass(stage, kind, microBatch + 1)));
+  }
+}
+
+function Count({ plan, of }: { plan: PipelinePlan; of: number }) {
+  const { count } = messages.value.pipelineLesson.board;
+  const { all, waiting } = squaresOf(plan);
+  return <p class="small number">{count(plan.ticks, of, waiting, all, formatShare(waiting / all))}</p>;
+}

@@ -1,0 +1,134 @@
+/** A person decides what one stage computes, and reads whether this was possible, and good. */
+import { useSignal } from '@preact/signals';
+import { messages } from '../../locales/index.ts';
+import { Board } from './Board.tsx';
+import { keptIn, planFor, type PipelineSize } from './board.ts';
+import { Legend } from './Legend.tsx';
+import { advice, decide, isFinished, passOf, startTurn, usuallyKept, type Choice, type Turn } from './turn.ts';
+
+export function YourTurn({ size }: { size: PipelineSize }) {
+  const { turn: labels, schedules } = messages.value.pipelineLesson;
+  const turn = useSignal(startTurn(size, 0));
+  const { stage, plan } = turn.value;
+  const finished = isFinished(turn.value);
+  const choose = (choice: Choice): void => {
+    turn.value = decide(turn.value, choice);
+  };
+  return (
+    <section class="pipeline-part" aria-label={labels.title}>
+      <div class="row">
+        <label class="lesson-ranks">
+          <span>{labels.which}</span>
+          <select value={stage} onChange={(event) => (turn.value = startTurn(size, event.currentTarget.selectedIndex))}>
+            {Array.from({ length: size.stages }, (_, one) => (
+              <option key={one} value={one}>
+                {labels.stage(one)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="button" disabled={plan.ticks === 0} onClick={() => (turn.value = startTurn(size, stage))}>
+          {labels.again}
+        </button>
+      </div>
+      {!finished && (
+        <div class="row" role="group" aria-label={labels.decide(stage, plan.ticks + 1)}>
+          <p class="turn-question">{labels.decide(stage, plan.ticks + 1)}</p>
+          {(['forward', 'backward'] as const).map((kind) => {
+            const pass = passOf(turn.value, kind);
+            return (
+              <button key={kind} type="button" onClick={() => choose(kind)}>
+                {labels[kind](pass === null ? null : pass.microBatch + 1)}
+              </button>
+            );
+          })}
+          <button type="button" onClick={() => choose('wait')}>
+            {labels.wait}
+          </button>
+          <button type="button" onClick={() => choose(advice(turn.value))}>
+            {labels.advice}
+          </button>
+        </div>
+      )}
+      <VerdictText turn={turn.value} />
+      <Legend />
+      <Board
+        caption={schedules['1f1b']}
+        plan={plan}
+        columns={Math.max(planFor('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}
+        hasKept
+        chooses={finished ? null : stage}
+      />
+      {finished && <Result turn={turn.value} size={size} />}
+    </section>
+  );
+}
+
+/** A word, an icon and a colour for each verdict. */
+const TONES = {
+  ready: 'dim',
+  done: 'wrong',
+  impossible: 'wrong',
+  forward: 'good',
+  backward: 'good',
+  full: 'good',
+  bubble: 'dim',
+  early: 'wait',
+  more: 'wait',
+  idle: 'wait',
+} as const satisfies Record<Turn['verdict']['kind'], string>;
+const ICONS = { good: '✓', wait: '!', wrong: '✗', dim: '' } as const;
+
+function VerdictText({ turn }: { turn: Turn }) {
+  const tone = TONES[turn.verdict.kind];
+  return (
+    <p class={`verdict ${tone}`} role="status">
+      <span aria-hidden="true">{ICONS[tone]}</span> {textOf(turn)}
+    </p>
+  );
+}
+
+function textOf(turn: Turn): string {
+  const { verdicts } = messages.value.pipelineLesson.turn;
+  const { verdict, plan, stage } = turn;
+  const kept = keptIn(plan)[stage]!.now.length;
+  switch (verdict.kind) {
+    case 'ready':
+    case 'bubble':
+    case 'idle':
+      return verdicts[verdict.kind];
+    case 'done':
+      return verdicts.done[verdict.of];
+    case 'impossible': {
+      const { needs, pass } = verdict;
+      if (needs.stage === stage) return verdicts.needsOwn(needs.microBatch + 1);
+      return (pass.kind === 'forward' ? verdicts.needsForward : verdicts.needsBackward)(
+        needs.microBatch + 1,
+        needs.stage,
+      );
+    }
+    case 'forward':
+    case 'backward':
+      return verdicts[verdict.kind](verdict.pass.microBatch + 1, kept);
+    case 'early':
+    case 'full':
+      return verdicts[verdict.kind](kept);
+    case 'more':
+      return verdicts.more(kept, usuallyKept(turn));
+    default:
+      return verdict satisfies never;
+  }
+}
+
+/** Compares the finished step with both schedules. */
+function Result({ turn: { plan, stage }, size }: { turn: Turn; size: PipelineSize }) {
+  const { turn: labels } = messages.value.pipelineLesson;
+  const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => planFor(schedule, size));
+  const most = (one: typeof plan): number => keptIn(one)[stage]!.most;
+  return (
+    <p role="status">
+      <strong>{labels.finished(plan.ticks, most(plan))}</strong>{' '}
+      {labels.others(usual!.ticks, most(gpipe!), most(usual!))}
+    </p>
+  );
+}

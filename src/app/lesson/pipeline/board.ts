@@ -1,0 +1,86 @@
+/**
+ * What the lesson shows about a plan: the plan up to a tick, the micro-batches that stages keep,
+ * and the squares in which ranks wait; pure.
+ */
+import {
+  gpipe,
+  oneForwardOneBackward,
+  type ComputedPasses,
+  type PipelinePlan,
+  type StagePass,
+  type TimedPass,
+} from '../../../parallel/pipeline/schedules.ts';
+import type { PIPELINE_SCHEDULES } from '../../../spec/pipeline.ts';
+
+/** Limits and defaults of the lesson: least, usual, most. */
+export const STAGES = [2, 3, 5] as const;
+export const MICRO_BATCHES = [1, 4, 8] as const;
+
+export interface PipelineSize {
+  stages: number;
+  microBatches: number;
+}
+
+export type LessonSchedule = (typeof PIPELINE_SCHEDULES)[number];
+
+export function planFor(schedule: LessonSchedule, { stages, microBatches }: PipelineSize): PipelinePlan {
+  return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(stages, microBatches);
+}
+
+/** Returns the part of the plan before `tick`. */
+export function planUntil(plan: PipelinePlan, tick: number): PipelinePlan {
+  return { ...plan, passes: plan.passes.map((own) => own.filter((pass) => pass.tick < tick)), ticks: tick };
+}
+
+export function passAt({ passes }: PipelinePlan, rank: number, tick: number): StagePass | null {
+  return passes[rank]!.find((pass) => pass.tick === tick) ?? null;
+}
+
+/** Returns how many passes of each kind the stages have computed. */
+export function computedIn({ passes }: PipelinePlan): ComputedPasses {
+  const count = (kind: StagePass['kind']): number[] =>
+    passes.map((own) => own.filter((pass) => pass.kind === kind).length);
+  return { forward: count('forward'), backward: count('backward') };
+}
+
+export interface KeptActivations {
+  /** Micro-batches whose activations the stage keeps after the last tick. */
+  now: number[];
+  /** The largest number of micro-batches that it kept at a time. */
+  most: number;
+}
+
+/** Returns the micro-batches whose activations each stage keeps until their backward pass. */
+export function keptIn({ passes }: PipelinePlan): KeptActivations[] {
+  return passes.map((own) => {
+    let now: number[] = [];
+    let most = 0;
+    for (const { kind, microBatch } of own) {
+      now = kind === 'forward' ? [...now, microBatch] : now.filter((one) => one !== microBatch);
+      most = Math.max(most, now.length);
+    }
+    return { now, most };
+  });
+}
+
+/** Returns the number of squares, and of those in which a rank waits. */
+export function squaresOf({ passes, ranks, ticks }: PipelinePlan): { all: number; waiting: number } {
+  const all = ranks * ticks;
+  return { all, waiting: all - passes.reduce((sum, own) => sum + own.length, 0) };
+}
+
+/** Returns the share of time in which ranks wait, by the formula. */
+export function bubbleShare({ stages, microBatches }: PipelineSize): number {
+  return (stages - 1) / (microBatches + stages - 1);
+}
+
+/** Returns when the last pass ends. */
+export function endOf(timed: readonly (readonly TimedPass[])[]): number {
+  return Math.max(...timed.flat().map((pass) => pass.end));
+}
+
+/** Returns the share of the time until `end` in which these ranks wait. */
+export function waitingShare(timed: readonly (readonly TimedPass[])[], end: number): number {
+  const busy = timed.flat().reduce((sum, pass) => sum + pass.end - pass.start, 0);
+  return 1 - busy / (end * timed.length);
+}

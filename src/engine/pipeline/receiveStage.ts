@@ -1,0 +1,84 @@
+/** Builds this rank's stage when a world is entered, and receives its layers. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { createOptimizer as createOptimizerOf, type Optimizer } from '../../optim/index.ts';
+import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
+import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { Clock } from '../../util/clock.ts';
+import { PeergradError } from '../../util/errors.ts';
+import type { ServerReports } from '../training/serverReports.ts';
+import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
+import type { PipelineGrid } from './pipelineGrid.ts';
+import { PipelineModelStage } from './pipelineModelStage.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
+import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
+
+interface ReceiveOptions {
+  group: ProcessGroup;
+  grid: PipelineGrid;
+  model: PipelineModel;
+  /** Number of layers of each stage. */
+  cut: readonly number[];
+  agreed: AgreedState;
+  held: HeldStages;
+  /** Number of applied steps. */
+  step: number;
+  plan: JobSpec;
+  task: PipelineTask;
+  clock: Clock;
+  outputs: Pick<PipelineOutputs, 'initialize'>;
+  openMirrorStorage: OpenMirrorStorage;
+  reports: Pick<ServerReports, 'syncing'>;
+}
+
+/**
+ * Every rank must call it.
+ *
+ * @returns the hash of this rank's replica.
+ * @throws (rejects) PeergradError if no rank has some of the layers.
+ */
+export async function receiveStage(options: ReceiveOptions): Promise<string> {
+  const {
+    group,
+    grid,
+    model,
+    cut,
+    agreed,
+    held,
+    step,
+    plan: job,
+    task,
+    clock,
+    outputs,
+    openMirrorStorage,
+    reports,
+  } = options;
+  const { moves, lost } = movesTo(agreed, grid, cut);
+  if (agreed.scalars !== null && lost.length > 0) {
+    const names = lost.map((layer) => model.layers[layer]!.name);
+    throw new PeergradError(
+      `The layers ${names.join(', ')} are lost after step ${step}, because the tabs that had them and their copies left at the same ` +
+        'time. Start the run again. With more tabs than stages there are replicas, and more tabs may be lost at a time.',
+      { rank: group.rank, worldSize: group.worldSize, step },
+    );
+  }
+  const { optimizer, learningRate, weightDecay } = job;
+  const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
+  const createOptimizer = (size: number): Optimizer => createOptimizerOf(optimizer, settings, size);
+  const stage = grid.groups
+    ? await PipelineModelStage.create(model, grid, { job, task, clock, cut, createOptimizer })
+    : null;
+  // Ranks of other replicas have the same stage, so it needs no mirror.
+  const isMirrored = grid.replicas === 1 && grid.stages > 1;
+  const onprogress = (): void => void reports.syncing(group.generation);
+  const createMirror = isMirrored
+    ? (own: PipelineModelStage) =>
+        StageMirror.create(own.stage, { createOptimizer, openStorage: openMirrorStorage, onprogress })
+    : null;
+  return held.receive(group, grid, stage, agreed, {
+    moves,
+    initialize: () => outputs.initialize({ group, grid, stage }),
+    createMirror,
+    onprogress,
+  });
+}

@@ -1,0 +1,83 @@
+/**
+ * Stores the copy of another rank's stage. A large copy is a file in the browser's private file
+ * system (OPFS), because a tab that needs a pipeline has no memory for a second stage.
+ */
+import {
+  openMemoryStorage,
+  type MirrorStorage,
+  type OpenMirrorStorage,
+} from '../../parallel/pipeline/mirrorStorage.ts';
+import { StorageError } from '../../util/errors.ts';
+
+/** The largest copy that is kept in memory. */
+const MEMORY_BYTES = 64 * 1024 ** 2;
+/** Another tab may remove a new file before this tab has locked it. */
+const ATTEMPTS = 2;
+/** The name of the OPFS directory. */
+const DIRECTORY = 'peergrad-mirrors';
+
+/** Lists what workers have and the types of pages lack. */
+interface WorkerFileHandle extends FileSystemFileHandle {
+  createSyncAccessHandle(): Promise<SyncAccessHandle>;
+}
+
+interface SyncAccessHandle {
+  read(into: Float32Array, options: { at: number }): number;
+  write(values: Float32Array, options: { at: number }): number;
+  truncate(bytes: number): void;
+  close(): void;
+}
+
+/** If the browser has no OPFS, or blocks it, the copy is kept in memory. */
+export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
+  const bytes = elements * Float32Array.BYTES_PER_ELEMENT;
+  if (bytes <= MEMORY_BYTES) return openMemoryStorage(elements);
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    try {
+      return await openFile(bytes);
+    } catch {
+      // Tried again, or kept in memory.
+    }
+  }
+  return openMemoryStorage(elements);
+};
+
+/** @throws (rejects) DOMException if the file cannot be created. */
+async function openFile(bytes: number): Promise<MirrorStorage> {
+  const root = await navigator.storage.getDirectory();
+  const directory = await root.getDirectoryHandle(DIRECTORY, { create: true });
+  await removeUnused(directory);
+  const name = crypto.randomUUID();
+  const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
+  const access = await handle.createSyncAccessHandle();
+  const close = (): void => {
+    access.close();
+    // A file that is not removed now is removed when the next one is opened.
+    directory.removeEntry(name).catch(() => {});
+  };
+  try {
+    access.truncate(bytes);
+    return {
+      read: (at, into) => check(access.read(into, { at: at * into.BYTES_PER_ELEMENT }), into),
+      write: (at, values) => check(access.write(values, { at: at * values.BYTES_PER_ELEMENT }), values),
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Removes files of tabs that were closed. A file that a tab uses cannot be removed. */
+async function removeUnused(directory: FileSystemDirectoryHandle): Promise<void> {
+  for await (const name of directory.keys()) await directory.removeEntry(name).catch(() => {});
+}
+
+/** @throws StorageError if fewer bytes than those of `array` were read or written. */
+function check(bytes: number, array: Float32Array): void {
+  if (bytes === array.byteLength) return;
+  throw new StorageError(
+    `The copy of another tab's layers is incomplete: ${bytes} of ${array.byteLength} bytes were stored. Free some disk space, and ` +
+      'reload the page.',
+  );
+}

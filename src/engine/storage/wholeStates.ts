@@ -1,0 +1,80 @@
+/**
+ * Whole states of a run, for checkpoints. With a sharded optimizer, a rank has a part of the
+ * averages. Ranks gather them when they compare their states, on the ranks that save this state.
+ */
+import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
+import type { Clock } from '../../util/clock.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
+import { PeergradError, UsageError } from '../../util/errors.ts';
+import type { RunState } from '../training/runState.ts';
+
+/** Milliseconds for which a request waits until ranks compare their states. */
+const WAIT_MS = 120_000;
+
+interface WholeStatesOptions {
+  strategy: Pick<ElasticStrategy, 'isWhole' | 'gatherWhole' | 'release'>;
+  clock: Clock;
+  /** Returns whether this rank saves the next state on which ranks agree. */
+  isWanted: () => boolean;
+  /** Copies this rank's state. */
+  snapshot: () => Promise<RunState>;
+}
+
+export class WholeStates {
+  readonly #options: WholeStatesOptions;
+  readonly #requests = new Set<Deferred<RunState>>();
+
+  constructor(options: WholeStatesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves with the whole state: at once if this rank has it, otherwise when ranks have compared
+   * their states.
+   *
+   * @throws (rejects) PeergradError if ranks do not compare their states in {@link WAIT_MS};
+   *   UsageError if the run ends before.
+   */
+  async request(): Promise<RunState> {
+    const { clock, strategy, snapshot } = this.#options;
+    if (strategy.isWhole) return snapshot();
+    const request = deferred<RunState>();
+    const cancel = clock.after(WAIT_MS, () =>
+      request.reject(
+        new PeergradError(
+          `The state was not saved, because ranks have not compared their states for ${WAIT_MS / 1000} s, and each rank has the ` +
+            'averages of its shard only. Save again while the run trains, or choose a smaller hashEvery.',
+        ),
+      ),
+    );
+    this.#requests.add(request);
+    try {
+      return await request.promise;
+    } finally {
+      cancel();
+      this.#requests.delete(request);
+    }
+  }
+
+  /**
+   * Runs a comparison of all ranks. While it runs, the state is whole on the ranks that save it.
+   * Every rank must call it.
+   */
+  async during(compare: () => Promise<void>): Promise<void> {
+    const { isWanted, strategy, snapshot } = this.#options;
+    await strategy.gatherWhole(this.#requests.size > 0 || isWanted());
+    try {
+      await compare();
+      if (!strategy.isWhole || this.#requests.size === 0) return;
+      const state = await snapshot();
+      for (const request of this.#requests) request.resolve(state);
+    } finally {
+      strategy.release();
+    }
+  }
+
+  dispose(): void {
+    const error = new UsageError('The state was not saved, because the run ended before ranks compared their states.');
+    for (const request of this.#requests) request.reject(error);
+  }
+}

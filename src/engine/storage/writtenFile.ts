@@ -1,0 +1,66 @@
+/**
+ * Files that are written from start to end and are too large for memory. They are in the browser's
+ * private file system (OPFS). Without it they are blobs, which the browser may keep on disk.
+ */
+import { preferredMedium } from './blobStore.ts';
+
+export interface WrittenFile {
+  readonly content: Blob;
+  /** Frees the storage. The content can no longer be read. */
+  remove(): Promise<void>;
+}
+
+export interface FileWriter {
+  /** @throws (rejects) DOMException if the storage is full. */
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  close(): Promise<WrittenFile>;
+  /** Removes what has been written. */
+  abort(): Promise<void>;
+}
+
+/** The name of the OPFS directory. */
+const NAME = 'peergrad-models';
+/** Files of tabs that were closed are removed after a day. */
+const KEPT_MS = 24 * 60 * 60_000;
+
+/** @throws (rejects) DOMException if storage is blocked. */
+export async function createFile(): Promise<FileWriter> {
+  if ((await preferredMedium()) !== 'opfs') return createBlob();
+  const root = await navigator.storage.getDirectory();
+  const directory = await root.getDirectoryHandle(NAME, { create: true });
+  await removeOld(directory, Date.now() - KEPT_MS);
+  const name = crypto.randomUUID();
+  const handle = await directory.getFileHandle(name, { create: true });
+  const writable = await handle.createWritable();
+  const remove = (): Promise<void> => directory.removeEntry(name);
+  return {
+    write: (bytes) => writable.write(bytes),
+    close: async () => {
+      await writable.close();
+      return { content: await handle.getFile(), remove };
+    },
+    abort: async () => {
+      await writable.abort();
+      await remove();
+    },
+  };
+}
+
+/** Returns a file whose parts are blobs. */
+export function createBlob(): FileWriter {
+  const parts: Blob[] = [];
+  return {
+    write: (bytes) => Promise.resolve(void parts.push(new Blob([bytes]))),
+    close: () => Promise.resolve({ content: new Blob(parts), remove: () => Promise.resolve() }),
+    abort: () => Promise.resolve(void parts.splice(0)),
+  };
+}
+
+/** Removes files that were last written before `limit`, in milliseconds since 1970. */
+async function removeOld(directory: FileSystemDirectoryHandle, limit: number): Promise<void> {
+  for await (const handle of directory.values()) {
+    if (handle instanceof FileSystemFileHandle && (await handle.getFile()).lastModified < limit) {
+      await directory.removeEntry(handle.name);
+    }
+  }
+}

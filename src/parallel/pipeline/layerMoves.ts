@@ -1,0 +1,65 @@
+/** Moves layers with their state between ranks, when a model is cut again. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { copier, receiver, sendPieces, type LayerSource, type ReadPiece } from './layerState.ts';
+
+/** Tag of the messages. */
+const TAG = 1001;
+
+/** A layer that a rank needs, and the rank that sends it. Both may be the same. */
+export interface LayerMove {
+  layer: number;
+  from: number;
+  to: number;
+}
+
+/**
+ * Returns who sends which layer to whom, in the order of the layers. A rank that has a layer keeps
+ * it. Otherwise the source is the rank that has sent the fewest layers so far.
+ *
+ * @param held the layers that each rank has.
+ * @param wanted the layers that each rank needs.
+ * @returns the moves, and the layers that no rank has.
+ */
+export function planMoves(
+  held: readonly (readonly number[])[],
+  wanted: readonly (readonly number[])[],
+): { moves: LayerMove[]; lost: number[] } {
+  const sent = held.map(() => 0);
+  const lost: number[] = [];
+  const moves: LayerMove[] = [];
+  const layers = [...new Set(wanted.flat())].sort((a, b) => a - b);
+  for (const layer of layers) {
+    const holders = held.flatMap((own, rank) => (own.includes(layer) ? [rank] : []));
+    if (holders.length === 0) lost.push(layer);
+    else {
+      for (const [to, own] of wanted.entries()) {
+        if (!own.includes(layer)) continue;
+        const from = holders.includes(to) ? to : holders.reduce((a, b) => (sent[b]! < sent[a]! ? b : a));
+        if (from !== to) sent[from]! += 1;
+        moves.push({ layer, from, to });
+      }
+    }
+  }
+  return { moves, lost };
+}
+
+/**
+ * Sends and receives this rank's layers. Every rank of the world must call it with the same moves.
+ * All ranks do their moves in the same order, so no two ranks wait for each other.
+ *
+ * @param sourceOf returns a source that has the layer, for layers that this rank sends or keeps.
+ * @param load stores a layer that this rank needs.
+ */
+export async function moveLayers(
+  world: ProcessGroup,
+  moves: readonly LayerMove[],
+  sourceOf: (layer: number) => LayerSource,
+  load: (layer: number, read: ReadPiece) => Promise<void>,
+): Promise<void> {
+  const { rank } = world;
+  for (const { layer, from, to } of moves) {
+    if (from === rank && to === rank) await load(layer, copier(sourceOf(layer).pieces(layer)));
+    else if (from === rank) await sendPieces(world, to, TAG, sourceOf(layer).pieces(layer));
+    else if (to === rank) await load(layer, receiver(world, from, TAG));
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The state of layers: values of parameters, the optimizers' averages and buffers. It is read,
+ * hashed and sent in pieces, so that no rank needs a second copy of it.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { hashState } from '../../util/hash.ts';
+
+/** Elements of a piece: 1 MiB. */
+const PIECE_ELEMENTS = 256 * 1024;
+/** Pieces that are on their way to a rank. */
+const PIECES_IN_FLIGHT = 4;
+
+/** The pieces of one layer: of each parameter the values and averages, and then the buffers. */
+export type Pieces = AsyncIterable<Float32Array>;
+
+/** Fills an array, which has at most the length of a piece, with the next values. */
+export type ReadPiece = (into: Float32Array) => Promise<void>;
+
+/** The state of some layers of a model. */
+export interface LayerSource {
+  /** Indices of the layers in the model. */
+  readonly layers: readonly number[];
+  /** Reads the state of a layer. It must not change until all pieces are read. */
+  pieces(layer: number): Pieces;
+}
+
+/** A part of an array of `size` elements. */
+export interface PieceRange {
+  at: number;
+  length: number;
+}
+
+/** Divides an array into pieces. */
+export function rangesOf(size: number): PieceRange[] {
+  return Array.from({ length: Math.ceil(size / PIECE_ELEMENTS) }, (_, i) => ({
+    at: i * PIECE_ELEMENTS,
+    length: Math.min(PIECE_ELEMENTS, size - i * PIECE_ELEMENTS),
+  }));
+}
+
+export function piecesOf(array: Float32Array): Float32Array[] {
+  return rangesOf(array.length).map(({ at, length }) => array.subarray(at, at + length));
+}
+
+/** Fills an array of any length. */
+export async function fill(array: Float32Array, read: ReadPiece): Promise<void> {
+  for (const piece of piecesOf(array)) await read(piece);
+}
+
+/** Sends pieces to a rank of the world, which must call {@link receiver} for the same tag. */
+export async function sendPieces(group: ProcessGroup, to: number, tag: number, pieces: Pieces): Promise<void> {
+  const sends = [];
+  for await (const piece of pieces) {
+    sends.push(group.isend(piece, to, { tag }));
+    if (sends.length >= PIECES_IN_FLIGHT) await sends.shift();
+  }
+  for (const send of sends) await send;
+}
+
+/** Returns a function that receives the pieces of {@link sendPieces}. */
+export function receiver(group: ProcessGroup, from: number, tag: number): ReadPiece {
+  return async (into) => {
+    await group.irecv(into, from, { tag });
+  };
+}
+
+/** Returns `read` with a call of `onprogress` after each piece. */
+export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
+  return async (into) => {
+    await read(into);
+    onprogress();
+  };
+}
+
+/** Returns a function that copies pieces of the same lengths. */
+export function copier(pieces: Pieces): ReadPiece {
+  const iterator = pieces[Symbol.asyncIterator]();
+  return async (into) => {
+    const { value } = (await iterator.next()) as { value: Float32Array };
+    into.set(value);
+  };
+}
+
+/** A hash of states that is computed piece by piece. */
+export class PieceHash {
+  readonly #hashes: string[] = [];
+
+  /** Adds a piece of a parameter and of its averages, or a piece of buffers. */
+  add(...parts: readonly ArrayBufferView[]): void {
+    this.#hashes.push(hashState(parts));
+  }
+
+  digest(): string {
+    return hashState([new TextEncoder().encode(this.#hashes.join())]);
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * A copy of the stage of the left neighbour in the pipeline. If that rank is lost, its layers are
+ * restored from here, and no applied step is lost.
+ *
+ * The left neighbour sends its averaged gradient before a step is applied, and the mirror takes the
+ * same step of the same optimizer. So the mirror has the bits of the stage, and a step sends K/S
+ * bytes for K bytes of parameters on S stages, instead of 3K/S for parameters and Adam's averages.
+ * All optimizers update each element independently, so the mirror is updated piece by piece.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
+import {
+  fill,
+  piecesOf,
+  rangesOf,
+  receiver,
+  reporting,
+  sendPieces,
+  PieceHash,
+  type LayerSource,
+  type Pieces,
+} from './layerState.ts';
+import type { MirrorStorage, OpenMirrorStorage } from './mirrorStorage.ts';
+import type { PipelineStage } from './pipelineStage.ts';
+import type { StepCommit } from './stageParameters.ts';
+
+/** Tag of the messages. Those of the boundaries have smaller tags. */
+const TAG = 1000;
+
+/** A parameter of the left neighbour. */
+interface Mirrored {
+  layer: number;
+  size: number;
+  /** Index of its first element. */
+  at: number;
+}
+
+interface MirroredBuffers {
+  layer: number;
+  values: Float32Array<ArrayBuffer>;
+  /** The values after the step that is not applied yet. */
+  next: Float32Array<ArrayBuffer>;
+}
+
+interface MirrorOptions {
+  createOptimizer: (size: number) => Optimizer;
+  openStorage: OpenMirrorStorage;
+  /** Called when a piece of the stage has arrived. */
+  onprogress: () => void;
+}
+
+export class StageMirror implements LayerSource {
+  readonly #group: ProcessGroup;
+  readonly #parameters: readonly Mirrored[];
+  readonly #buffers: readonly MirroredBuffers[];
+  /** Number of elements of all parameters. */
+  readonly #size: number;
+  readonly #slotCount: number;
+  /**
+   * The storage has a part of {@link #size} elements for values, one for each of the optimizer's
+   * averages, and one for the gradient.
+   */
+  readonly #storage: MirrorStorage;
+  readonly #createOptimizer: (size: number) => Optimizer;
+  /** Optimizers of pieces, by length. */
+  readonly #optimizers = new Map<number, Optimizer>();
+  #scalars: Float64Array<ArrayBuffer>;
+
+  private constructor(
+    group: ProcessGroup,
+    { parameters, buffers }: StageSizes,
+    scalars: Float64Array<ArrayBuffer>,
+    storage: MirrorStorage,
+    { createOptimizer }: MirrorOptions,
+  ) {
+    let size = 0;
+    this.#parameters = parameters.map((parameter) => ({ ...parameter, at: (size += parameter.size) - parameter.size }));
+    this.#buffers = buffers.map(({ layer, size: length }) => ({
+      layer,
+      values: new Float32Array(length),
+      next: new Float32Array(length),
+    }));
+    this.#group = group;
+    this.#size = size;
+    this.#slotCount = createOptimizer(0).state().slots.length;
+    this.#storage = storage;
+    this.#createOptimizer = createOptimizer;
+    this.#scalars = scalars;
+  }
+
+  /** Copies the stage of the left neighbour. Every rank of the stage's group must call it. */
+  static async create(stage: PipelineStage, options: MirrorOptions): Promise<StageMirror> {
+    const { group } = stage;
+    const { createOptimizer, openStorage, onprogress } = options;
+    const scalars = stage.parameters.scalars;
+    const stages = await group.allGatherObject({ sizes: sizesOf(stage), scalars: scalars && [...scalars] });
+    const left = stages[leftOf(group)]!;
+    const initial = createOptimizer(0).state();
+    const elements = left.sizes.parameters.reduce((sum, { size }) => sum + size, 0);
+    const storage = await openStorage(elements * (2 + initial.slots.length));
+    const mirror = new StageMirror(
+      group,
+      left.sizes,
+      left.scalars ? Float64Array.from(left.scalars) : initial.scalars.slice(),
+      storage,
+      options,
+    );
+    try {
+      await Promise.all([mirror.#send(allPieces(stage)), mirror.#receiveAll(onprogress)]);
+      return mirror;
+    } catch (error) {
+      mirror.dispose();
+      throw error;
+    }
+  }
+
+  get layers(): readonly number[] {
+    return [...new Set([...this.#parameters, ...this.#buffers].map(({ layer }) => layer))];
+  }
+
+  get scalars(): Float64Array<ArrayBuffer> | null {
+    return this.#parameters.length > 0 ? this.#scalars : null;
+  }
+
+  /**
+   * Sends the averaged gradients of `stage` to the right neighbour and receives those of the left
+   * one. Every rank of the group must call it, before the step is applied.
+   */
+  async exchangeGradients(stage: PipelineStage): Promise<void> {
+    async function* own(): Pieces {
+      yield* stage.parameters.gradients();
+      for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
+    }
+    await Promise.all([this.#send(own()), this.#receiveGradients()]);
+  }
+
+  /** Takes the step of the left neighbour. */
+  apply({ learningRate, scale }: StepCommit): void {
+    let scalars = this.#scalars;
+    for (const { at: first, size } of this.#parameters) {
+      for (const { at, length } of rangesOf(size)) {
+        const [values, ...rest] = this.#read(first + at, length, 2 + this.#slotCount);
+        const gradient = rest.pop()!;
+        if (scale < 1) for (let i = 0; i < length; i++) gradient[i]! *= scale;
+        const optimizer = this.#optimizerOf(length);
+        const { name } = optimizer.state();
+        optimizer.load({ name, scalars: this.#scalars, slots: rest });
+        optimizer.learningRate = learningRate;
+        optimizer.apply(values!, gradient);
+        const after = optimizer.state();
+        for (const [part, array] of [values!, ...after.slots].entries()) {
+          this.#storage.write(part * this.#size + first + at, array);
+        }
+        scalars = after.scalars.slice();
+      }
+    }
+    this.#scalars = scalars;
+    for (const { values, next } of this.#buffers) values.set(next);
+  }
+
+  async *pieces(layer: number): Pieces {
+    for (const { at: first, size } of this.#parameters.filter((parameter) => parameter.layer === layer)) {
+      for (let part = 0; part <= this.#slotCount; part++) {
+        for (const { at, length } of rangesOf(size)) {
+          const piece = new Float32Array(length);
+          this.#storage.read(part * this.#size + first + at, piece);
+          yield piece;
+        }
+      }
+    }
+    for (const buffers of this.#buffers) if (buffers.layer === layer) yield* piecesOf(buffers.values);
+  }
+
+  /** Returns the hash that the left neighbour computes of its stage. */
+  hash(): string {
+    const hash = new PieceHash();
+    for (const { at: first, size } of this.#parameters) {
+      for (const { at, length } of rangesOf(size)) {
+        hash.add(...this.#read(first + at, length, 1 + this.#slotCount), this.#scalars);
+      }
+    }
+    for (const { values } of this.#buffers) hash.add(values);
+    return hash.digest();
+  }
+
+  dispose(): void {
+    this.#storage.close();
+  }
+
+  #send(pieces: Pieces): Promise<void> {
+    return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), TAG, pieces);
+  }
+
+  async #receiveAll(onprogress: () => void): Promise<void> {
+    const read = reporting(receiver(this.#group, this.#global(leftOf(this.#group)), TAG), onprogress);
+    for (const { at: first, size } of this.#parameters) {
+      for (let part = 0; part <= this.#slotCount; part++) {
+        for (const { at, length } of rangesOf(size)) {
+          const piece = new Float32Array(length);
+          await read(piece);
+          this.#storage.write(part * this.#size + first + at, piece);
+        }
+      }
+    }
+    for (const { values } of this.#buffers) await fill(values, read);
+  }
+
+  async #receiveGradients(): Promise<void> {
+    const read = receiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+    const part = (1 + this.#slotCount) * this.#size;
+    for (const { at: first, size } of this.#parameters) {
+      for (const { at, length } of rangesOf(size)) {
+        const piece = new Float32Array(length);
+        await read(piece);
+        this.#storage.write(part + first + at, piece);
+      }
+    }
+    for (const { next } of this.#buffers) await fill(next, read);
+  }
+
+  /** Reads a piece of the first `parts` parts. */
+  #read(at: number, length: number, parts: number): Float32Array<ArrayBuffer>[] {
+    return Array.from({ length: parts }, (_, part) => {
+      const piece = new Float32Array(length);
+      this.#storage.read(part * this.#size + at, piece);
+      return piece;
+    });
+  }
+
+  #optimizerOf(length: number): Optimizer {
+    const known = this.#optimizers.get(length) ?? this.#createOptimizer(length);
+    this.#optimizers.set(length, known);
+    return known;
+  }
+
+  #global(rank: number): number {
+    return this.#group.ranks[rank]!;
+  }
+}
+
+/** Sizes of a stage's parameters and buffers, in the order in which they travel. */
+interface StageSizes {
+  parameters: { layer: number; size: number }[];
+  buffers: { layer: number; size: number }[];
+}
+
+function sizesOf(stage: PipelineStage): StageSizes {
+  return { parameters: stage.parameters.sizes, buffers: stage.bufferSizes };
+}
+
+/** The state of all layers, in the order of a mirror: buffers follow all parameters. */
+async function* allPieces(stage: PipelineStage): Pieces {
+  for (const layer of stage.layers) yield* stage.parameters.pieces(layer);
+  for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
+}
+
+function leftOf({ rank, worldSize }: ProcessGroup): number {
+  return (rank + worldSize - 1) % worldSize;
+}

@@ -1,0 +1,39 @@
+/** The state of the strategy `ddp`, and its transfer from the ranks that have it. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { OptimizerState } from '../../optim/optimizer.ts';
+import { gatherSlices } from '../recovery/gatherSlices.ts';
+import type { SavedOptimizer } from './replicaOptimizer.ts';
+
+/**
+ * State after a step, without the run's {@link Progress}. It is equal on all ranks, except for the
+ * averages of a sharded optimizer.
+ */
+export interface DdpState extends SavedOptimizer {
+  /** Indices of the parameters (forward order) in the order of the flat arrays. */
+  order: number[];
+  parameters: Float32Array<ArrayBuffer>;
+  /** The model's buffers, flat. */
+  buffers: Float32Array<ArrayBuffer>;
+}
+
+/** The small part of a state. One rank sends it for all ranks that have the state. */
+export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
+
+/**
+ * Gathers the state that the ranks `sources` have. The head is already known; the arrays arrive in
+ * slices from all sources.
+ *
+ * @param mine this rank's state, whose arrays have the same sizes.
+ */
+export async function gatherState(
+  group: ProcessGroup,
+  mine: DdpState,
+  { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
+  sources: readonly number[],
+): Promise<DdpState> {
+  const parameters = await gatherSlices(group, mine.parameters, sources);
+  const slots = [];
+  for (const slot of mine.optimizer.slots) slots.push(await gatherSlices(group, slot, sources));
+  const buffers = await gatherSlices(group, mine.buffers, sources);
+  return { order, parameters, optimizer: { name, scalars, slots }, buffers };
+}

@@ -1,0 +1,75 @@
+/**
+ * Decides which rank sends which part of the averages to which rank when the world changes. Every
+ * rank computes the same result. Pure.
+ */
+import type { Range } from '../../util/range.ts';
+import type { ShardPlace } from './bucketShards.ts';
+import { sizeOf, without } from './ranges.ts';
+
+/** Averages of a shard that a rank holds: those of its own shard, or a copy of another one. */
+export interface HeldShard {
+  readonly place: ShardPlace;
+  /** Number of steps by which the averages are behind the parameters. */
+  readonly age: number;
+}
+
+/** Elements of one bucket, `start` .. `end`-1 of the flat arrays, that a rank sends to a rank. */
+export interface Move extends Range {
+  readonly from: number;
+  /** Index in the list of shards that `from` holds. */
+  readonly held: number;
+  readonly to: number;
+  readonly bucket: number;
+}
+
+export interface Redistribution {
+  /** Moves to every rank, in flat order for each receiver. A rank also moves to itself. */
+  moves: Move[];
+  /** Number of elements that no rank holds. */
+  missing: number;
+  /** Number of elements whose averages are behind, and by how many steps at most. */
+  stale: number;
+  oldest: number;
+}
+
+/**
+ * Assigns each element of the new shards to the rank that holds its newest averages. With equal
+ * ages, the new owner itself is preferred, then the lowest rank.
+ *
+ * @param held the shards that each rank holds, by rank of the new world.
+ * @param rangesOf returns the ranges of a shard, one for each bucket.
+ */
+export function redistribute(
+  held: readonly (readonly HeldShard[])[],
+  rangesOf: (place: ShardPlace) => readonly Range[],
+): Redistribution {
+  const result: Redistribution = { moves: [], missing: 0, stale: 0, oldest: 0 };
+  const sources = held.flatMap((shards, from) =>
+    shards.map(({ place, age }, index) => ({ from, held: index, age, ranges: rangesOf(place) })),
+  );
+  for (const to of held.keys()) {
+    const isOther = ({ from }: { from: number }): number => Number(from !== to);
+    const preferred = sources.toSorted((a, b) => a.age - b.age || isOther(a) - isOther(b) || a.from - b.from);
+    for (const [bucket, target] of rangesOf({ worldSize: held.length, rank: to }).entries()) {
+      let open: Range[] = [target].filter(({ start, end }) => start < end);
+      const moves: Move[] = [];
+      for (const { from, held: index, age, ranges } of preferred) {
+        if (open.length === 0) break;
+        const source = ranges[bucket]!;
+        for (const part of open) {
+          const start = Math.max(part.start, source.start);
+          const end = Math.min(part.end, source.end);
+          if (start >= end) continue;
+          moves.push({ from, held: index, to, bucket, start, end });
+          if (age === 0) continue;
+          result.stale += end - start;
+          result.oldest = Math.max(result.oldest, age);
+        }
+        open = without(open, source);
+      }
+      result.missing += sizeOf(open);
+      result.moves.push(...moves.sort((a, b) => a.start - b.start));
+    }
+  }
+  return result;
+}

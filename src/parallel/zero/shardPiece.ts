@@ -1,0 +1,87 @@
+/** The averages of one shard, and their transfer to the ranks of a new world. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Range } from '../../util/range.ts';
+import type { ShardPlace } from './bucketShards.ts';
+import { sizeOf } from './ranges.ts';
+import type { HeldShard, Move } from './redistribution.ts';
+
+/** Averages of a shard, without gaps; see {@link HeldShard}. */
+export interface ShardPiece extends HeldShard {
+  readonly slots: readonly Float32Array<ArrayBuffer>[];
+}
+
+/** The place of averages of all parameters. */
+export const WHOLE: ShardPlace = { worldSize: 1, rank: 0 };
+
+/**
+ * Moves the averages of shards to the ranks of a group. Every rank must call it with the same
+ * `moves`.
+ *
+ * @param held the pieces of this rank, to which its moves refer.
+ * @param slots number of averages of a parameter.
+ * @returns the averages of this rank's shard. Elements to which nothing moves are zero.
+ */
+export async function movePieces(
+  group: ProcessGroup,
+  held: readonly ShardPiece[],
+  moves: readonly Move[],
+  rangesOf: (place: ShardPlace) => readonly Range[],
+  slots: number,
+): Promise<Float32Array<ArrayBuffer>[]> {
+  const { rank, worldSize, ranks } = group;
+  const target = rangesOf({ worldSize, rank });
+  const placeIn = positionsIn(target);
+  const moved = Array.from({ length: slots }, () => new Float32Array(sizeOf(target)));
+  const sources = held.map(({ place }) => positionsIn(rangesOf(place)));
+  const valuesOf = (move: Move, slot: number): Float32Array => {
+    const start = sources[move.held]!(move);
+    return held[move.held]!.slots[slot]!.subarray(start, start + move.end - move.start);
+  };
+  const works: PromiseLike<unknown>[] = [];
+  const received: { values: Float32Array<ArrayBuffer>; slot: number; parts: Move[] }[] = [];
+  for (const [peer, dst] of ranks.entries()) {
+    const sent = moves.filter(({ from, to }) => from === rank && to === peer);
+    const parts = moves.filter(({ from, to }) => from === peer && to === rank);
+    for (const [slot, values] of moved.entries()) {
+      if (peer === rank) {
+        for (const move of sent) values.set(valuesOf(move, slot), placeIn(move));
+        continue;
+      }
+      if (sent.length > 0) {
+        const message = new Float32Array(sizeOf(sent));
+        let at = 0;
+        for (const move of sent) {
+          message.set(valuesOf(move, slot), at);
+          at += move.end - move.start;
+        }
+        works.push(group.isend(message, dst, { tag: slot }));
+      }
+      if (parts.length > 0) {
+        const message = new Float32Array(sizeOf(parts));
+        works.push(group.irecv(message, dst, { tag: slot }));
+        received.push({ values: message, slot, parts });
+      }
+    }
+  }
+  await Promise.all(works);
+  for (const { values, slot, parts } of received) {
+    let at = 0;
+    for (const move of parts) {
+      const { length } = values.subarray(at, at + move.end - move.start);
+      moved[slot]!.set(values.subarray(at, at + length), placeIn(move));
+      at += length;
+    }
+  }
+  return moved;
+}
+
+/** Returns a function that finds an element of a bucket in an array of `ranges` without gaps. */
+function positionsIn(ranges: readonly Range[]): (element: Pick<Move, 'bucket' | 'start'>) => number {
+  let size = 0;
+  const offsets = ranges.map(({ start, end }) => {
+    const offset = size - start;
+    size += end - start;
+    return offset;
+  });
+  return ({ bucket, start }) => offsets[bucket]! + start;
+}

@@ -1,0 +1,173 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  bubbleShare,
+  endOf,
+  keptIn,
+  MICRO_BATCHES,
+  planFor,
+  planUntil,
+  squaresOf,
+  STAGES,
+  waitingShare,
+} from '../../../src/app/lesson/pipeline/board.ts';
+import {
+  advice,
+  decide,
+  isFinished,
+  startTurn,
+  usuallyKept,
+  type Choice,
+  type Turn,
+} from '../../../src/app/lesson/pipeline/turn.ts';
+import { PIPELINE_PAGES } from '../../../src/app/lesson/pipeline/pages.ts';
+import { en } from '../../../src/app/locales/en/index.ts';
+import { zh } from '../../../src/app/locales/zh/index.ts';
+import { idleShare, inputOf, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
+
+const upTo = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+const SIZES = upTo(STAGES[0], STAGES[2]).flatMap((stages) =>
+  upTo(MICRO_BATCHES[0], MICRO_BATCHES[2]).map((microBatches) => ({ stages, microBatches })),
+);
+const CHOICES = ['forward', 'backward', 'wait'] as const satisfies Choice[];
+
+/** A backward pass takes twice as long as a forward pass. */
+const duration = ({ kind }: { kind: string }): number => (kind === 'forward' ? 1 : 2);
+
+/** Plays the choices one after the other. */
+const play = (turn: Turn, choices: readonly Choice[]): Turn => choices.reduce(decide, turn);
+
+describe('what the lesson counts', () => {
+  test('is the bubble of the formula, for both schedules and every size', () => {
+    for (const size of SIZES) {
+      for (const schedule of ['gpipe', '1f1b'] as const) {
+        const plan = planFor(schedule, size);
+        const { all, waiting } = squaresOf(plan);
+        expect(waiting / all).toBeCloseTo(bubbleShare(size), 12);
+        expect(idleShare(plan)).toBeCloseTo(bubbleShare(size), 12);
+      }
+    }
+  });
+
+  test('is the same bubble if a backward pass takes twice as long, and a larger one if results travel', () => {
+    for (const size of SIZES) {
+      const plan = planFor('1f1b', size);
+      const [still, travels] = [0, 0.5].map((time) => timePlan(plan, duration, () => time));
+      expect(endOf(still!)).toBe(3 * (size.microBatches + size.stages - 1));
+      expect(waitingShare(still!, endOf(still!))).toBeCloseTo(bubbleShare(size), 12);
+      expect(waitingShare(travels!, endOf(travels!))).toBeGreaterThan(bubbleShare(size));
+    }
+  });
+
+  test('is M kept micro-batches on each stage with GPipe, and at most S - s with 1F1B', () => {
+    for (const size of SIZES) {
+      const most = (schedule: 'gpipe' | '1f1b'): number[] => keptIn(planFor(schedule, size)).map((kept) => kept.most);
+      expect(most('gpipe')).toEqual(Array(size.stages).fill(size.microBatches));
+      expect(most('1f1b')).toEqual(
+        upTo(0, size.stages - 1).map((stage) => Math.min(size.stages - stage, size.microBatches)),
+      );
+    }
+  });
+
+  test('follows the ticks: a stage keeps a micro-batch from its forward to its backward pass', () => {
+    const plan = planFor('1f1b', { stages: 3, microBatches: 4 });
+    const kept = (tick: number): number[][] => keptIn(planUntil(plan, tick)).map(({ now }) => now);
+    expect(kept(0)).toEqual([[], [], []]);
+    expect(kept(3)).toEqual([[0, 1, 2], [0, 1], [0]]);
+    expect(kept(4)).toEqual([[0, 1, 2], [0, 1], []]);
+    expect(kept(plan.ticks)).toEqual([[], [], []]);
+  });
+});
+
+describe('the turn of a person at one stage', () => {
+  test('gives the plan of 1F1B if the person follows the advice, on every stage', () => {
+    for (const size of SIZES) {
+      for (const stage of upTo(0, size.stages - 1)) {
+        let turn = startTurn(size, stage);
+        while (!isFinished(turn)) {
+          turn = decide(turn, advice(turn));
+          expect(['forward', 'backward', 'bubble', 'full']).toContain(turn.verdict.kind);
+        }
+        expect(turn.plan).toEqual(planFor('1f1b', size));
+        expect(keptIn(turn.plan)[stage]!.most).toBe(usuallyKept(turn));
+      }
+    }
+  });
+
+  test('rejects a pass whose input is missing, names that input, and changes nothing', () => {
+    const start = startTurn({ stages: 3, microBatches: 4 }, 1);
+    const early = decide(start, 'forward');
+    expect(early.plan).toEqual(start.plan);
+    expect(early.verdict).toEqual({
+      kind: 'impossible',
+      pass: { kind: 'forward', stage: 1, microBatch: 0 },
+      needs: { kind: 'forward', stage: 0, microBatch: 0 },
+    });
+    expect(play(start, ['wait', 'forward', 'backward']).verdict).toMatchObject({
+      needs: { kind: 'backward', stage: 2, microBatch: 0 },
+    });
+    const last = startTurn({ stages: 2, microBatches: 1 }, 1);
+    expect(decide(last, 'backward').verdict).toMatchObject({ needs: { kind: 'forward', stage: 1, microBatch: 0 } });
+  });
+
+  test('calls all forward passes first legal, but more memory: the stage keeps M, in the ticks of GPipe', () => {
+    const size = { stages: 3, microBatches: 8 };
+    const third = play(startTurn(size, 0), ['forward', 'forward', 'forward']);
+    expect(third.verdict.kind).toBe('forward');
+    expect(decide(third, 'wait').verdict.kind).toBe('full');
+    expect(decide(third, 'forward').verdict.kind).toBe('more');
+    const sixth = play(third, ['forward', 'forward', 'forward']);
+    // The first gradient has arrived by now.
+    expect(sixth.verdict.kind).toBe('early');
+    let turn = play(sixth, ['forward', 'forward']);
+    expect(decide(turn, 'forward')).toEqual({ ...turn, verdict: { kind: 'done', of: 'forward' } });
+    while (!isFinished(turn)) {
+      const tried = decide(turn, 'backward');
+      turn = tried.verdict.kind === 'impossible' ? decide(turn, 'wait') : tried;
+    }
+    expect(keptIn(turn.plan)[0]!.most).toBe(8);
+    expect(turn.plan.ticks).toBe(planFor('gpipe', size).ticks);
+  });
+
+  test('distinguishes the bubble from a wait during which a pass was possible', () => {
+    const size = { stages: 3, microBatches: 4 };
+    expect(decide(startTurn(size, 0), 'wait').verdict.kind).toBe('idle');
+    expect(decide(startTurn(size, 2), 'wait').verdict.kind).toBe('bubble');
+  });
+
+  test('ends after any possible choices, with each pass after the pass whose result it needs', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...SIZES),
+        fc.nat(),
+        fc.infiniteStream(fc.constantFrom(...CHOICES)),
+        (size, someStage, choices) => {
+          let turn = startTurn(size, someStage % size.stages);
+          // A person who always waits never finishes, so every second choice is the advice.
+          for (const choice of choices) {
+            if (isFinished(turn)) break;
+            turn = decide(decide(turn, choice), advice(turn));
+          }
+          const computed = turn.plan.passes.flat();
+          expect(computed).toHaveLength(2 * size.stages * size.microBatches);
+          for (const pass of computed) {
+            const input = inputOf(pass, size.stages);
+            const tick = computed.find(
+              ({ kind, stage, microBatch }) =>
+                kind === input?.kind && stage === input.stage && microBatch === input.microBatch,
+            )?.tick;
+            expect(tick ?? -1).toBeLessThan(pass.tick);
+          }
+        },
+      ),
+    );
+  });
+});
+
+test('every page of the lesson has a text in every language', () => {
+  const facts = { stages: 3, microBatches: 4, weights: '124 M', whole: '2.0 GB', part: '663 MB', term: () => null };
+  for (const { pipelineLesson } of [en, zh]) {
+    const titles = PIPELINE_PAGES.map((name) => pipelineLesson.thoughts[name](facts).title);
+    expect(new Set(titles).size).toBe(PIPELINE_PAGES.length);
+  }
+});

@@ -1,0 +1,181 @@
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { boundaryBytes, measureBoundaries } from '../../bench/pipeline/boundaries.ts';
+import { chainLayers } from '../../bench/pipeline/chainLayers.ts';
+import { largestDifference, lossesAlone, lossesOf } from '../../bench/pipeline/equality.ts';
+import { shareOf, timelineOf, transfersOf } from '../../bench/pipeline/idle.ts';
+import { ringMemory } from '../../bench/pipeline/memory.ts';
+import { openWasm } from '../../bench/pipeline/openWasm.ts';
+import { timelineSvg } from '../../bench/pipeline/picture.ts';
+import { problemsOf, report, section, type PipelineResult } from '../../bench/pipeline/report.ts';
+import { compareSharded } from '../../bench/pipeline/sharding.ts';
+import { gpipe, oneForwardOneBackward, timePlan } from '../../src/parallel/pipeline/schedules.ts';
+
+beforeAll(() => openWasm());
+
+test('the mlp in a mesh of 2 x 2 ranks has the losses of one rank', async () => {
+  const expected = await lossesAlone('mlp', 2);
+  const losses = await lossesOf('mlp', { stages: 2, replicas: 2 }, 'gpipe', 4, 2);
+  expect(losses).toHaveLength(2);
+  expect(largestDifference(losses, expected)).toBeLessThanOrEqual(1e-5);
+}, 60_000);
+
+test('largestDifference compares all steps, and reports other lengths and NaN', () => {
+  expect(largestDifference([2, 1.1], [2, 1])).toBeCloseTo(0.1);
+  expect(largestDifference([1], [1, 1])).toBe(Infinity);
+  expect(largestDifference([Number.NaN], [1])).toBeNaN();
+});
+
+test('a boundary carries two values per channel and token, and half the bytes with fp16', async () => {
+  expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp32')).toBe(2 * 64 * 32 * 16 * 4);
+  expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp16')).toBe(2 * 64 * 32 * 16 * 2);
+  const { bytes, values, mirrored } = await measureBoundaries(2, 'fp16');
+  expect(values).toBe(2 * 64 * 32 * 16 * 2);
+  expect(Math.abs(bytes / (values + mirrored) - 1)).toBeLessThan(0.01);
+}, 30_000);
+
+test('a sharded optimizer of the mlp has the bits of a whole one, and the bytes of a ring', async () => {
+  const { isEqual, bytes, theory, averages } = await compareSharded('mlp', 'momentum', 2);
+  expect(isEqual).toBe(true);
+  expect(Math.abs(bytes / theory - 1)).toBeLessThan(0.01);
+  expect(averages).toBeCloseTo(0.5, 2);
+}, 30_000);
+
+const CHAIN = [
+  { name: 'embedding', weights: 100, keptBytes: 1000 },
+  { name: 'attention', weights: 10, keptBytes: 5000 },
+  { name: 'feedForward', weights: 20, keptBytes: 7000 },
+  { name: 'norm', weights: 1, keptBytes: 3000 },
+];
+const LAYERS = [['embedding', 'norm'], ['attention'], ['feedForward']];
+const SIZE = { tokens: 10, width: 2, recompute: false };
+/** Bytes of the value between two layers, and of the tokens of all micro-batches. */
+const VALUE = 4 * 10 * 2;
+const INPUTS = 3 * 8 * 10 * 4;
+
+test('the memory of a ring is that of its weights, and of the micro-batches that each stage keeps', () => {
+  const ring = { ring: true };
+  expect(ringMemory(oneForwardOneBackward(3, 8, ring), CHAIN, LAYERS, SIZE)).toEqual([
+    // The first stage keeps three micro-batches while the last one, on the same rank, keeps one.
+    { state: 16 * 101, device: 8 * 101, activations: INPUTS + 3 * 1000 + 3000 + 2 * VALUE },
+    // The ranks wait for the first one, which has two stages. So this stage keeps three
+    // micro-batches only before its first backward pass.
+    { state: 16 * 10, device: 4 * 10, activations: INPUTS + 3 * (5000 + VALUE) },
+    { state: 16 * 20, device: 8 * 20, activations: INPUTS + 2 * (7000 + VALUE) },
+  ]);
+  expect(ringMemory(gpipe(3, 8, ring), CHAIN, LAYERS, { ...SIZE, recompute: true })).toEqual([
+    { state: 16 * 101, device: 8 * 101, activations: INPUTS + 8 * (VALUE + 3 * VALUE) },
+    // No backward pass has run when all micro-batches are kept.
+    { state: 16 * 10, device: 4 * 10, activations: INPUTS + 8 * 2 * VALUE },
+    { state: 16 * 20, device: 4 * 20, activations: INPUTS + 8 * 2 * VALUE },
+  ]);
+});
+
+test('chainLayers lists all layers with weights and kept bytes, and frees everything', () => {
+  const before = tf.memory().numTensors;
+  const size = { layers: 1, heads: 2, width: 8, context: 4, vocabulary: 12 };
+  const layers = chainLayers(size, 3, true);
+  expect(layers.map(({ name }) => name)).toEqual(['embedding', 'layer1.attention', 'layer1.feedForward', 'norm']);
+  expect(layers.map(({ weights }) => weights)).toEqual([(12 + 4) * 8, 8 + 4 * 64, 8 + 8 * 64, 8]);
+  // At least the output is kept.
+  for (const { keptBytes } of layers) expect(keptBytes).toBeGreaterThanOrEqual(4 * 3 * 4 * 8);
+  expect(tf.memory().numTensors).toBe(before);
+});
+
+test('the idle share counts the longest span of a rank, and the picture shows plan and measurement', () => {
+  const pass = { kind: 'forward', stage: 0, microBatch: 0, tick: 0 } as const;
+  const ranks = [
+    { start: 1000, end: 1100, passes: [{ ...pass, start: 1010, end: 1060 }] },
+    { start: 1002, end: 1082, passes: [{ ...pass, stage: 1, start: 1060, end: 1080 }] },
+  ];
+  expect(shareOf(ranks)).toBeCloseTo(1 - 70 / 200);
+  const measured = timelineOf(ranks);
+  expect(measured.map(([only]) => [only!.start, only!.end])).toEqual([
+    [10, 60],
+    [60, 80],
+  ]);
+  const svg = timelineSvg({ measured, plan: timePlan(gpipe(2, 3), () => 400) }, 'gpipe');
+  expect(svg.match(/<text [^>]*text-anchor="end">stage/g)).toHaveLength(4);
+  // A background, 12 passes of the plan, two measured ones, and two of the legend.
+  expect(svg.match(/<rect/g)).toHaveLength(1 + 12 + 2 + 2);
+});
+
+test('transfersOf returns how long values travel to ranks that wait, and ignores other ranks', () => {
+  const plan = oneForwardOneBackward(4, 6);
+  const timed = timePlan(
+    plan,
+    ({ kind }) => (kind === 'forward' ? 100 : 150),
+    () => 7,
+  );
+  const transfers = transfersOf(timed, 4);
+  // The first forward passes of three stages, and the first backward passes of three stages, wait.
+  expect(transfers.length).toBeGreaterThanOrEqual(6);
+  expect(transfers.filter((ms) => ms === 7).length).toBeGreaterThanOrEqual(6);
+  // A value that arrives while the rank still computes is waiting when the rank is free.
+  for (const ms of transfers) expect(ms).toBeCloseTo(7);
+});
+
+const MESH = { stages: 2, replicas: 1 } as const;
+const RESULT: PipelineResult = {
+  node: 'v20',
+  equality: [{ model: 'gpt', ...MESH, schedule: '1f1b', differences: [0, 1e-6, 2e-7, 0] }],
+  boundaries: [{ ...MESH, codec: 'fp16', bytes: 1005, values: 800, mirrored: 200 }],
+  sharding: [{ model: 'mlp', optimizer: 'sgd', ranks: 2, isEqual: true, bytes: 991, theory: 1000, averages: null }],
+  idle: [
+    {
+      schedule: 'gpipe',
+      microBatches: 4,
+      measured: 0.45,
+      plan: 3 / 7,
+      transferMs: 9,
+      withTransfer: 0.44,
+      stepMs: 5700,
+      planMs: 5600,
+    },
+  ],
+  tabs: [
+    {
+      ...{ ...MESH, schedule: '1f1b', microBatches: 8, recompute: true, codec: 'fp32', difference: 3e-7 },
+      ...{ bytes: 1.002, idle: { measured: 0.5, plan: 0.2 }, stepMs: 900 },
+      memory: [{ state: 4e6, device: 2e6, activations: 4e6, measured: 9e6 }],
+    },
+  ],
+};
+
+test('an exact result has no problems, and its section has all tables', () => {
+  expect(problemsOf(RESULT)).toEqual([]);
+  const text = section(RESULT);
+  expect(text).toContain(report(RESULT).split('\n\n')[0]);
+  expect(text).toContain('| fp16  |      2 |                1005 |           800 | 200 | 1.0050 |');
+  expect(text).toContain('1 x 2, 1f1b, M = 8, recompute');
+  expect(text).toContain('42.9');
+  expect(section({ node: 'v20' })).not.toContain('|');
+});
+
+test('problemsOf reports losses, bits and bytes that are wrong, and accepts losses of fp16', () => {
+  const [equality, boundary, sharded, tab] = [
+    RESULT.equality![0]!,
+    RESULT.boundaries![0]!,
+    RESULT.sharding![0]!,
+    RESULT.tabs![0]!,
+  ];
+  expect(
+    problemsOf({
+      node: '',
+      equality: [
+        { ...equality, differences: [0, 2e-5] },
+        { ...equality, differences: [Number.NaN] },
+      ],
+      boundaries: [{ ...boundary, bytes: 1011 }],
+      sharding: [
+        { ...sharded, isEqual: false },
+        { ...sharded, bytes: 989 },
+      ],
+      tabs: [
+        { ...tab, difference: 1e-4, bytes: null },
+        { ...tab, bytes: 1.02 },
+        { ...tab, codec: 'fp16', difference: 1e-3 },
+      ],
+    }),
+  ).toHaveLength(7);
+});

@@ -1,0 +1,60 @@
+/** Runs a job with a pipeline over memory links. */
+import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
+import { PipelineOutputs } from '../../../src/engine/pipeline/pipelineOutputs.ts';
+import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
+import type { JobTask } from '../../../src/engine/tasks/jobTask.ts';
+import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
+import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
+import { writeFables } from '../../../src/jobs/gpt/fables.ts';
+import { plainText } from '../../../src/jobs/gpt/text.ts';
+import { createCorpus } from '../../../src/jobs/index.ts';
+import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import type { RunResult } from '../../../src/protocol/runResult.ts';
+import type { JobSpec } from '../../../src/spec/job.ts';
+import { ENVIRONMENT } from './countingPipeline.ts';
+
+export const TEXT = plainText(writeFables().slice(0, 3000));
+
+interface RankOptions {
+  weights?: WeightsFile | null;
+  /** Receives this rank's events. `outputs` answers queries. */
+  onevent?: (event: EngineEvent, outputs: PipelineOutputs) => void;
+}
+
+/** Trains one rank of a run with a pipeline. The caller disposes of the outputs. */
+export async function trainStage(
+  group: ProcessGroup,
+  job: JobSpec,
+  { weights = null, onevent }: RankOptions = {},
+): Promise<{ result: RunResult; outputs: PipelineOutputs }> {
+  const task =
+    job.job === 'gpt'
+      ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
+      : await loadPipelineTask(job, { files: [], baseUrl: '' });
+  const emit = (event: EngineEvent): void => onevent?.(event, outputs);
+  const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });
+  const loop = await PipelineLoop.prepare({ ...ENVIRONMENT, plan: job, task, outputs, emit });
+  await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
+  const result = await loop.run();
+  loop.dispose();
+  return { result, outputs };
+}
+
+/** Creates the task of a rank that has the whole model. */
+export async function wholeTask(job: JobSpec): Promise<JobTask> {
+  return job.job === 'gpt'
+    ? createGptTask(job, await createCorpus(TEXT, job.gpt))
+    : loadJobTask(job, { files: [], baseUrl: '' }, 1);
+}
+
+/** Trains a rank that has the whole model of `task`. */
+export async function trainWhole(group: ProcessGroup, job: JobSpec, task: JobTask): Promise<RunResult> {
+  const loop = await TrainingLoop.prepare({ ...ENVIRONMENT, plan: job, task, emit: () => {} });
+  await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
+  const result = await loop.run();
+  loop.dispose();
+  return result;
+}
