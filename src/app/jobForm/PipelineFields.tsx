@@ -53,7 +53,7 @@ export function PipelineFields({ job, offer }: Props) {
  */
 export function MemoryOffer({ job, offer }: Props) {
   const { pipeline: labels } = messages.value;
-  const { bytes: budget, deviceGigabytes, maxBufferBytes } = tabMemory().value;
+  const { bytes: budget, isReported, maxBufferBytes } = tabMemory().value;
   const isDivided = isPipeline(job);
   const { model, needs, fitting } = useMemo(() => {
     const known = plannedModel(job);
@@ -74,7 +74,7 @@ export function MemoryOffer({ job, offer }: Props) {
         {isTooLarge && <span aria-hidden="true">▲ </span>}
         {labels.sentences([
           isDivided ? labels.divides(job.pipeline, formatBytes(needs)) : labels.whole(formatBytes(needs)),
-          labels.has(formatBytes(budget), deviceGigabytes),
+          labels.has(formatBytes(budget), isReported),
           ...(isTooLarge ? [labels.tooLarge] : []),
         ])}
       </p>

@@ -5,7 +5,7 @@
 import { useMemo } from 'preact/hooks';
 import { seats } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { pipelineWorld, microBatchesOf } from '../../spec/pipeline.ts';
+import { pipelineWorld, microBatchesOf, TAB_BYTES } from '../../spec/pipeline.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
@@ -80,6 +80,7 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
                 labels.needsTabs(job.pipeline, ready),
                 ready < 2 ? labels.alone : labels.missing(missing, stages),
                 ...(needs === null ? [] : [labels.fewerStages(needs)]),
+                ...(plan?.isTooLarge === true ? [labels.cannotStart(formatBytes(TAB_BYTES))] : []),
               ],
         )}
       </p>

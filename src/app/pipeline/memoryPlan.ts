@@ -7,8 +7,9 @@ import { networkCost, networkMemory, networkSize } from '../../jobs/gpt/shapes.t
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
+import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT, TAB_BYTES } from '../../spec/pipeline.ts';
 import { rowsOf } from '../../spec/topology.ts';
+import { UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { USUAL_CHARACTERS } from '../state/algorithm.ts';
 import { layersByStage, type PipelineCut, type PipelineShape } from './shape.ts';
@@ -35,6 +36,8 @@ export interface PlannedPipeline extends PipelineShape, PipelineCut {
   /** Bytes that each rank of a replica needs: state of its layers, and activations. */
   bytes: readonly number[];
   isMeasured: boolean;
+  /** Whether the ranks would hold more than a run allows, so that it cannot start. */
+  isTooLarge: boolean;
   /** Ranks that are left over. */
   idle: number;
 }
@@ -81,7 +84,8 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   const { layers, ring, lossCost, isMeasured } = model;
   const { stages: ranks, replicas } = pipelineWorld(tabs, job, layers.length);
   const microBatches = microBatchesOf(job, ranks);
-  const cut = cutLayers(layers, ranks, { ring, lossCost });
+  const fitting = cutOrNull(layers, ranks, { ring, lossCost, maxBytes: TAB_BYTES });
+  const cut = fitting ?? cutLayers(layers, ranks, { ring, lossCost });
   const rows = Math.ceil((job.batchSize * ranks) / microBatches);
   const byStage = layersByStage(layers, cut);
   const bytes = Array.from({ length: ranks }, (_, rank) =>
@@ -94,8 +98,18 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   return {
     ...{ ranks, replicas, microBatches, schedule: job.pipelineSchedule, ring },
     layers: [...layers],
-    ...{ cut, bytes, isMeasured, idle: tabs - ranks * replicas },
+    ...{ cut, bytes, isMeasured, isTooLarge: fitting === null, idle: tabs - ranks * replicas },
   };
+}
+
+/** Returns the cut; `null` if no cut is within the largest memory of a rank. */
+function cutOrNull(...cut: Parameters<typeof cutLayers>): number[] | null {
+  try {
+    return cutLayers(...cut);
+  } catch (error) {
+    if (error instanceof UsageError) return null;
+    throw error;
+  }
 }
 
 /** Returns the bytes of the activations of a stage. */

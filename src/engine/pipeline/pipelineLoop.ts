@@ -160,6 +160,7 @@ export class PipelineLoop {
     signal.throwIfAborted();
     // Large models take longer than the usual SYNCING. Ranks report their progress to the server.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
+    this.#options.reports.announceSilence(LONGEST_LAYER_MS);
     const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();
     const agreed = await this.#held.agree(group, this.#run.now, this.#duties.isDue);

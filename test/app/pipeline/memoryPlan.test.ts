@@ -4,6 +4,7 @@ import { tabMemoryOf } from '../../../src/app/browser/tabMemory.ts';
 import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../../../src/app/pipeline/memoryPlan.ts';
 import { stagesByRank } from '../../../src/app/pipeline/shape.ts';
 import { DEFAULT_JOB, defaultsOf, parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { TAB_BYTES } from '../../../src/spec/pipeline.ts';
 import { withPreset } from '../../../src/app/state/jobForm.ts';
 
 const language = (preset: 'small' | 'gpt2', fields: Partial<JobSpec> = {}): JobSpec => ({
@@ -49,6 +50,8 @@ describe('a model of GPT-2', () => {
     const [two, four] = [2, 4].map((tabs) => plannedPipeline(job, model, tabs));
     expect(two!.ranks).toBe(2);
     expect(largest(two!.bytes)).toBeGreaterThan(largest(four!.bytes));
+    expect([two!.isTooLarge, four!.isTooLarge]).toEqual([false, false]);
+    expect(plannedPipeline(job, model, 1).isTooLarge).toBe(true);
   });
 });
 
@@ -78,8 +81,8 @@ test('own layers are planned by their weights; small models and graphs are not p
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 
-test('a tab is assumed to have a gigabyte, or an eighth of the memory that the browser reports', () => {
-  expect(tabMemoryOf(undefined, null)).toEqual({ bytes: 1e9, deviceGigabytes: null, maxBufferBytes: null });
-  expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, deviceGigabytes: 8, maxBufferBytes: 2 ** 31 });
-  expect(tabMemoryOf(16, null).bytes).toBe(2e9);
+test('a tab is assumed to have the usual memory, or an eighth of what the browser reports if that is less', () => {
+  expect(tabMemoryOf(undefined, null)).toEqual({ bytes: TAB_BYTES, isReported: false, maxBufferBytes: null });
+  expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
+  expect(tabMemoryOf(64, null).bytes).toBe(TAB_BYTES);
 });

@@ -94,8 +94,8 @@ export const pipeline = {
   divides: (tabs: number, needs: string) =>
     `The model is divided over ${tabs} tabs. Each needs at most about ${needs}.`,
   dividesUnknown: (tabs: number) => `The model is divided over ${tabs} tabs. Each holds some of its layers.`,
-  has: (bytes: string, deviceGigabytes: number | null) =>
-    deviceGigabytes === null
+  has: (bytes: string, isReported: boolean) =>
+    !isReported
       ? `A tab is assumed to have ${bytes}.`
       : `A tab is assumed to have ${bytes}, an eighth of the memory that this browser reports.`,
   tooLarge: 'That is too much.',
@@ -115,6 +115,8 @@ export const pipeline = {
   missing: (missing: number, stages: number) =>
     `${plural(missing, 'tab')} ${missing === 1 ? 'is' : 'are'} missing. A run that starts now has ${plural(stages, 'stage')}.`,
   fewerStages: (needs: string) => `Then a tab needs up to about ${needs}.`,
+  cannotStart: (most: string) =>
+    `A run cannot start, because a tab may hold at most ${most} of weights, gradients and averages.`,
   enough: (stages: number, replicas: number) =>
     replicas === 1
       ? `There are enough tabs for ${plural(stages, 'stage')}.`

@@ -72,10 +72,8 @@ export const pipeline: Messages['pipeline'] = {
   whole: (needs) => `每个标签页都有整个模型，大约需要 ${needs}。`,
   divides: (tabs, needs) => `模型分在 ${tabs} 个标签页上。每个最多大约需要 ${needs}。`,
   dividesUnknown: (tabs) => `模型分在 ${tabs} 个标签页上。每个有它的一些层。`,
-  has: (bytes, deviceGigabytes) =>
-    deviceGigabytes === null
-      ? `假定一个标签页有 ${bytes}。`
-      : `假定一个标签页有 ${bytes}，即这个浏览器报告的内存的八分之一。`,
+  has: (bytes, isReported) =>
+    !isReported ? `假定一个标签页有 ${bytes}。` : `假定一个标签页有 ${bytes}，即这个浏览器报告的内存的八分之一。`,
   tooLarge: '这太多了。',
   offer: (tabs, needs) => `分到 ${tabs} 个标签页（每个 ${needs}）`,
   undo: '不分割模型',
@@ -89,6 +87,7 @@ export const pipeline: Messages['pipeline'] = {
   needsTabs: (stages, tabs) => `${stages} 段的流水线需要 ${stages} 个标签页；已有 ${tabs} 个就绪。`,
   missing: (missing, stages) => `还缺 ${missing} 个标签页。现在开始的训练有 ${stages} 段。`,
   fewerStages: (needs) => `那样一个标签页最多大约需要 ${needs}。`,
+  cannotStart: (most) => `训练无法开始，因为一个标签页的权重、梯度和平均值最多可以有 ${most}。`,
   enough: (stages, replicas) =>
     replicas === 1 ? `标签页足够 ${stages} 段。` : `标签页足够 ${replicas} 个副本，每个 ${stages} 段。`,
   leftOver: (tabs) => `${tabs} 个标签页将没有段，只等待。`,
