@@ -90,7 +90,7 @@ function buildProgram(io: Io): Command {
       'stages of a replica of the model (default: one for each tab)',
       wholeNumber(2, MAX_WORLD_SIZE),
     )
-    .option('--steps <n>', 'steps of a run', wholeNumber(RECOVERY_STEPS.min, RECOVERY_STEPS.max), 12)
+    .option('--steps <n>', 'steps of a run', wholeNumber(RECOVERY_STEPS.min, RECOVERY_STEPS.max), 24)
     .option('--browser <path>', 'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)')
     .option('--json', 'print the report as one JSON object, last on stdout')
     .action((options: PipelineRecoveryOptions) => pipelineRecovery(options, io));

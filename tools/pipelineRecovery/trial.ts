@@ -18,8 +18,8 @@ import { finalHistory } from './finalHistory.ts';
 const TIMEOUT_MS = 240_000;
 /** The first step after which a tab may be killed. */
 const FIRST_KILL = 2;
-/** The longest time between a step and the kill: about two steps on two cores. */
-const LONGEST_DELAY_MS = 1000;
+/** The longest time between a step and the kill: a few steps on two cores. */
+const LONGEST_DELAY_MS = 300;
 
 export interface TrialOptions {
   browser: Browser;
@@ -53,13 +53,16 @@ export interface Trial {
   hashMismatches: number;
 }
 
-/** @throws (rejects) PeergradError if a remaining tab fails; TimeoutError. */
+/**
+ * @throws (rejects) PeergradError if a remaining tab fails, or if the run ends before the kill;
+ *   TimeoutError.
+ */
 export async function runTrial({ browser, server, job, tabs, seed }: TrialOptions): Promise<Trial> {
   const rng = createRng(seed);
   const kill = seed % 2 === 0 ? 'close' : 'crash';
   const victim = rng.below(tabs);
-  // One step at least follows the kill, also if the next step is applied before it.
-  const killedAt = FIRST_KILL + rng.below(job.maxSteps! - 2 * FIRST_KILL);
+  // The second half of the run follows the kill, also if some steps are applied before it.
+  const killedAt = FIRST_KILL + rng.below(Math.floor(job.maxSteps! / 2) - FIRST_KILL);
   const delayMs = rng.below(LONGEST_DELAY_MS);
   const names = Array.from({ length: tabs }, (_, rank) => `tab-${rank}`);
   const lost = names[victim]!;
@@ -100,6 +103,8 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
     const pages = await Promise.all(names.map(open));
     await reached.promise;
     await new Promise<void>((resolve) => systemClock.after(delayMs, resolve));
+    if (done.size > 0)
+      throw new PeergradError(`Seed ${seed}: the run ended before the kill. Set more steps with --steps.`);
     const at = systemClock.now();
     await (kill === 'close' ? pages[victim]!.close({ runBeforeUnload: true }) : crashPage(pages[victim]!));
     await finished.promise;
