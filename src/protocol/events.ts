@@ -31,7 +31,7 @@ export interface RankStatus {
 }
 
 /** Stages of the preparation before a first step. */
-export type WarmupStage = 'generating' | 'data' | 'compiling' | 'recovering';
+export type WarmupStage = 'generating' | 'data' | 'compiling' | 'layers' | 'recovering';
 
 /** How many of the `total` shaders of the model are compiled. */
 export interface ShaderProgress {

@@ -146,8 +146,10 @@ export class HeldStages {
    * have received theirs. Every rank must call it.
    *
    * @param stage this rank's new stage; it belongs to this object from now on.
-   * @param options.initialize sets the weights of a new model.
-   * @param options.createMirror creates the mirror; `null` if the world has no mirrors.
+   * @param options.initialize sets the weights of a new model. It returns whether they differ from
+   *   the initial values of its layers.
+   * @param options.createMirror creates the mirror of a stage, which may have its initial values;
+   *   `null` if the world has no mirrors.
    * @param options.onprogress called when a part of a layer has arrived.
    * @returns the hash of this rank's replica; see {@link hash}.
    */
@@ -163,8 +165,8 @@ export class HeldStages {
       onprogress,
     }: {
       moves: readonly LayerMove[];
-      initialize: () => Promise<void>;
-      createMirror: ((stage: PipelineModelStage) => Promise<StageMirror>) | null;
+      initialize: () => Promise<boolean>;
+      createMirror: ((stage: PipelineModelStage, isInitial: boolean) => Promise<StageMirror>) | null;
       onprogress: () => void;
     },
   ): Promise<string> {
@@ -173,9 +175,9 @@ export class HeldStages {
       const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
       const load = (layer: number, read: ReadPiece): Promise<void> =>
         stage!.stage.load(layer, reporting(read, onprogress), scalars!);
-      if (scalars === null) await initialize();
-      else await moveLayers(group, moves, sourceOf, load);
-      if (stage && createMirror) next.mirror = await createMirror(stage);
+      const isInitial = scalars === null && !(await initialize());
+      if (scalars !== null) await moveLayers(group, moves, sourceOf, load);
+      if (stage && createMirror) next.mirror = await createMirror(stage, isInitial);
     } catch (error) {
       free(next);
       throw error;

@@ -30,6 +30,8 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
  * Sets the weights of all replicas to those of the file of the first rank that has one. If no rank
  * has one, the weights stay. Every rank of the world must call it.
  *
+ * @returns whether a rank has a file.
+ *
  * @param weights this rank's file, which must have passed {@link checkWeights}.
  * @throws (rejects) DataError if the file cannot be read.
  */
@@ -37,11 +39,11 @@ export async function importStages(
   { group, grid, stage }: StagedWorld,
   entries: readonly TensorEntry[],
   weights: WeightsFile | null,
-): Promise<void> {
+): Promise<boolean> {
   const own = grid.replica === 0 ? stage!.entries : [];
   const ranks = await group.allGatherObject({ hasFile: weights !== null, names: own.map(({ name }) => name) });
   const source = ranks.findIndex(({ hasFile }) => hasFile);
-  if (source === -1) return;
+  if (source === -1) return false;
   const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + sizeOf(shape), 0));
   for (const { name, shape } of entries) {
     const local = own.findIndex((entry) => entry.name === name);
@@ -63,4 +65,5 @@ export async function importStages(
   }
   if (stage) await stage.stage.parameters.broadcast(grid.groups!.data);
   await group.allReduce(new Float64Array(1), { timeoutMs });
+  return true;
 }

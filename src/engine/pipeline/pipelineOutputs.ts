@@ -103,9 +103,10 @@ export class PipelineOutputs {
    * Sets the weights of a new model to those of the file, if a rank has one. Every rank must call
    * it.
    *
+   * @returns whether a rank has a file.
    * @throws (rejects) DataError if the file of weights cannot be read.
    */
-  initialize(world: StagedWorld): Promise<void> {
+  initialize(world: StagedWorld): Promise<boolean> {
     return importStages(world, this.#entries, this.#options.weights);
   }
 

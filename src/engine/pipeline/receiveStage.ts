@@ -72,8 +72,13 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
   const isMirrored = grid.replicas === 1 && grid.stages > 1;
   const onprogress = (): void => void reports.syncing(group.generation);
   const createMirror = isMirrored
-    ? (own: PipelineModelStage) =>
-        StageMirror.create(own.stage, { createOptimizer, openStorage: openMirrorStorage, onprogress })
+    ? (own: PipelineModelStage, isInitial: boolean) =>
+        StageMirror.create(own.stage, {
+          createOptimizer,
+          openStorage: openMirrorStorage,
+          initial: isInitial ? task.createModel().layers : null,
+          onprogress,
+        })
     : null;
   return held.receive(group, grid, stage, agreed, {
     moves,

@@ -4,6 +4,8 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { hashState } from '../../util/hash.ts';
+import { createLayout } from '../ddp/buckets.ts';
+import { readVariables, type Variable } from '../ddp/flatten.ts';
 
 /** Elements of a piece: 1 MiB. */
 const PIECE_ELEMENTS = 256 * 1024;
@@ -11,7 +13,7 @@ const PIECE_ELEMENTS = 256 * 1024;
 const PIECES_IN_FLIGHT = 4;
 
 /** The pieces of one layer: of each parameter the values and averages, and then the buffers. */
-export type Pieces = AsyncIterable<Float32Array>;
+export type Pieces = AsyncGenerator<Float32Array, void>;
 
 /** Fills an array, which has at most the length of a piece, with the next values. */
 export type ReadPiece = (into: Float32Array) => Promise<void>;
@@ -40,6 +42,14 @@ export function rangesOf(size: number): PieceRange[] {
 
 export function piecesOf(array: Float32Array): Float32Array[] {
   return rangesOf(array.length).map(({ at, length }) => array.subarray(at, at + length));
+}
+
+/** Reads variables from the device into one array. */
+export async function readFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
+  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+  const values = new Float32Array(size);
+  await readVariables(variables, slots, values);
+  return values;
 }
 
 /** Fills an array of any length. */
@@ -74,10 +84,9 @@ export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
 
 /** Returns a function that copies pieces of the same lengths. */
 export function copier(pieces: Pieces): ReadPiece {
-  const iterator = pieces[Symbol.asyncIterator]();
   return async (into) => {
-    const { value } = (await iterator.next()) as { value: Float32Array };
-    into.set(value);
+    const { value } = await pieces.next();
+    into.set(value!);
   };
 }
 

@@ -15,13 +15,12 @@ import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { Yielder } from '../../util/yielder.ts';
 import { clipScale } from '../ddp/clip.ts';
-import { createLayout } from '../ddp/buckets.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';
-import { readVariables, type Variable } from '../ddp/flatten.ts';
+import type { Variable } from '../ddp/flatten.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
 import { Boundary, type BoundaryPrecision } from './boundary.ts';
-import { fill, PieceHash, piecesOf, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
+import { fill, PieceHash, piecesOf, readFlat, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
 import type { PipelineLayer } from './pipelineLayer.ts';
 import { layersOfStage } from './cutLayers.ts';
 import { stagesOfRank } from './schedules.ts';
@@ -277,13 +276,6 @@ function built(layer: PipelineLayer, index: number): BuiltLayer {
     parameters: variables.filter(({ trainable }) => trainable),
     buffers: variables.filter(({ trainable }) => !trainable),
   };
-}
-
-async function readFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
-  const { slots, size } = createLayout(variables.map((variable) => variable.size));
-  const values = new Float32Array(size);
-  await readVariables(variables, slots, values);
-  return values;
 }
 
 function unique(variables: readonly Variable[]): Variable[] {

@@ -10,17 +10,21 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import {
+  copier,
   fill,
+  PieceHash,
   piecesOf,
   rangesOf,
+  readFlat,
   receiver,
   reporting,
   sendPieces,
-  PieceHash,
   type LayerSource,
   type Pieces,
+  type ReadPiece,
 } from './layerState.ts';
 import type { MirrorStorage, OpenMirrorStorage } from './mirrorStorage.ts';
+import type { PipelineLayer } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import type { StepCommit } from './stageParameters.ts';
 
@@ -45,6 +49,11 @@ interface MirroredBuffers {
 interface MirrorOptions {
   createOptimizer: (size: number) => Optimizer;
   openStorage: OpenMirrorStorage;
+  /**
+   * The layers of a new model, not built: the mirror has their initial values. `null`: the left
+   * neighbour sends its stage.
+   */
+  initial: readonly PipelineLayer[] | null;
   /** Called when a piece of the stage has arrived. */
   onprogress: () => void;
 }
@@ -91,22 +100,32 @@ export class StageMirror implements LayerSource {
   /** Copies the stage of the left neighbour. Every rank of the stage's group must call it. */
   static async create(stage: PipelineStage, options: MirrorOptions): Promise<StageMirror> {
     const { group } = stage;
-    const { createOptimizer, openStorage, onprogress } = options;
+    const { createOptimizer, openStorage, initial, onprogress } = options;
     const scalars = stage.parameters.scalars;
     const stages = await group.allGatherObject({ sizes: sizesOf(stage), scalars: scalars && [...scalars] });
     const left = stages[leftOf(group)]!;
-    const initial = createOptimizer(0).state();
+    const empty = createOptimizer(0).state();
     const elements = left.sizes.parameters.reduce((sum, { size }) => sum + size, 0);
-    const storage = await openStorage(elements * (2 + initial.slots.length));
+    const storage = await openStorage(elements * (2 + empty.slots.length));
     const mirror = new StageMirror(
       group,
       left.sizes,
-      left.scalars ? Float64Array.from(left.scalars) : initial.scalars.slice(),
+      left.scalars ? Float64Array.from(left.scalars) : empty.scalars.slice(),
       storage,
       options,
     );
     try {
-      await Promise.all([mirror.#send(allPieces(stage)), mirror.#receiveAll(onprogress)]);
+      if (initial) {
+        const layers = left.sizes.layers.map((index) => initial[index]!);
+        const pieces = initialPieces(layers, createOptimizer);
+        try {
+          await mirror.#fill(reporting(copier(pieces), onprogress));
+        } finally {
+          // Frees the last layer.
+          await pieces.return();
+        }
+      } else
+        await Promise.all([mirror.#send(allPieces(stage)), mirror.#fill(reporting(mirror.#receiver(), onprogress))]);
       return mirror;
     } catch (error) {
       mirror.dispose();
@@ -191,8 +210,12 @@ export class StageMirror implements LayerSource {
     return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), TAG, pieces);
   }
 
-  async #receiveAll(onprogress: () => void): Promise<void> {
-    const read = reporting(receiver(this.#group, this.#global(leftOf(this.#group)), TAG), onprogress);
+  #receiver(): ReadPiece {
+    return receiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+  }
+
+  /** Sets the whole state. */
+  async #fill(read: ReadPiece): Promise<void> {
     for (const { at: first, size } of this.#parameters) {
       for (let part = 0; part <= this.#slotCount; part++) {
         for (const { at, length } of rangesOf(size)) {
@@ -206,7 +229,7 @@ export class StageMirror implements LayerSource {
   }
 
   async #receiveGradients(): Promise<void> {
-    const read = receiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+    const read = this.#receiver();
     const part = (1 + this.#slotCount) * this.#size;
     for (const { at: first, size } of this.#parameters) {
       for (const { at, length } of rangesOf(size)) {
@@ -240,18 +263,41 @@ export class StageMirror implements LayerSource {
 
 /** Sizes of a stage's parameters and buffers, in the order in which they travel. */
 interface StageSizes {
+  layers: readonly number[];
   parameters: { layer: number; size: number }[];
   buffers: { layer: number; size: number }[];
 }
 
 function sizesOf(stage: PipelineStage): StageSizes {
-  return { parameters: stage.parameters.sizes, buffers: stage.bufferSizes };
+  return { layers: stage.layers, parameters: stage.parameters.sizes, buffers: stage.bufferSizes };
 }
 
 /** The state of all layers, in the order of a mirror: buffers follow all parameters. */
 async function* allPieces(stage: PipelineStage): Pieces {
   for (const layer of stage.layers) yield* stage.parameters.pieces(layer);
   for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
+}
+
+/** The initial state of layers, in the same order. They are built one at a time. */
+async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer: (size: number) => Optimizer): Pieces {
+  const slotCount = createOptimizer(0).state().slots.length;
+  const allBuffers: Float32Array[] = [];
+  for (const layer of layers) {
+    const variables = layer.build();
+    try {
+      for (const variable of variables.filter(({ trainable }) => trainable)) {
+        yield* piecesOf(await readFlat([variable]));
+        for (let slot = 0; slot < slotCount; slot++) {
+          for (const { length } of rangesOf(variable.size)) yield createOptimizer(length).state().slots[slot]!;
+        }
+      }
+      const buffers = variables.filter(({ trainable }) => !trainable);
+      if (buffers.length > 0) allBuffers.push(await readFlat(buffers));
+    } finally {
+      layer.dispose();
+    }
+  }
+  for (const values of allBuffers) yield* piecesOf(values);
 }
 
 function leftOf({ rank, worldSize }: ProcessGroup): number {

@@ -25,7 +25,7 @@ export const ENVIRONMENT = {
   /** Writes no files and texts. */
   outputs: {
     waiting: 0,
-    initialize: () => Promise.resolve(),
+    initialize: () => Promise.resolve(false),
     enter: () => {},
     applied: () => Promise.resolve(),
     finish: () => Promise.resolve({}),

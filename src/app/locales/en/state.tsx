@@ -26,6 +26,7 @@ export const state = {
     data: ': loading the data',
     generating: ': generating digits',
     compiling: ': compiling the model for this device',
+    layers: ': receiving layers of the model',
     recovering: ': the GPU was lost and is set up again',
   },
   connecting: 'connecting',

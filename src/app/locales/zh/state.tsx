@@ -21,6 +21,7 @@ export const state: Messages['state'] = {
     data: '：正在加载数据',
     generating: '：正在生成数字',
     compiling: '：正在为本设备编译模型',
+    layers: '：正在接收模型的层',
     recovering: '：GPU 丢失了，正在重新设置',
   },
   connecting: '连接中',
