@@ -3,6 +3,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer as createOptimizerOf, type Optimizer } from '../../optim/index.ts';
 import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
 import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
@@ -29,6 +30,7 @@ interface ReceiveOptions {
   outputs: Pick<PipelineOutputs, 'initialize'>;
   openMirrorStorage: OpenMirrorStorage;
   reports: Pick<ServerReports, 'syncing'>;
+  emit: (event: EngineEvent) => void | Promise<void>;
 }
 
 /**
@@ -52,6 +54,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     outputs,
     openMirrorStorage,
     reports,
+    emit,
   } = options;
   const { moves, lost } = movesTo(agreed, grid, cut);
   if (agreed.scalars !== null && lost.length > 0) {
@@ -70,7 +73,9 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     : null;
   // Ranks of other replicas have the same stage, so it needs no mirror.
   const isMirrored = grid.replicas === 1 && grid.stages > 1;
-  const onprogress = (): void => void reports.syncing(group.generation);
+  const onprogress = (): void => {
+    if (reports.syncing(group.generation)) void emit({ type: 'warmup', stage: 'layers', message: 'Receiving layers' });
+  };
   const createMirror = isMirrored
     ? (own: PipelineModelStage, isInitial: boolean) =>
         StageMirror.create(own.stage, {
