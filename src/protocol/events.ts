@@ -127,6 +127,8 @@ export type EngineEvent =
   | { type: 'testing'; step: number; done: number; share: number }
   /** A step begins. `samples` has the same value as in the step's `step` event. */
   | { type: 'begin'; step: number; epoch: number; samples: number }
+  /** A pass of a long step with a pipeline has ended, at most once a second. */
+  | { type: 'pass'; step: number }
   /** How this rank spent a step. */
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }

@@ -39,6 +39,8 @@ import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
+/** Time between two reports of passes. */
+const PASS_REPORT_MS = 1000;
 /**
  * The longest time of one layer. Without a GPU, a layer of a large model takes many seconds, in
  * which the tab can send nothing.
@@ -272,7 +274,13 @@ export class PipelineLoop {
     await emit({ type: 'begin', step, epoch, samples: indices.length });
     const startedAt = clock.now();
     const commandsSince = countCommands();
-    const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length) : null;
+    let reportedAt = startedAt;
+    const onpass = (): void => {
+      if (clock.now() - reportedAt < PASS_REPORT_MS) return;
+      reportedAt = clock.now();
+      void emit({ type: 'pass', step });
+    };
+    const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length, onpass) : null;
     checkDevice();
     const computedAt = clock.now();
     await this.#held.exchangeGradients(group);

@@ -105,8 +105,9 @@ export class PipelineModelStage {
    *
    * @param indices the samples of this replica.
    * @param samples number of samples of all replicas.
+   * @param onpass called after each forward pass.
    */
-  async learn(indices: Uint32Array, step: number, samples: number): Promise<LearnedStage> {
+  async learn(indices: Uint32Array, step: number, samples: number, onpass: () => void): Promise<LearnedStage> {
     const stage = this.#stage;
     const losses: tf.Tensor[] = [];
     const batches = await this.#load(indices, step);
@@ -115,7 +116,10 @@ export class PipelineModelStage {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
-        onkept: () => this.#measureMemory(),
+        onkept: () => {
+          this.#measureMemory();
+          onpass();
+        },
         losses: (microBatch) => batches[microBatch]!.losses(this.#model.outputWeights),
         onoutput: (_, loss) => losses.push(loss),
       });
