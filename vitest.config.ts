@@ -65,9 +65,9 @@ export default defineConfig({
           name: 'tabs',
           include: IN_TABS,
           globalSetup: ['test/tabs/globalSetup.ts'],
-          // A browser that starts, a tab that compiles shaders and a wait leave a core idle.
-          maxWorkers: 2,
-          // Deadlines, for tabs that share the cores with those of the other worker.
+          // Of real browsers, what runs side by side only gets in each other's way.
+          fileParallelism: false,
+          // Deadlines for machines that are busy with other work.
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: { poll: { timeout: 20_000 } },
