@@ -61,7 +61,7 @@ export class HeldStages {
    */
   #held: Held[] = [];
   #pendingIn: number | null = null;
-  /** The latest step that this rank has applied. */
+  /** How the latest step of this rank's state was applied. */
   #commit: StepCommit | null = null;
 
   /** Whether this rank has no layers. */
@@ -134,6 +134,8 @@ export class HeldStages {
     else if (!latest.includes(group.rank)) this.dispose();
     else this.#rollBack();
     Object.assign(progress, theirs.progress);
+    // A rank that has not applied the step may have to send this to a late rank, too.
+    this.#commit = theirs.commit;
     const held = ranks.map((rank, i) => (latest.includes(i) || isLate(rank) ? rank.layers : []));
     const own = this.#held.map(scalarsOf).find((each) => each !== null);
     const all = await group.allGatherObject(own ? [...own] : null);

@@ -30,9 +30,8 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
  * Sets the weights of all replicas to those of the file of the first rank that has one. If no rank
  * has one, the weights stay. Every rank of the world must call it.
  *
- * @returns whether a rank has a file.
- *
  * @param weights this rank's file, which must have passed {@link checkWeights}.
+ * @returns whether a rank has a file.
  * @throws (rejects) DataError if the file cannot be read.
  */
 export async function importStages(

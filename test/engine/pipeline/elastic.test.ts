@@ -60,6 +60,7 @@ function expectCountedOnce(members: readonly CountingMember[], samples = SAMPLES
 }
 
 function expectEqualHashes(results: readonly unknown[]): void {
+  for (const result of results) expect(result).not.toBeInstanceOf(Error);
   const hashes = results.flatMap((result) => (result as { stateHash: string[] }).stateHash);
   expect(new Set(hashes).size).toBe(1);
 }
@@ -250,3 +251,35 @@ test('a run in which another rank takes the place of a lost one has the bits of 
   expect((results[0] as RunResult).losses).toEqual((expected[0] as RunResult).losses);
   for (const { run } of [...undisturbed, a, b!, c!, d!]) run.dispose();
 }, 60_000);
+
+test('a rank that is one step behind applies the step although the first rank has joined later', async () => {
+  let late = 0;
+  for (const rank of [0, 1, 2, 3]) {
+    for (let frame = 12; frame < 40; frame++) {
+      const members = await counters(4, { pipeline: 2 });
+      await runGeneration(members, { end: { rank, step: 1, frame } });
+      const most = Math.max(...members.map(({ run }) => run.steps));
+      const [behind, ahead] = [
+        members.filter(({ run }) => run.steps < most),
+        members.filter(({ run }) => run.steps === most),
+      ];
+      // Two ranks have both stages if their places differ in the pipeline.
+      const stages = new Set(ahead.map((member) => members.indexOf(member) % 2));
+      if (behind.length === 0 || stages.size < 2) {
+        dispose(members);
+        continue;
+      }
+      late += 1;
+      const joiner = await createCounter('new', { pipeline: 2, samples: SAMPLES });
+      const first = [joiner, ...ahead];
+      await runGeneration(first, { until: () => joiner.events.some(({ type }) => type === 'pipeline') });
+      const all = [...first, ...behind];
+      const { results } = await runGeneration(all);
+      expectEqualHashes(results);
+      expectCountedOnce(all);
+      dispose(all);
+      if (late === 3) return;
+    }
+  }
+  expect(late).toBeGreaterThan(0);
+}, 120_000);
