@@ -220,7 +220,7 @@ Memory of each rank, in MB. *4K/S*: the stage's weights, their gradients and Ada
 backward pass. *Activations* of a stage s on one of S ranks in a ring, which has S + 1 stages:
 
 - \`gpipe\`: M a, for a micro-batch's activations a;
-- \`1f1b\`: at most min(M, S + 1 - s) a;
+- \`1f1b\`: at most min(M, S + 1 - s) a, and min(M, 2 S) a in the first stage;
 - with recomputation, a is one output for each layer. The activations of the layer that is computed again are not measured.
 
 Rank 0 has the first and the last stage. *Activations* are those of the plan's passes when a rank needs the most, with the stages' inputs and the

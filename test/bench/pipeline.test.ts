@@ -56,11 +56,9 @@ const INPUTS = 3 * 8 * 10 * 4;
 test('the memory of a ring is that of its weights, and of the micro-batches that each stage keeps', () => {
   const ring = { ring: true };
   expect(ringMemory(oneForwardOneBackward(3, 8, ring), CHAIN, LAYERS, SIZE)).toEqual([
-    // The first stage keeps three micro-batches while the last one, on the same rank, keeps one.
-    { state: 16 * 101, activations: INPUTS + 3 * 1000 + 3000 + 2 * VALUE },
-    // The ranks wait for the first one, which has two stages. So this stage keeps three
-    // micro-batches only before its first backward pass, without gradients.
-    { state: 12 * 10, activations: INPUTS + 3 * (5000 + VALUE) },
+    // The first stage keeps six micro-batches while the last one, on the same rank, keeps one.
+    { state: 16 * 101, activations: INPUTS + 6 * 1000 + 3000 + 2 * VALUE },
+    { state: 16 * 10, activations: INPUTS + 3 * (5000 + VALUE) },
     { state: 16 * 20, activations: INPUTS + 2 * (7000 + VALUE) },
   ]);
   expect(ringMemory(gpipe(3, 8, ring), CHAIN, LAYERS, { ...SIZE, recompute: true })).toEqual([

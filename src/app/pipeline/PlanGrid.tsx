@@ -3,7 +3,7 @@
  * pass. Empty cells are the bubble. A line shows the place of the player, and a click moves it.
  */
 import { useEffect, useRef } from 'preact/hooks';
-import { idleShare, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { idleShare, takesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';
@@ -38,7 +38,7 @@ export function PlanGrid({ player }: { player: PipelinePlayer }) {
         </div>
         <Cells plan={plan} player={player} rowHeight={rowHeight} />
       </div>
-      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)))}</p>
+      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)), !takesTime(plan, 0))}</p>
       {plan.microBatches * 2 <= MOST_LISTED && <PlanTable plan={plan} />}
     </div>
   );
@@ -96,7 +96,7 @@ function PlanTable({ plan }: { plan: PipelinePlan }) {
                 {run.rank} {rank}
               </th>
               {own.map(({ kind, microBatch, stage, tick }) => (
-                <td key={tick}>{labels.passIn(kind, microBatch, stage, tick + 1)}</td>
+                <td key={`${kind}/${stage}/${microBatch}`}>{labels.passIn(kind, microBatch, stage, tick + 1)}</td>
               ))}
             </tr>
           ))}

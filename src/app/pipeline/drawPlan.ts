@@ -1,5 +1,5 @@
 /** Draws passes of a pipeline on a canvas: boxes with the number of their micro-batch. */
-import type { PassKind, PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { takesTime, type PassKind, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 
 export interface PassColours {
   ink: string;
@@ -41,7 +41,8 @@ export function drawPlan(
     const y = rank * rowHeight;
     context.fillStyle = colours.cell;
     context.fillRect(0, y, width, rowHeight - gap);
-    for (const { kind, microBatch, tick } of own) {
+    for (const { kind, stage, microBatch, tick } of own) {
+      if (!takesTime(plan, stage)) continue;
       const box = { x: tick * column, y, width: column, height: rowHeight - gap };
       drawPass(context, { kind, label: String(microBatch) }, box, textSize, colours);
     }

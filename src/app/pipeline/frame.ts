@@ -1,9 +1,16 @@
 /**
  * Frames of a pipeline's plan: which rank computes which pass, and which values travel between
- * ranks. Times are ticks: all passes take one tick, as in the plan. Every frame is computed from
- * (plan, time), so moving the slider and stepping are exact.
+ * ranks. Times are ticks: all passes take one tick, as in the plan. Passes for which plans count no
+ * time are not shown. Every frame is computed from (plan, time), so moving the slider and stepping
+ * are exact.
  */
-import { rankOfStage, type PassKind, type PipelinePlan, type StagePass } from '../../parallel/pipeline/schedules.ts';
+import {
+  rankOfStage,
+  takesTime,
+  type PassKind,
+  type PipelinePlan,
+  type StagePass,
+} from '../../parallel/pipeline/schedules.ts';
 import type { StepTimeline } from '../ring/player/pacing.ts';
 
 /** A value between two stages on different ranks: an activation, or its gradient. */
@@ -54,13 +61,20 @@ export function reelOf(plan: PipelinePlan): PipelineReel {
       const needed = ticks.get(keyOf(kind, next, microBatch));
       const to = rankOfStage(plan, next);
       if (needed === undefined || to === from) return [];
-      return [{ kind, microBatch, from, to, leaves: tick + COMPUTES, arrives: tick + 1, needed }];
+      const value = { kind, microBatch, from, to };
+      // The first stage of a ring sends ahead. Only the value that is needed next is shown.
+      if (!takesTime(plan, stage)) return [{ ...value, leaves: needed - 1 + COMPUTES, arrives: needed, needed }];
+      const arrives = tick + 1;
+      // It computes late, because its passes take no time. Values that wait for it are not shown.
+      return [{ ...value, leaves: tick + COMPUTES, arrives, needed: takesTime(plan, next) ? needed : arrives }];
     }),
   );
   const passAt = Array.from({ length: plan.ticks }, (): (StagePass | null)[] =>
     Array.from({ length: plan.ranks }, () => null),
   );
-  for (const [rank, own] of plan.passes.entries()) for (const pass of own) passAt[pass.tick]![rank] = pass;
+  for (const [rank, own] of plan.passes.entries()) {
+    for (const pass of own) if (takesTime(plan, pass.stage)) passAt[pass.tick]![rank] = pass;
+  }
   return { plan, values, passAt };
 }
 

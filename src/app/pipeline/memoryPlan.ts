@@ -5,7 +5,7 @@
  */
 import { networkCost, networkMemory, networkSize } from '../../jobs/gpt/shapes.ts';
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
-import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
+import { mostInFlight, stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT, TAB_BYTES } from '../../spec/pipeline.ts';
 import { rowsOf } from '../../spec/topology.ts';
@@ -91,7 +91,7 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   const bytes = Array.from({ length: ranks }, (_, rank) =>
     stagesOfRank({ ranks, stages: cut.length }, rank).reduce((total, stage) => {
       const own = byStage[stage]!;
-      const inFlight = job.pipelineSchedule === 'gpipe' ? microBatches : Math.min(microBatches, cut.length - stage);
+      const inFlight = mostInFlight(job.pipelineSchedule, { ranks, stages: cut.length, microBatches }, stage);
       return total + own.reduce((sum, layer) => sum + layer.bytes, 0) + keptBytes(own, job.recompute, rows, inFlight);
     }, 0),
   );

@@ -11,7 +11,10 @@ export interface LayerCost {
 }
 
 export interface CutOptions {
-  /** Whether rank 0 has the first and the last stage; see `schedules.ts`. */
+  /**
+   * Whether rank 0 has the first and the last stage; see `schedules.ts`. Then the first layer is the
+   * first stage.
+   */
   ring?: boolean;
   /** Cost of the loss, which the last stage computes. 0 by default. */
   lossCost?: number;
@@ -86,18 +89,16 @@ function bestCut(
     return partition(layers, ranks, last, isWithin, goal)?.stages ?? null;
   }
   let best: { stages: number[]; largest: number } | null = null;
-  for (let first = 1; first <= layers.length; first++) {
-    for (let last = 0; first + last <= layers.length; last++) {
-      const own = [...layers.slice(0, first), ...layers.slice(layers.length - last)];
-      const load = { cost: sum(own, 'cost') + (options.lossCost ?? 0), bytes: sum(own, 'bytes') };
-      const middle = layers.slice(first, layers.length - last);
-      if (!isWithin(load) || middle.length < ranks - 1 || (ranks === 1 && middle.length > 0)) continue;
-      if (best && load[goal] >= best.largest) continue;
-      const rest = partition(middle, ranks - 1, { cost: 0, bytes: 0 }, isWithin, goal);
-      if (!rest) continue;
-      const largest = Math.max(load[goal], rest.largest);
-      if (!best || largest < best.largest) best = { stages: [first, ...rest.stages, last], largest };
-    }
+  for (let last = 0; last < layers.length; last++) {
+    const own = [layers[0]!, ...layers.slice(layers.length - last)];
+    const load = { cost: sum(own, 'cost') + (options.lossCost ?? 0), bytes: sum(own, 'bytes') };
+    const middle = layers.slice(1, layers.length - last);
+    if (!isWithin(load) || middle.length < ranks - 1 || (ranks === 1 && middle.length > 0)) continue;
+    if (best && load[goal] >= best.largest) continue;
+    const rest = partition(middle, ranks - 1, { cost: 0, bytes: 0 }, isWithin, goal);
+    if (!rest) continue;
+    const largest = Math.max(load[goal], rest.largest);
+    if (!best || largest < best.largest) best = { stages: [1, ...rest.stages, last], largest };
   }
   return best?.stages ?? null;
 }

@@ -8,10 +8,12 @@
  * - 1F1B (Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", 2019;
  *   the variant with a flush after each step of "Memory-Efficient Pipeline-Parallel DNN Training",
  *   2021): a stage computes a backward pass as soon as it can. It takes the same time as GPipe, but
- *   a stage keeps the activations of at most `stages` micro-batches.
+ *   a stage keeps the activations of at most as many micro-batches as stages follow, and one more.
  *
  * In a ring, the last stage is on rank 0 as well: S ranks have S + 1 stages. So the first and the
  * last layer may share their weights, as the embedding and the output layer of a language model do.
+ * The first stage only looks up embeddings. Plans count no time for its passes: rank 0 computes
+ * them in addition to its other passes. So a ring waits as long as a pipeline of S stages.
  *
  * Both names and meanings are those of torch.distributed.pipelining
  * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
@@ -29,7 +31,10 @@ export interface Pass {
 }
 
 export interface StagePass extends Pass {
-  /** When the pass runs if all passes take the same time, and sending takes none: 0, 1, .. */
+  /**
+   * When the pass runs if all passes that {@link takesTime} take the same time, and sending takes
+   * none: 0, 1, ..
+   */
   tick: number;
 }
 
@@ -52,20 +57,17 @@ export interface RingOptions {
   ring?: boolean;
 }
 
-/** Chooses among the passes that a rank could compute now. */
-interface Policy {
-  /** The largest number of micro-batches whose activations a stage keeps. */
-  inFlight: (stage: number, stages: number, microBatches: number) => number;
-  /** Whether a rank computes backward passes before forward passes. */
-  backwardFirst: boolean;
-}
-
 type ScheduleName = (typeof PIPELINE_SCHEDULES)[number];
 
-const POLICIES: Record<ScheduleName, Policy> = {
-  gpipe: { inFlight: (_stage, _stages, microBatches) => microBatches, backwardFirst: false },
-  '1f1b': { inFlight: (stage, stages) => stages - stage, backwardFirst: true },
-};
+type PlanSize = Pick<PipelinePlan, 'ranks' | 'stages' | 'microBatches'>;
+
+/** Returns the largest number of micro-batches whose activations a stage keeps. */
+export function mostInFlight(schedule: ScheduleName, { ranks, stages, microBatches }: PlanSize, stage: number): number {
+  if (schedule === 'gpipe') return microBatches;
+  // The first stage of a ring keeps twice as many as the next one, so its backward passes can wait.
+  const most = takesTime({ ranks, stages }, stage) ? stages - stage : 2 * ranks;
+  return Math.min(microBatches, most);
+}
 
 /**
  * Returns the plan of GPipe.
@@ -90,18 +92,23 @@ export function rankOfStage({ ranks }: Pick<PipelinePlan, 'ranks'>, stage: numbe
   return stage % ranks;
 }
 
+/** Returns whether plans count time for the passes of a stage: not for the first one of a ring. */
+export function takesTime({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, stage: number): boolean {
+  return stage > 0 || stages === ranks;
+}
+
 /** Returns the stages of a rank: one, or two on rank 0 of a ring. */
 export function stagesOfRank({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, rank: number): number[] {
   return Array.from({ length: stages }, (_, stage) => stage).filter((stage) => stage % ranks === rank);
 }
 
 /**
- * Returns the share of time in which ranks wait, the bubble: (S - 1) / (M + S - 1) for S stages on
- * as many ranks and M micro-batches.
+ * Returns the share of time in which ranks wait, the bubble: (S - 1) / (M + S - 1) for S ranks and
+ * M micro-batches.
  */
-export function idleShare({ passes, ticks, ranks }: PipelinePlan): number {
-  const busy = passes.reduce((sum, own) => sum + own.length, 0);
-  return 1 - busy / (ticks * ranks);
+export function idleShare(plan: PipelinePlan): number {
+  const busy = plan.passes.flat().filter(({ stage }) => takesTime(plan, stage)).length;
+  return 1 - busy / (plan.ticks * plan.ranks);
 }
 
 /** Times of a pass. `start` and `end` have the unit of the durations. */
@@ -155,56 +162,67 @@ function planOf(
 ): PipelinePlan {
   checkCount('stages', ranks);
   checkCount('microBatches', microBatches);
-  const stages = ring ? ranks + 1 : ranks;
+  const plan = { ranks, stages: ring ? ranks + 1 : ranks, microBatches };
   const passes = Array.from({ length: ranks }, (): StagePass[] => []);
-  const done = {
-    forward: Array.from({ length: stages }, () => 0),
-    backward: Array.from({ length: stages }, () => 0),
+  const computed = {
+    forward: Array.from({ length: plan.stages }, () => 0),
+    backward: Array.from({ length: plan.stages }, () => 0),
   };
-  const total = 2 * stages * microBatches;
-  let tick = 0;
-  for (let computed = 0; computed < total; tick++) {
-    // All ranks choose by what was computed in earlier ticks.
-    const before = { forward: [...done.forward], backward: [...done.backward] };
-    for (let rank = 0; rank < ranks; rank++) {
-      const pass = nextPass(schedule, { ranks, stages, microBatches }, rank, before);
-      if (!pass) continue;
-      passes[rank]!.push({ ...pass, tick });
-      done[pass.kind][pass.stage]! += 1;
-      computed += 1;
+  const compute = (pass: Pass, rank: number, tick: number): void => {
+    passes[rank]!.push({ ...pass, tick });
+    computed[pass.kind][pass.stage]! += 1;
+  };
+  /**
+   * Computes the passes of a ring's first stage after the passes of a tick, or before the first
+   * tick. Forward passes run ahead. A backward pass waits until it makes room for a forward pass
+   * that the next rank will need, or until rank 0 has nothing else to do: so rank 0 does not wait
+   * for gradients.
+   */
+  const computeFirstStage = (tick: number, earlier: ComputedPasses): void => {
+    const isLast = computed.backward.at(-1) === microBatches;
+    for (;;) {
+      const [forward, backward] = [computed.forward[0]!, computed.backward[0]!];
+      const isNeeded = forward < microBatches && forward - earlier.forward[1]! <= 1;
+      if (forward < microBatches && forward - backward < mostInFlight(schedule, plan, 0)) {
+        compute({ kind: 'forward', stage: 0, microBatch: forward }, 0, tick);
+      } else if (backward < earlier.backward[1]! && (isNeeded || isLast)) {
+        compute({ kind: 'backward', stage: 0, microBatch: backward }, 0, tick);
+      } else return;
     }
+  };
+  if (ring) computeFirstStage(0, computed);
+  let tick = 0;
+  for (; computed.backward.some((count, stage) => takesTime(plan, stage) && count < microBatches); tick++) {
+    // All ranks choose by what was computed in earlier ticks.
+    const earlier = { forward: [...computed.forward], backward: [...computed.backward] };
+    for (let rank = 0; rank < ranks; rank++) {
+      const pass = nextPass(schedule, plan, rank, earlier);
+      if (pass) compute(pass, rank, tick);
+    }
+    if (ring) computeFirstStage(tick, earlier);
   }
-  return { ranks, stages, microBatches, passes, ticks: tick };
+  if (ring) computeFirstStage(tick - 1, computed);
+  return { ...plan, passes, ticks: tick };
 }
 
-/** Returns the pass that `rank` computes next by a schedule; `null` if it has to wait. */
-export function nextPass(
-  schedule: ScheduleName,
-  { ranks, stages, microBatches }: Pick<PipelinePlan, 'ranks' | 'stages' | 'microBatches'>,
-  rank: number,
-  computed: ComputedPasses,
-): Pass | null {
-  const { inFlight, backwardFirst } = POLICIES[schedule];
-  const own = stagesOfRank({ ranks, stages }, rank);
-  // Later stages come first: their results are needed sooner.
-  const ordered = own.toReversed();
-  const nextOf = (kind: PassKind, isAllowed: (stage: number, microBatch: number) => boolean): Pass[] =>
-    ordered
-      .map((stage): Pass => ({ kind, stage, microBatch: computed[kind][stage]! }))
-      .filter(
-        (pass) =>
-          pass.microBatch < microBatches && hasInput(pass, stages, computed) && isAllowed(pass.stage, pass.microBatch),
-      );
-  const backward = nextOf(
-    'backward',
-    // With GPipe, a rank computes all its forward passes first.
-    () => backwardFirst || own.every((stage) => computed.forward[stage] === microBatches),
-  );
-  const forward = nextOf(
-    'forward',
-    (stage, microBatch) => microBatch - computed.backward[stage]! < inFlight(stage, stages, microBatches),
-  );
-  return (backwardFirst ? [...backward, ...forward] : [...forward, ...backward])[0] ?? null;
+/**
+ * Returns the pass that `rank` computes next by a schedule, of those that {@link takesTime}; `null`
+ * if it has to wait.
+ */
+export function nextPass(schedule: ScheduleName, plan: PlanSize, rank: number, computed: ComputedPasses): Pass | null {
+  const { stages, microBatches } = plan;
+  const stage = stagesOfRank(plan, rank).at(-1)!;
+  const forward = computed.forward[stage]!;
+  const backward = computed.backward[stage]!;
+  const passes: Pass[] = [];
+  // With GPipe, a rank computes all its forward passes first.
+  if (backward < microBatches && (schedule === '1f1b' || forward === microBatches)) {
+    passes.push({ kind: 'backward', stage, microBatch: backward });
+  }
+  if (forward < microBatches && forward - backward < mostInFlight(schedule, plan, stage)) {
+    passes.push({ kind: 'forward', stage, microBatch: forward });
+  }
+  return passes.find((pass) => hasInput(pass, stages, computed)) ?? null;
 }
 
 /** Returns the pass whose result a pass needs; `null` if it needs none. */

@@ -47,8 +47,9 @@ export const pipeline = {
   // The plan as a grid.
   plan: 'Plan of a step',
   planLabel: (ranks: number, ticks: number) => `The plan: ${plural(ranks, 'rank')}, ${plural(ticks, 'tick')}`,
-  planNote: (share: string) =>
-    `A row is a rank, a column is a tick. In empty cells a rank waits: ${share} of all cells, if all passes take the same time.`,
+  planNote: (share: string, ring: boolean) =>
+    `A row is a rank, a column is a tick. In empty cells a rank waits: ${share} of all cells, if all passes take the same time.` +
+    (ring ? ' Passes of stage 0 are not shown: they only look up embeddings, and take almost no time.' : ''),
   passIn: (kind: PassKind, microBatch: number, stage: number, tick: number) =>
     `tick ${tick}: ${kinds[kind]} of micro-batch ${microBatch} in stage ${stage}`,
 

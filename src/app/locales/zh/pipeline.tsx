@@ -35,7 +35,9 @@ export const pipeline: Messages['pipeline'] = {
 
   plan: '一步的计划',
   planLabel: (count, ticks) => `计划：${count} 个 rank，${ticks} 拍`,
-  planNote: (share) => `一行是一个 rank，一列是一拍。空格里 rank 在等待：如果每一遍用时相同，占 ${share}。`,
+  planNote: (share, ring) =>
+    `一行是一个 rank，一列是一拍。空格里 rank 在等待：如果每一遍用时相同，占 ${share}。` +
+    (ring ? '第 0 段只查嵌入表，几乎不用时间，所以不画出来。' : ''),
   passIn: (kind, microBatch, stage, tick) => `第 ${tick} 拍：第 ${stage} 段，微批次 ${microBatch} 的${kinds[kind]}`,
 
   passOf: (kind, microBatch, stage) => `第 ${stage} 段，微批次 ${microBatch} 的${kind}`,
