@@ -25,13 +25,21 @@ export function embed(tokens: tf.Tensor2D, table: tf.Tensor, positions: tf.Tenso
     return tf.engine().runKernel('EmbedMasked', { tokens, table, positions, mask }) as tf.Tensor3D;
   }
   return tf.tidy(() => {
-    const [vocabulary, width] = table.shape as [number, number];
-    // On wasm, oneHot returns integers even if float32 is requested.
-    const rows = tf.cast(tf.oneHot(tokens.flatten(), vocabulary), 'float32').as2D(-1, vocabulary);
-    const looked = tf.matMul(rows, table).reshape<tf.Tensor3D>([...tokens.shape, width]);
+    const width = table.shape[1]!;
+    const looked = lookUp(tokens.flatten(), table).reshape<tf.Tensor3D>([...tokens.shape, width]);
     const sum = looked.add<tf.Tensor3D>(positions);
     return mask ? sum.mul(mask) : sum;
   });
+}
+
+/**
+ * Name of the kernel that looks up rows of a table, where a backend has one (see `wasmKernels.ts`).
+ */
+export const LOOK_UP = 'LookUp';
+
+function lookUp(tokens: tf.Tensor1D, table: tf.Tensor): tf.Tensor {
+  if (tf.getKernel(LOOK_UP, tf.getBackend())) return tf.engine().runKernel(LOOK_UP, { tokens, table }) as tf.Tensor;
+  return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]!), 'float32'), table);
 }
 
 /** Threads of a workgroup: two subgroups of most GPUs. Few tokens then keep few threads busy. */

@@ -1,9 +1,10 @@
 /**
- * Kernels of back-propagation for TensorFlow.js's WebAssembly backend: one that it lacks, and one
+ * Kernels of back-propagation for TensorFlow.js's WebAssembly backend: those that it lacks, and one
  * that it computes about 25 times slower than a forward pass.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+import { LOOK_UP } from '../../kernels/embedding.ts';
 
 /**
  * A matrix is transposed before it is multiplied if each of its elements is used at least this many
@@ -26,6 +27,7 @@ export function registerTrainingKernels(): void {
   isRegistered = true;
   registerFilterGradient();
   registerMatMul();
+  registerLookUp();
 }
 
 /**
@@ -106,6 +108,57 @@ function registerFilterGradient(): void {
     backendName: 'wasm',
     kernelFunc: ({ inputs, attrs, backend }) =>
       convolutionFilterGradient(inputs, attrs as unknown as FilterGradientAttributes, backend as BackendWasm),
+  });
+}
+
+/**
+ * Registers the op that looks up rows of a table: tokens int32 [n], table float32 [rows, width] ->
+ * float32 [n, width]. A token without a row has zeros. Its gradient adds rows in the order of the
+ * tokens. TensorFlow.js 4.22 has no kernel for the gradient of `gather`.
+ */
+function registerLookUp(): void {
+  const gradient = 'LookUpGradient';
+  const register = (
+    kernelName: string,
+    kernelFunc: (inputs: tf.NamedTensorInfoMap, backend: BackendWasm, rows: number) => tf.TensorInfo,
+  ): void =>
+    tf.registerKernel({
+      kernelName,
+      backendName: 'wasm',
+      kernelFunc: ({ inputs, backend, attrs }) =>
+        kernelFunc(inputs, backend as BackendWasm, (attrs as { rows: number } | undefined)?.rows ?? 0),
+    });
+  register(LOOK_UP, ({ tokens, table }, backend) => {
+    const [rows, width] = table!.shape as [number, number];
+    const result = backend.makeOutput([tokens!.shape[0]!, width], 'float32');
+    // The views are made after the allocation, which may move the memory.
+    const [to, from] = [result, table!].map((info) => backend.typedArrayFromHeap(info) as Float32Array);
+    for (const [i, token] of backend.typedArrayFromHeap(tokens!).entries()) {
+      const isRow = token >= 0 && token < rows;
+      if (isRow) to!.set(from!.subarray(token * width, (token + 1) * width), i * width);
+      else to!.fill(0, i * width, (i + 1) * width);
+    }
+    return result;
+  });
+  register(gradient, ({ tokens, dy }, backend, rows) => {
+    const width = dy!.shape[1]!;
+    const result = backend.makeOutput([rows, width], 'float32');
+    const [sums, from] = [result, dy!].map((info) => backend.typedArrayFromHeap(info) as Float32Array);
+    sums!.fill(0);
+    for (const [i, token] of backend.typedArrayFromHeap(tokens!).entries()) {
+      if (token < 0 || token >= rows) continue;
+      for (let column = 0; column < width; column++) sums![token * width + column]! += from![i * width + column]!;
+    }
+    return result;
+  });
+  tf.registerGradient({
+    kernelName: LOOK_UP,
+    inputsToSave: ['tokens', 'table'],
+    gradFunc: (dy, saved) => {
+      const [tokens, table] = saved as [tf.Tensor, tf.Tensor];
+      const inputs = { tokens, dy: dy as tf.Tensor };
+      return { table: () => tf.engine().runKernel(gradient, inputs, { rows: table.shape[0] }) as tf.Tensor };
+    },
   });
 }
 

@@ -6,9 +6,9 @@
  * Language Models", 2017).
  *
  * Its layers are ops of `src/kernels`: kernels of their own on WebGPU, otherwise composed of ops of
- * TensorFlow.js that have gradients on every backend. There, tokens are embedded by a matrix
- * product with one-hot rows, which costs as much as the output layer: the gradient of
- * TensorFlow.js's `gather` does not exist on wasm and adds floats in an undefined order.
+ * TensorFlow.js that have gradients on every backend. With TensorFlow.js's own kernels on WebGPU,
+ * tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
+ * layer: the gradient of TensorFlow.js's `gather` adds floats in an undefined order there.
  */
 import * as tf from '@tensorflow/tfjs';
 import { logitsOf, networkLayers, type NetworkLayer } from './layers.ts';

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
+import { embed } from '../../../src/kernels/embedding.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -61,6 +62,33 @@ test('the wasm backend computes the loss of classification jobs and its gradient
   const [actual, expected] = await onBoth(compute);
   expect(expected![0]![0]).toBeGreaterThan(1);
   expectClose([actual!, expected!]);
+});
+
+test('the wasm backend looks up embeddings and adds their gradients like the cpu backend', async () => {
+  const table = random(7, 6);
+  const positions = random(4, 6);
+  const dy = random(3, 4, 6);
+  const compute = (): tf.Tensor[] => {
+    // Tokens occur several times, and three of them have no row in the table.
+    const tokens = tf.tensor2d([0, 6, 6, -1, 2, 2, 2, 2, 7, 5, 2 ** 31 - 1, 0], [3, 4], 'int32');
+    const at = [table, positions].map(({ values, shape }) => tf.tensor(values, shape));
+    const embedded = (...all: tf.Tensor[]): tf.Tensor => embed(tokens, all[0]!, all[1]!);
+    return [embedded(...at), ...tf.grads(embedded)(at, tf.tensor(dy.values, dy.shape))];
+  };
+  const [actual, expected] = await onBoth(compute);
+  expect([...expected![0]!.subarray(18, 24)].some((value) => value !== 0)).toBe(true);
+  expectClose([actual!, expected!]);
+});
+
+test('the wasm backend makes no tensor of the size of the vocabulary for embedding tokens', () => {
+  const { numBytes } = tf.memory();
+  const table = tf.zeros([4096, 2]);
+  const most = tf.tidy(() => {
+    embed(tf.zeros([1, 64], 'int32'), table, tf.zeros([64, 2]));
+    return tf.memory().numBytes - numBytes;
+  });
+  table.dispose();
+  expect(most).toBeLessThan(4 * 4096 * 3);
 });
 
 test.each(['mlp', 'cnn'] as const)(
