@@ -65,7 +65,8 @@ function registerMatMul(): void {
 
 /**
  * Multiplies a batch of matrices, such as the heads of attention, one after the other: XNNPACK
- * multiplies only single matrices.
+ * multiplies only single matrices. TensorFlow.js's `slice` is not used, because it copies the whole
+ * batch for each matrix.
  */
 function multiplyOneByOne(
   backend: BackendWasm,
@@ -73,17 +74,22 @@ function multiplyOneByOne(
   b: tf.TensorInfo,
   { transposeA, transposeB }: MatMulAttributes,
 ): tf.TensorInfo {
-  return resultOf(backend, () => {
-    const [left, right] = [a, b].map((info) => {
-      const [height, width] = info.shape.slice(-2) as [number, number];
-      return viewOf(info, backend).as3D(-1, height, width);
-    }) as [tf.Tensor3D, tf.Tensor3D];
-    const products = Array.from({ length: left.shape[0] }, (_, i) => {
-      const [x, y] = [left, right].map((all) => all.slice([i], [1]).squeeze<tf.Tensor2D>([0]));
-      return tf.matMul(x!, y!, transposeA, transposeB);
+  const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
+  const result = backend.makeOutput([...a.shape.slice(0, -2), rows, columns], 'float32');
+  const floatsOf = (info: tf.TensorInfo): Float32Array => backend.typedArrayFromHeap(info) as Float32Array;
+  for (let i = 0; i < sizeOfBatch(a); i++) {
+    tf.tidy(() => {
+      const [left, right] = [a, b].map((all) => {
+        const one = backend.makeOutput(all.shape.slice(-2), 'float32');
+        const size = tf.util.sizeFromShape(one.shape);
+        floatsOf(one).set(floatsOf(all).subarray(i * size, (i + 1) * size));
+        return tf.engine().makeTensorFromTensorInfo(one) as tf.Tensor2D;
+      });
+      const product = tf.matMul(left!, right!, transposeA, transposeB);
+      floatsOf(result).set(floatsOf(product), i * product.size);
     });
-    return tf.stack(products).reshape([...a.shape.slice(0, -2), ...products[0]!.shape]);
-  });
+  }
+  return result;
 }
 
 interface MatMulAttributes {

@@ -105,7 +105,7 @@ export class PipelineModelStage {
    *
    * @param indices the samples of this replica.
    * @param samples number of samples of all replicas.
-   * @param onpass called after each forward pass.
+   * @param onpass called after each pass.
    */
   async learn(indices: Uint32Array, step: number, samples: number, onpass: () => void): Promise<LearnedStage> {
     const stage = this.#stage;
@@ -116,7 +116,7 @@ export class PipelineModelStage {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
-        onkept: () => {
+        onpass: () => {
           this.#measureMemory();
           onpass();
         },

@@ -19,8 +19,8 @@ export interface MicroBatches {
    * without gradients.
    */
   losses: ((microBatch: number) => readonly StageLoss[]) | null;
-  /** Called after each forward pass with a loss, when the stage keeps its activations. */
-  onkept?(): void;
+  /** Called after each pass of a step. After a forward pass, the stage keeps its activations. */
+  onpass?(): void;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }
@@ -49,7 +49,7 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
       let output: Tensor;
       if (losses) {
         output = await layers.forward(microBatch, input, pass, at === last ? losses(microBatch) : null);
-        batches.onkept?.();
+        batches.onpass?.();
       } else {
         output = await layers.infer(input, pass);
         input.dispose();
@@ -58,7 +58,11 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
       batches.onoutput(microBatch, output);
       return null;
     },
-    backward: (at, microBatch, dy) => stages.get(at)!.backward(microBatch, dy, at > 0),
+    backward: async (at, microBatch, dy) => {
+      const gradient = await stages.get(at)!.backward(microBatch, dy, at > 0);
+      batches.onpass?.();
+      return gradient;
+    },
   });
 }
 
