@@ -1,7 +1,7 @@
 /** The controls of the player of a pipeline's plan, and its frame in words. */
 import { useComputed } from '@preact/signals';
 import type { PassKind, PipelinePlan, StagePass } from '../../parallel/pipeline/schedules.ts';
-import { idleShare } from '../../parallel/pipeline/schedules.ts';
+import { idleShare, takesTime } from '../../parallel/pipeline/schedules.ts';
 import { formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
@@ -45,7 +45,9 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
 }
 
 /** Returns when every rank has begun, and when the first rank has ended. */
-function turnsOf({ passes, ticks }: PipelinePlan): { filled: number; drains: number } {
+function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
+  const { ticks } = plan;
+  const passes = plan.passes.map((own) => own.filter(({ stage }) => takesTime(plan, stage)));
   const filled = Math.max(...passes.map((own) => own[0]?.tick ?? 0));
   const drains = Math.min(ticks, ...passes.map((own) => (own.at(-1)?.tick ?? 0) + 1));
   return { filled, drains: Math.max(filled, drains) };

@@ -7,8 +7,9 @@ import { digestsOf, withDigests, type About, type TensorEntry } from '../../jobs
 import { inFileOrder, streamSafetensors, type TensorPart } from '../../jobs/weights/safetensors.ts';
 import { messageOf } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
+import { piecesOf } from '../../parallel/pipeline/layerState.ts';
 import type { FileWriter, WrittenFile } from '../storage/writtenFile.ts';
-import { partsOf, receiveParts, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
+import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
 import type { StagedWorld } from './stagedWorld.ts';
 
 interface ExportOptions {
@@ -44,10 +45,10 @@ export async function exportStages(
   if (group.rank === saver) {
     const parts = async function* (): AsyncGenerator<TensorPart, void> {
       for (const { name, shape } of inFileOrder(entries)) {
-        if (name in ownDigests) for (const part of partsOf(await read(name))) yield { name, values: part };
+        if (name in ownDigests) for (const values of piecesOf(await read(name))) yield { name, values };
         else {
-          for await (const part of receiveParts(group, sizeOf(shape), ownerOf(name), timeoutMs)) {
-            yield { name, values: part };
+          for await (const values of receiveValues(group, sizeOf(shape), ownerOf(name), timeoutMs)) {
+            yield { name, values };
           }
         }
       }

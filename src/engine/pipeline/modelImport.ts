@@ -8,7 +8,7 @@ import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import { DataError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { StagedWorld } from './stagedWorld.ts';
-import { receiveParts, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
+import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
 
 /**
  * Checks that a file has the weights of a model, without reading them.
@@ -55,7 +55,7 @@ export async function importStages(
     } else if (local >= 0) {
       const values = new Float32Array(sizeOf(shape));
       let at = 0;
-      for await (const part of receiveParts(group, sizeOf(shape), source, timeoutMs)) {
+      for await (const part of receiveValues(group, sizeOf(shape), source, timeoutMs)) {
         values.set(part, at);
         at += part.length;
       }

@@ -1,11 +1,10 @@
-/** Sends the values of a tensor from one rank to another, in parts. */
+/** Sends the values of a tensor from one rank to another, in pieces. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
+import { piecesOf, rangesOf, sendPieces } from '../../parallel/pipeline/layerState.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 
-/** Elements of a part: 1 MiB. */
-const PART_ELEMENTS = 256 * 1024;
-/** Parts that are on their way at a time. */
+/** Pieces that a rank is ready to receive at a time. */
 const AHEAD = 2;
 /** Bytes per millisecond of the slowest connection over which a model is sent in time. */
 const SLOWEST = 100;
@@ -15,44 +14,32 @@ export function transferTimeoutMs(elements: number): number {
   return PIPELINE_TIMEOUT_MS + (elements * Float32Array.BYTES_PER_ELEMENT) / SLOWEST;
 }
 
-/** Divides values into parts, which are views. */
-export function partsOf(values: Float32Array<ArrayBuffer>): Float32Array<ArrayBuffer>[] {
-  const count = Math.ceil(values.length / PART_ELEMENTS);
-  return Array.from({ length: count }, (_, i) => values.subarray(i * PART_ELEMENTS, (i + 1) * PART_ELEMENTS));
-}
-
-/** Sends `values` to rank `to`, which calls {@link receiveParts}. */
-export async function sendValues(
+/** Sends `values` to rank `to`, which calls {@link receiveValues}. */
+export function sendValues(
   group: ProcessGroup,
   values: Float32Array<ArrayBuffer>,
   to: number,
   timeoutMs: number,
 ): Promise<void> {
-  const sends: Work<void>[] = [];
-  for (const part of partsOf(values)) {
-    if (sends.length === AHEAD) await sends.shift();
-    sends.push(group.isend(part, group.ranks[to]!, { timeoutMs }));
-  }
-  for (const send of sends) await send;
+  return sendPieces(group, group.ranks[to]!, { timeoutMs }, piecesOf(values));
 }
 
-/** Yields the parts of `size` values that rank `from` sends. */
-export async function* receiveParts(
+/** Yields `size` values that rank `from` sends, in pieces. */
+export async function* receiveValues(
   group: ProcessGroup,
   size: number,
   from: number,
   timeoutMs: number,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
-  const expected: { part: Float32Array<ArrayBuffer>; work: Work<number> }[] = [];
-  let begun = 0;
-  while (begun < size || expected.length > 0) {
-    while (begun < size && expected.length < AHEAD) {
-      const part = new Float32Array(Math.min(PART_ELEMENTS, size - begun));
-      expected.push({ part, work: group.irecv(part, group.ranks[from], { timeoutMs }) });
-      begun += part.length;
+  const ranges = rangesOf(size);
+  const expected: { piece: Float32Array<ArrayBuffer>; work: Work<number> }[] = [];
+  while (ranges.length > 0 || expected.length > 0) {
+    for (const { length } of ranges.splice(0, AHEAD - expected.length)) {
+      const piece = new Float32Array(length);
+      expected.push({ piece, work: group.irecv(piece, group.ranks[from], { timeoutMs }) });
     }
-    const { part, work } = expected.shift()!;
+    const { piece, work } = expected.shift()!;
     await work;
-    yield part;
+    yield piece;
   }
 }

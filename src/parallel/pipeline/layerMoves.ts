@@ -59,7 +59,7 @@ export async function moveLayers(
   const { rank } = world;
   for (const { layer, from, to } of moves) {
     if (from === rank && to === rank) await load(layer, copier(sourceOf(layer).pieces(layer)));
-    else if (from === rank) await sendPieces(world, to, TAG, sourceOf(layer).pieces(layer));
+    else if (from === rank) await sendPieces(world, to, { tag: TAG }, sourceOf(layer).pieces(layer));
     else if (to === rank) await load(layer, receiver(world, from, TAG));
   }
 }

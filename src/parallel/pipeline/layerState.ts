@@ -2,7 +2,9 @@
  * The state of layers: values of parameters, the optimizers' averages and buffers. It is read,
  * hashed and sent in pieces, so that no rank needs a second copy of it.
  */
+import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Work } from '../../collectives/work.ts';
 import { hashState } from '../../util/hash.ts';
 import { createLayout } from '../ddp/buckets.ts';
 import { readVariables, type Variable } from '../ddp/flatten.ts';
@@ -40,7 +42,7 @@ export function rangesOf(size: number): PieceRange[] {
   }));
 }
 
-export function piecesOf(array: Float32Array): Float32Array[] {
+export function piecesOf<Buffer extends ArrayBufferLike>(array: Float32Array<Buffer>): Float32Array<Buffer>[] {
   return rangesOf(array.length).map(({ at, length }) => array.subarray(at, at + length));
 }
 
@@ -57,17 +59,22 @@ export async function fill(array: Float32Array, read: ReadPiece): Promise<void> 
   for (const piece of piecesOf(array)) await read(piece);
 }
 
-/** Sends pieces to a rank of the world, which must call {@link receiver} for the same tag. */
-export async function sendPieces(group: ProcessGroup, to: number, tag: number, pieces: Pieces): Promise<void> {
-  const sends = [];
+/** Sends pieces to a rank of the world, which receives each of them with the same options. */
+export async function sendPieces(
+  group: ProcessGroup,
+  to: number,
+  options: MessageOptions,
+  pieces: Pieces | Iterable<Float32Array>,
+): Promise<void> {
+  const sends: Work<void>[] = [];
   for await (const piece of pieces) {
-    sends.push(group.isend(piece, to, { tag }));
+    sends.push(group.isend(piece, to, options));
     if (sends.length >= PIECES_IN_FLIGHT) await sends.shift();
   }
   for (const send of sends) await send;
 }
 
-/** Returns a function that receives the pieces of {@link sendPieces}. */
+/** Returns a function that receives the pieces of {@link sendPieces} with this tag. */
 export function receiver(group: ProcessGroup, from: number, tag: number): ReadPiece {
   return async (into) => {
     await group.irecv(into, from, { tag });

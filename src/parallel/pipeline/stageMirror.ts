@@ -207,7 +207,7 @@ export class StageMirror implements LayerSource {
   }
 
   #send(pieces: Pieces): Promise<void> {
-    return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), TAG, pieces);
+    return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), { tag: TAG }, pieces);
   }
 
   #receiver(): ReadPiece {
