@@ -39,7 +39,7 @@ export const LOOK_UP = 'LookUp';
 
 function lookUp(tokens: tf.Tensor1D, table: tf.Tensor): tf.Tensor {
   if (tf.getKernel(LOOK_UP, tf.getBackend())) return tf.engine().runKernel(LOOK_UP, { tokens, table }) as tf.Tensor;
-  return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]!), 'float32'), table);
+  return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]), 'float32'), table);
 }
 
 /** Threads of a workgroup: two subgroups of most GPUs. Few tokens then keep few threads busy. */

@@ -124,17 +124,7 @@ function registerFilterGradient(): void {
  */
 function registerLookUp(): void {
   const gradient = 'LookUpGradient';
-  const register = (
-    kernelName: string,
-    kernelFunc: (inputs: tf.NamedTensorInfoMap, backend: BackendWasm, rows: number) => tf.TensorInfo,
-  ): void =>
-    tf.registerKernel({
-      kernelName,
-      backendName: 'wasm',
-      kernelFunc: ({ inputs, backend, attrs }) =>
-        kernelFunc(inputs, backend as BackendWasm, (attrs as { rows: number } | undefined)?.rows ?? 0),
-    });
-  register(LOOK_UP, ({ tokens, table }, backend) => {
+  registerKernel(LOOK_UP, ({ tokens, table }, backend) => {
     const [rows, width] = table!.shape as [number, number];
     const result = backend.makeOutput([tokens!.shape[0]!, width], 'float32');
     // The views are made after the allocation, which may move the memory.
@@ -146,7 +136,7 @@ function registerLookUp(): void {
     }
     return result;
   });
-  register(gradient, ({ tokens, dy }, backend, rows) => {
+  registerKernel(gradient, ({ tokens, dy }, backend, rows) => {
     const width = dy!.shape[1]!;
     const result = backend.makeOutput([rows, width], 'float32');
     const [sums, from] = [result, dy!].map((info) => backend.typedArrayFromHeap(info) as Float32Array);
@@ -163,8 +153,20 @@ function registerLookUp(): void {
     gradFunc: (dy, saved) => {
       const [tokens, table] = saved as [tf.Tensor, tf.Tensor];
       const inputs = { tokens, dy: dy as tf.Tensor };
-      return { table: () => tf.engine().runKernel(gradient, inputs, { rows: table.shape[0] }) as tf.Tensor };
+      return { table: () => tf.engine().runKernel(gradient, inputs, { rows: table.shape[0] }) };
     },
+  });
+}
+
+function registerKernel(
+  kernelName: string,
+  kernelFunc: (inputs: tf.NamedTensorInfoMap, backend: BackendWasm, rows: number) => tf.TensorInfo,
+): void {
+  tf.registerKernel({
+    kernelName,
+    backendName: 'wasm',
+    kernelFunc: ({ inputs, backend, attrs }) =>
+      kernelFunc(inputs, backend as BackendWasm, (attrs as { rows: number } | undefined)?.rows ?? 0),
   });
 }
 
