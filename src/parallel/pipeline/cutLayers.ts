@@ -12,8 +12,8 @@ export interface LayerCost {
 
 export interface CutOptions {
   /**
-   * Whether rank 0 has the first and the last stage; see `schedules.ts`. Then the first layer is the
-   * first stage.
+   * Whether rank 0 has the first and the last stage; see `schedules.ts`. Then the first layer is
+   * the first stage.
    */
   ring?: boolean;
   /** Cost of the loss, which the last stage computes. 0 by default. */

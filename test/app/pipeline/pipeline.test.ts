@@ -30,8 +30,8 @@ describe('a frame of the plan', () => {
             const step = kind === 'forward' ? 1 : shape.ranks - 1;
             expect((from + step) % shape.ranks).toBe(to);
           }
-          // A rank computes a pass only after its input has arrived. The first stage of a ring has no
-          // tick.
+          // A rank computes a pass only after its input has arrived. The first stage of a ring has
+          // no tick.
           const arriving = values.filter(({ share }) => share < 1);
           const computed = passes.filter((pass) => pass !== null).length + (shape.ring ? 1 : 0);
           expect(arriving.length).toBeLessThanOrEqual(computed);
