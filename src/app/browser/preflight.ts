@@ -1,5 +1,6 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
 import { fallbackBackend } from '../../util/fallbackBackend.ts';
+import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { messages } from '../locales/index.ts';
 import { askLocalNetwork, localNetwork } from './localNetwork.ts';
 
@@ -36,7 +37,7 @@ export async function checkGpu(): Promise<Verdict> {
     return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${instead()}` : needsHttps };
   }
   try {
-    const adapter = await within(ADAPTER_DEADLINE_MS, navigator.gpu.requestAdapter());
+    const adapter = await within(ADAPTER_DEADLINE_MS, requestAdapter(navigator.gpu));
     if (adapter === undefined) {
       return { kind: 'meh', text: labels.gpuSilent.text, fix: `${instead()} ${labels.gpuSilent.fix}` };
     }

@@ -1,4 +1,5 @@
 /** The memory that a tab can use, as far as a browser reports it, as a signal. */
+import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { TAB_BYTES } from '../../spec/pipeline.ts';
 
@@ -43,7 +44,7 @@ async function ask(): Promise<void> {
   const { deviceMemory } = navigator as { deviceMemory?: number };
   memory.value = tabMemoryOf(deviceMemory, null);
   try {
-    const adapter = await navigator.gpu?.requestAdapter();
+    const adapter = navigator.gpu === undefined ? null : await requestAdapter(navigator.gpu);
     const limits = adapter?.limits;
     if (!limits) return;
     const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);

@@ -11,6 +11,7 @@ import { DeviceError, messageOf } from '../../util/errors.ts';
 import { useKernels } from '../../kernels/index.ts';
 import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
+import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import { observeCommands } from '../../webgpu/commands.ts';
 import { observeRecordings } from '../../webgpu/recording.ts';
@@ -105,7 +106,7 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   const adapter = await within(
     clock,
     ADAPTER_TIMEOUT_MS,
-    navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }),
+    requestAdapter(navigator.gpu, { powerPreference: 'high-performance' }),
     () => new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`),
   );
   if (!adapter)

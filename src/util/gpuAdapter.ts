@@ -1,0 +1,17 @@
+/** Requests a GPU adapter of the browser. */
+
+/** Requests until a browser is taken to have no adapter. */
+const REQUESTS = 3;
+
+/**
+ * Returns the browser's GPU adapter, or `null` if there is none. Chromium answers with `null` while
+ * its GPU process starts or restarts, and offers the adapter at the next request (seen with
+ * Chromium 156 on an NVIDIA H100). So an answer of `null` is asked again.
+ */
+export async function requestAdapter(gpu: GPU, options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> {
+  for (let request = 1; request < REQUESTS; request += 1) {
+    const adapter = await gpu.requestAdapter(options);
+    if (adapter !== null) return adapter;
+  }
+  return gpu.requestAdapter(options);
+}
