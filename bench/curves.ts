@@ -64,6 +64,8 @@ const COLOURS: Record<StrategyName, string> = {
   'async-parameter-server': '#d1495b',
   'local-sgd': '#2f9e63',
   diloco: '#8a4fbf',
+  'streaming-diloco': '#b58ad9',
+  sparseloco: '#5b8c5a',
 };
 const ONE_TAB_COLOUR = '#b9c2cf';
 
@@ -82,7 +84,7 @@ async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void>
   }
   const mnist = { job: 'mnist', data, epochs: MNIST_EPOCHS, batch: BATCH };
   const free: Curve[] = [];
-  for (const strategy of ['ddp', 'async-parameter-server', 'local-sgd', 'diloco'] as const) {
+  for (const strategy of ['ddp', 'async-parameter-server', 'local-sgd', 'diloco', 'streaming-diloco', 'sparseloco'] as const) {
     free.push(await curve(strategy, RANKS, mnist, io));
   }
 

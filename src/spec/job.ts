@@ -28,6 +28,7 @@ import {
   FITTING_RANGE_TEST,
   fitsAlgorithm,
   fitsRangeTest,
+  isLocalSteps,
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
@@ -276,7 +277,7 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
  * of a rank: all ranks have it, or, in a pipeline, a rank has a copy of its neighbour's stage.
  */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
-  return strategy === 'ddp';
+  return strategy === 'ddp' || isLocalSteps(strategy);
 }
 
 /** Returns whether a run can be saved as a checkpoint: each rank has the whole state. */

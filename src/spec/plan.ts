@@ -91,7 +91,7 @@ export const PLAN_FIELDS = {
    */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
-    help: 'steps between two synchronizations (local-sgd, diloco, async-parameter-server)',
+    help: 'steps between two synchronizations (local-sgd, diloco, streaming-diloco, sparseloco, async-parameter-server)',
   }),
   /**
    * For `async-parameter-server`: the largest number of steps by which a rank may be ahead of the
@@ -104,7 +104,7 @@ export const PLAN_FIELDS = {
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
   algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
-    help: 'algorithm of the all-reduce (ddp, local-sgd, diloco); auto: chosen by a cost model',
+    help: 'algorithm of the all-reduce (ddp, local-sgd, diloco, streaming-diloco); auto: chosen by a cost model',
   }),
   /**
    * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
@@ -121,7 +121,7 @@ export const PLAN_FIELDS = {
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
     value: 'name',
-    help: 'encoding of gradients (ddp: all; diloco: fp16, int8); auto: chosen from the speed of links',
+    help: 'encoding of gradients (ddp: all; diloco, streaming-diloco: fp16, int8); auto: chosen from the speed of links',
   }),
   /**
    * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
@@ -160,17 +160,17 @@ export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSte
 }
 
 export const FITTING_CODEC =
-  'ddp supports every codec, diloco supports fp16 and int8, and other strategies support fp32 only';
+  'ddp supports every codec, diloco and streaming-diloco support fp16 and int8, and other strategies support fp32 only';
 
 export const FITTING_ALGORITHM =
-  'the algorithm doubling supports only the codecs fp32 and powersgd: with others, the roundings of two ranks would differ';
+  'the algorithm doubling supports only the codecs fp32, powersgd and demo: with others, the roundings of two ranks would differ';
 
 /**
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
 export function encodesHops(codec: PlannedCodec): boolean {
-  return codec !== 'fp32' && codec !== 'powersgd';
+  return codec !== 'fp32' && codec !== 'powersgd' && codec !== 'demo';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */
@@ -186,9 +186,22 @@ export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strate
   return hasAllReduces(strategy) ? misfitOfAlgorithm(algorithm, n) : null;
 }
 
-/** Returns whether ranks all-reduce gradients (`ddp`) or parameters. */
+/**
+ * Returns whether ranks train alone for some steps and then exchange what they have learned; see
+ * src/parallel/strategies/localSteps.ts.
+ */
+export function isLocalSteps(strategy: StrategyName): boolean {
+  return strategy === 'local-sgd' || isDiloco(strategy) || strategy === 'sparseloco';
+}
+
+/** Returns whether an outer optimizer applies what ranks exchange by all-reduces. */
+function isDiloco(strategy: unknown): boolean {
+  return strategy === 'diloco' || strategy === 'streaming-diloco';
+}
+
+/** Returns whether ranks all-reduce gradients (`ddp`) or what they have learned. */
 export function hasAllReduces(strategy: StrategyName): boolean {
-  return strategy === 'ddp' || strategy === 'local-sgd' || strategy === 'diloco';
+  return strategy === 'ddp' || strategy === 'local-sgd' || isDiloco(strategy);
 }
 
 const SHARDED_CODECS: readonly PlannedCodec[] = ['fp32', 'fp16', 'int8'];
@@ -234,15 +247,15 @@ const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
  */
 export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
   if (strategy === 'ddp') return PLANNED_CODECS;
-  return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
+  return isDiloco(strategy) ? ['fp32', 'fp16', 'int8'] : ['fp32'];
 }
 
 /**
- * Returns the strategy's default optimizer. DiLoCo's inner optimizer is AdamW, as in the DiLoCo
- * paper.
+ * Returns the strategy's default optimizer. The inner optimizer of DiLoCo and SparseLoCo is AdamW,
+ * as in their papers.
  */
 export function defaultOptimizer(strategy: unknown): OptimizerName {
-  return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
+  return isDiloco(strategy) || strategy === 'sparseloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
 }
 
 /**

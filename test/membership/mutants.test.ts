@@ -308,7 +308,10 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
         };
         return {
           load: (state, progress) => keepingHeld(() => real.load(state, progress)),
-          catchUp: (sum, head) => keepingHeld(() => real.catchUp(sum, head)),
+          repeat: {
+            ...real.repeat!,
+            catchUp: (sum, head) => keepingHeld(() => real.repeat!.catchUp(sum, head)),
+          },
         };
       }),
       currentGradients: gradientsOfAll,

@@ -1,7 +1,7 @@
 /** Tells which settings each strategy has and what the page can show of it; pure. */
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
-import { encodesHops } from '../../spec/plan.ts';
+import { encodesHops, isLocalSteps } from '../../spec/plan.ts';
 import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
@@ -13,6 +13,8 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
   'data-parallel': ['replicas'],
   'local-sgd': ['syncEvery'],
   diloco: ['syncEvery'],
+  'streaming-diloco': ['syncEvery'],
+  sparseloco: ['syncEvery'],
 };
 
 /**
@@ -20,8 +22,7 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
  * ranks then exchange results after several steps, not in every step.
  */
 export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
-  const isApart = strategy === 'async-parameter-server' || strategy === 'local-sgd' || strategy === 'diloco';
-  return isApart && worldSize > 1;
+  return (strategy === 'async-parameter-server' || isLocalSteps(strategy)) && worldSize > 1;
 }
 
 /**
@@ -55,7 +56,7 @@ export function pictureOf(
   const { instead } = messages.value.job;
   switch (strategy) {
     case 'ddp': {
-      if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
+      if (codec === 'powersgd' || codec === 'demo') return { lines: 'none', words: instead[codec] };
       const known = ALL_REDUCE_NAMES.find((name) => name === used);
       if (known !== undefined) return known;
       if (shardOptimizer) return 'ring';
@@ -73,6 +74,10 @@ export function pictureOf(
       return { lines: 'none', words: instead.average(syncEvery) };
     case 'diloco':
       return { lines: 'none', words: instead.diloco(syncEvery) };
+    case 'streaming-diloco':
+      return { lines: 'none', words: instead.streamingDiloco(syncEvery) };
+    case 'sparseloco':
+      return { lines: 'none', words: instead.sparseloco(syncEvery) };
     default:
       return strategy satisfies never;
   }

@@ -4,23 +4,29 @@
  */
 import { findRate, hasExploded } from '../../optim/rangeTest.ts';
 import type { RunBounds } from '../../parallel/recovery/progress.ts';
-import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
+import { Ddp } from '../../parallel/strategies/index.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
-import type { TrainingPlan } from '../../spec/plan.ts';
+import { FITTING_RANGE_TEST, type TrainingPlan } from '../../spec/plan.ts';
+import { UsageError } from '../../util/errors.ts';
 import type { RunState } from './runState.ts';
+import type { RunStrategy } from './runStrategy.ts';
 
 export class RangeTest {
   readonly #maxSteps: number;
+  readonly #strategy: Ddp;
   /** The state before the first step; `null` on ranks that joined later. */
   #untrained: RunState['replica'] | null = null;
 
-  private constructor(maxSteps: number) {
+  private constructor(maxSteps: number, strategy: Ddp) {
     this.#maxSteps = maxSteps;
+    this.#strategy = strategy;
   }
 
   /** Creates the range test of a plan. Returns `null` if the plan has another schedule. */
-  static of({ schedule, maxSteps }: TrainingPlan): RangeTest | null {
-    return schedule === 'range-test' ? new RangeTest(maxSteps!) : null;
+  static of({ schedule, maxSteps }: TrainingPlan, strategy: RunStrategy): RangeTest | null {
+    if (schedule !== 'range-test') return null;
+    if (!(strategy instanceof Ddp)) throw new UsageError(FITTING_RANGE_TEST);
+    return new RangeTest(maxSteps!, strategy);
   }
 
   /**
@@ -39,13 +45,14 @@ export class RangeTest {
     return hasExploded(losses, this.#maxSteps);
   }
 
-  async keep(strategy: ElasticStrategy): Promise<void> {
-    this.#untrained = await strategy.snapshot();
+  /** Keeps the model as it is before the first step. */
+  async keep(): Promise<void> {
+    this.#untrained = await this.#strategy.snapshot();
   }
 
   /** Restores the model as it was before the first step. Every rank must call it. */
-  async restore(strategy: ElasticStrategy): Promise<void> {
-    await strategy.restore(this.#untrained);
+  async restore(): Promise<void> {
+    await this.#strategy.restore(this.#untrained);
   }
 
   resultOf(losses: readonly number[]): RunResult['rateTest'] {

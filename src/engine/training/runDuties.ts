@@ -121,11 +121,11 @@ export class RunDuties {
     this.#due = this.#dutiesNow;
   }
 
-  /** Called when a step is applied. */
+  /** Called when a step is applied. An elastic strategy collects the losses of all ranks itself. */
   applied(loss: number, samples: number): void {
     const { strategy, run } = this.#options;
     if (strategy.reportsAllRanks) run.now.losses.push(loss);
-    else this.#losses.add(loss, samples);
+    else if (!strategy.elastic) this.#losses.add(loss, samples);
     this.#due = joined(this.#due, this.#dutiesNow);
   }
 
@@ -141,7 +141,7 @@ export class RunDuties {
     const step = run.now.step - 1;
     await this.#losses.collect(group, run.now.losses);
     if (samples > 0 && heldOut > 0 && !rangeTest) await this.#tests.run(group, run.now, samples, heldOut);
-    if (run.isOver && strategy.elastic) await rangeTest?.restore(strategy.elastic);
+    if (run.isOver) await rangeTest?.restore();
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;
     // At the end of the run, the result needs the byte counts of this exchange.

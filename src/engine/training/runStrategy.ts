@@ -9,9 +9,6 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 
-/** DiLoCo's outer optimizer, with the values that the DiLoCo paper recommends. */
-const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
-
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
 interface StrategyEnvironment {
@@ -48,7 +45,6 @@ export async function createRunStrategy(
       optimizers.splice(0, optimizers.length, scheduled);
       return scheduled;
     },
-    createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),
   });
   return { strategy, optimizers };
 }

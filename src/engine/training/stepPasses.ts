@@ -51,7 +51,7 @@ export async function learn(
   { window, indices, passes }: StepAssignment,
   onapplied: (loss: number, samples: number) => void,
 ): Promise<LearnedStep> {
-  const { elastic } = strategy;
+  const { elastic, accumulator } = strategy;
   const todo = indices.slice(elastic?.heldSamples ?? 0);
   let at = 0;
   const batches = passes.map((size) => {
@@ -62,11 +62,11 @@ export async function learn(
   const last = batches.pop()!;
   const own: OwnPass[] = [];
   let startedAt = clock.now();
-  if (elastic) {
+  if (accumulator) {
     for (const { samples, size } of batches) {
       await task.withBatch(
         samples,
-        (pass) => elastic.accumulate(pass, { ...optionsOf(samples, gradScaler), captures }),
+        (pass) => accumulator.accumulate(pass, { ...optionsOf(samples, gradScaler), captures }),
         step,
         size,
       );
@@ -130,7 +130,7 @@ export function canBalance({
 }: Pick<Learner, 'task' | 'strategy'> & { plan: TrainingPlan }): boolean {
   return (
     plan.balance === 'speed' &&
-    strategy.elastic !== null &&
+    strategy.accumulator !== null &&
     task.isShard !== true &&
     plan.batchSize >= PARTS &&
     variablesOf(task.model).buffers.length === 0

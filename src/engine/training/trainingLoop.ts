@@ -110,7 +110,7 @@ export class TrainingLoop {
     );
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
-    this.#rangeTest = RangeTest.of(plan);
+    this.#rangeTest = RangeTest.of(plan, strategy);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
     this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
@@ -179,7 +179,7 @@ export class TrainingLoop {
 
   /** The progress of the state. It is compared with the progress of other ranks. */
   get reached(): Pick<Progress, 'step' | 'appliedIn'> {
-    const { step, appliedIn } = this.#progress;
+    const { step, appliedIn } = this.#strategy.elastic?.committed(this.#progress) ?? this.#progress;
     return { step, appliedIn };
   }
 
@@ -194,7 +194,7 @@ export class TrainingLoop {
   }
 
   /**
-   * Resolves with a copy of the state after the latest applied step.
+   * Resolves with a copy of the state after the latest committed step.
    *
    * @param kind `own`: what this rank has. With a sharded optimizer, it is the whole state only if
    *   {@link isWhole}. `whole`: the whole state, when this rank has it.
@@ -202,8 +202,9 @@ export class TrainingLoop {
    */
   async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
     if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();
-    const progress = structuredClone(this.#progress);
-    return { progress, replica: await this.#elastic('saved').snapshot() };
+    const elastic = this.#elastic('saved');
+    const progress = structuredClone(elastic.committed(this.#progress));
+    return { progress, replica: await elastic.snapshot() };
   }
 
   /**
@@ -244,7 +245,7 @@ export class TrainingLoop {
     this.#worlds += 1;
     this.#rate.enter();
     this.#duties.schedule(this.#samples);
-    if (this.steps === 0) await this.#rangeTest?.keep(this.#elastic('tested'));
+    if (this.steps === 0) await this.#rangeTest?.keep();
     this.#duties.enter(arrivals);
     await this.#emitModel();
     await this.#balance.enter(group, this.steps);

@@ -18,6 +18,20 @@ export interface StateTransfer<Head, Gradient, State> {
   /** Digest of all state that determines the following steps. */
   digest(): Promise<string>;
   head(): Head;
+  /** `null` if no rank keeps the averaged gradient of its last step. */
+  repeat: LastStep<Head, Gradient> | null;
+  /** Gathers the state from the ranks `sources`. Every rank must call it. */
+  gather(head: Head, sources: readonly number[]): Promise<State>;
+  /**
+   * Replaces this rank's state by a copy of the elected state. Kept gradients are dropped.
+   *
+   * @param progress progress of the elected state.
+   */
+  load(state: State, progress: Progress): void;
+}
+
+/** Repeats the last step on a rank that is one step behind. */
+interface LastStep<Head, Gradient> {
   /**
    * Broadcasts the averaged gradient of the last step from rank `source` of the group. Every rank
    * must call it.
@@ -27,14 +41,6 @@ export interface StateTransfer<Head, Gradient, State> {
   catchUp(gradient: Gradient, head: Head): void;
   /** Marks the state as wrong: it has no vote until another state is loaded. */
   distrust(): void;
-  /** Gathers the state from the ranks `sources`. Every rank must call it. */
-  gather(head: Head, sources: readonly number[]): Promise<State>;
-  /**
-   * Replaces this rank's state by a copy of the elected state. Kept gradients are dropped.
-   *
-   * @param progress progress of the elected state.
-   */
-  load(state: State, progress: Progress): void;
 }
 
 /**
@@ -79,17 +85,18 @@ async function equalize<Head, Gradient, State>(
     ranks[source!]!,
   );
   let digests = states.map((state) => state.digest);
-  if (gradientSource !== null && late.length > 0) {
-    const gradient = await replica.broadcastGradient(gradientSource);
+  const { repeat } = replica;
+  if (repeat && gradientSource !== null && late.length > 0) {
+    const gradient = await repeat.broadcastGradient(gradientSource);
     const isLate = late.includes(rank);
     if (isLate) {
-      replica.catchUp(gradient, theirs.head);
+      repeat.catchUp(gradient, theirs.head);
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
     // A wrong state must not count as the state of this step if the group fails before this rank
     // loads the right state.
-    if (isLate && own !== digest) replica.distrust();
+    if (isLate && own !== digest) repeat.distrust();
     digests = await allGatherHashes(group, own);
   }
   if (digests.every((other) => other === digest)) return;

@@ -14,7 +14,8 @@ import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
-import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
+import type { UpdateResult } from './replicaStrategy.ts';
+import { ServerStrategy } from './serverStrategy.ts';
 import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Message tags of the two messages of a step. */
@@ -32,7 +33,7 @@ interface AsyncOptions {
   syncEvery: number;
 }
 
-export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & AsyncOptions> {
+export class AsyncParameterServer extends ServerStrategy<StrategyOptions & AsyncOptions> {
   readonly reportsAllRanks = false;
   /** On rank 0. */
   #server: Server | null = null;

@@ -21,11 +21,12 @@ import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
-import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recovery/stateElection.ts';
-import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
+import { describeModel } from '../ddp/verifyModel.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
 import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
+import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
+import { verifyModels } from './modelVotes.ts';
 import type { ReplicaOptimizer } from './replicaOptimizer.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 import { WholeOptimizer } from './wholeOptimizer.ts';
@@ -37,33 +38,9 @@ interface DdpOptions extends StrategyOptions, TransportOptions {
   clipNorm: number | null;
 }
 
-/** A rank's state when it entered a group. */
-export interface AttachedRank<Note> extends PeerState {
-  /** Whether the rank already had the state that all ranks have now. */
-  isCurrent: boolean;
-  note: Note;
-}
-
-/** The ability to continue in another group after ranks have joined or left. */
-export type ElasticStrategy = Pick<
-  Ddp,
-  | 'codec'
-  | 'isFresh'
-  | 'heldSamples'
-  | 'drop'
-  | 'rollBack'
-  | 'accumulate'
-  | 'attach'
-  | 'snapshot'
-  | 'load'
-  | 'restore'
-  | 'isWhole'
-  | 'gatherWhole'
-  | 'release'
->;
-
-export class Ddp implements Strategy {
+export class Ddp implements Strategy, ElasticStrategy {
   readonly elastic = this;
+  readonly accumulator = this;
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;
@@ -131,6 +108,11 @@ export class Ddp implements Strategy {
   /** Drops the gradients of {@link heldSamples}. */
   drop(): void {
     this.#ddp.dropGradients();
+  }
+
+  /** Each applied step is committed. */
+  committed(progress: Progress): Progress {
+    return progress;
   }
 
   /**
@@ -285,7 +267,7 @@ export class Ddp implements Strategy {
       note,
     };
     const states = await group.allGatherObject(mine);
-    this.#verifyModels(group, states);
+    verifyModels(group, states, this.#variables);
     const attached = await recover(group, states, this.#transferIn(group, progress), progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
@@ -330,21 +312,6 @@ export class Ddp implements Strategy {
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
-  #verifyModels(group: ProcessGroup, states: readonly (PeerState & { model: ModelDescription })[]): void {
-    const models = states.map(({ model }) => model);
-    const votes = models.map((model) => JSON.stringify(model));
-    const fresh = states.map(({ isFresh }) => isFresh);
-    const divergent = divergentRanks(votes, fresh);
-    if (divergent.length === 0) return;
-    const right = votes.findIndex((_, rank) => !divergent.includes(rank));
-    rejectDivergentRanks(
-      group,
-      divergent,
-      MismatchError,
-      differenceBetween(models, right, divergent[0]!, this.#variables)!,
-    );
-  }
-
   #transferIn(group: ProcessGroup, progress: Progress): StateTransfer<StateHead, Float32Array<ArrayBuffer>, DdpState> {
     const { rank, ranks } = group;
     return {
@@ -353,14 +320,16 @@ export class Ddp implements Strategy {
         const { name, scalars } = this.#optimizer.equalState;
         return { order: this.#ddp.parameterOrder, name, scalars, learningRate: this.#optimizer.learningRate };
       },
-      broadcastGradient: async (gradientSource) => {
-        const gradient =
-          rank === gradientSource ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
-        await group.broadcast(gradient, ranks[gradientSource]!);
-        return gradient;
+      repeat: {
+        broadcastGradient: async (gradientSource) => {
+          const gradient =
+            rank === gradientSource ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
+          await group.broadcast(gradient, ranks[gradientSource]!);
+          return gradient;
+        },
+        catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
+        distrust: () => (this.#isFresh = true),
       },
-      catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
-      distrust: () => (this.#isFresh = true),
       gather: async (head, sources) => gatherState(group, await this.#state(), head, sources),
       load: (state, { step, appliedIn }) => this.#adopt(state, step - progress.step, appliedIn),
     };

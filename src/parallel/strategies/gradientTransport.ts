@@ -4,9 +4,10 @@
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
+import type { ChosenCodec, JobCodec, PlannedCodec } from '../../spec/names.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../ddp/flatten.ts';
+import { createDemoHook, demoBytes } from '../demo/demoHook.ts';
 import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
@@ -56,16 +57,18 @@ export class GradientTransport {
   }
 
   get gradientBytes(): number {
-    if (this.#codec !== 'powersgd') return this.#ddp.gradientBytes;
+    if (this.#codec !== 'powersgd' && this.#codec !== 'demo') return this.#ddp.gradientBytes;
     const tallyBytes = this.#ddp.gradientBytes - this.#ddp.layout.size * Float32Array.BYTES_PER_ELEMENT;
     return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
   }
 
   get bucketBytes(): readonly number[] {
-    if (this.#codec !== 'powersgd') return this.#ddp.bucketBytes;
-    return this.#ddp.layout.buckets.map(({ slots }) =>
-      this.#compressedBytes(slots.map(({ parameter }) => this.#parameters[parameter]!)),
-    );
+    const codec = this.#codec;
+    if (codec !== 'powersgd' && codec !== 'demo') return this.#ddp.bucketBytes;
+    return this.#ddp.layout.buckets.map(({ slots }) => {
+      const parameters = slots.map(({ parameter }) => this.#parameters[parameter]!);
+      return codec === 'demo' ? demoBytes(parameters.map(({ size }) => size)) : this.#compressedBytes(parameters);
+    });
   }
 
   /**
@@ -94,6 +97,7 @@ export class GradientTransport {
   /** @param plainSteps number of uncompressed steps before PowerSGD. */
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
+    if (codec === 'demo') return this.#ddp.setTransport('fp32', createDemoHook(), true);
     if (codec !== 'powersgd') return this.#ddp.setTransport(codec, null);
     const hook = createPowerSgdHook({
       matrixApproximationRank: this.#powerSgdRank,
@@ -113,7 +117,7 @@ export class GradientTransport {
     return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
   }
 
-  #bytesByCodec(): Record<JobCodec, number> {
+  #bytesByCodec(): Record<ChosenCodec, number> {
     const elements = this.#ddp.layout.size;
     return {
       fp32: elements * Float32Array.BYTES_PER_ELEMENT,

@@ -1,16 +1,18 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
-import type { Optimizer } from '../../optim/optimizer.ts';
+import { Momentum, Sgd } from '../../optim/sgd.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
-import { Diloco } from './diloco.ts';
-import { LocalSgd } from './localSgd.ts';
+import { LocalSteps, type Streaming } from './localSteps.ts';
+import { DenseMean } from './outerMean.ts';
+import { SparseMean } from '../sparse/sparseMean.ts';
+import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ddp } from './ddp.ts';
-import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ddp, type AttachedRank, type ElasticStrategy } from './ddp.ts';
+export { Ddp } from './ddp.ts';
+export type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 export type { DdpState } from './ddpState.ts';
 export type { StepReport } from './strategy.ts';
 
@@ -30,11 +32,24 @@ const LOCAL_SGD_STEPS = 8;
  * a few hundred steps. For measurements see docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
+/** The paper recommends a mixing of 0.5 and a delay of up to 5 steps, for H of 100. */
+const STREAMING: Streaming = { fragments: 4, delay: 1, mixing: 0.5 };
+/** Number of steps between two exchanges; see docs/STRATEGIES.md. */
+const SPARSE_STEPS = 40;
 /**
  * Number of steps between two synchronizations of all ranks, for `async-parameter-server`. It is
  * small, because ranks can be compared and the model evaluated only when ranks are synchronized.
  */
 const ASYNC_STEPS = 10;
+/** Learning rate of outer optimizers, and momentum where they have it. */
+const OUTER = {
+  /** The whole mean is applied, so that parameters are averaged. */
+  average: { learningRate: 1 },
+  /** The DiLoCo paper recommends these values. */
+  diloco: { learningRate: 0.7, momentum: 0.9 },
+  /** Measured, see docs/STRATEGIES.md. The accumulator of `SparseMean` is the momentum. */
+  sparse: { learningRate: 2 },
+};
 
 /**
  * Creates a strategy in a group that has only this rank. Afterwards every rank attaches its
@@ -42,8 +57,21 @@ const ASYNC_STEPS = 10;
  */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback, shardOptimizer, clipNorm }: StrategyChoice,
-  options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },
-): Promise<Ddp | ReplicaStrategy> {
+  options: StrategyOptions,
+): Promise<Ddp | LocalSteps | ServerStrategy> {
+  /** DiLoCo and its variants. */
+  const diloco = (steps: number, streaming?: Streaming): Promise<LocalSteps> => {
+    if (codec === 'powersgd' || codec === 'demo' || codec === 'auto')
+      throw new UsageError('DiLoCo supports only the codecs fp32, fp16 and int8. Choose one of them.');
+    return LocalSteps.create({
+      ...options,
+      codec,
+      syncEvery: steps,
+      createOuterOptimizer: (size) => new Momentum('nesterov', OUTER.diloco, size),
+      createMean: (size) => new DenseMean(size, { codec, errorFeedback }),
+      ...(streaming && { streaming }),
+    });
+  };
   switch (strategy) {
     case 'ddp':
       return Ddp.create({ ...options, codec, errorFeedback, shardOptimizer, clipNorm });
@@ -53,12 +81,33 @@ export function createStrategy(
     case 'async-parameter-server':
       return AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? ASYNC_STEPS });
     case 'local-sgd':
-      return LocalSgd.create({ ...options, syncEvery: syncEvery ?? LOCAL_SGD_STEPS });
+      return LocalSteps.create({
+        ...options,
+        // Rounding the parameters at every exchange would undo small changes.
+        codec: 'fp32',
+        syncEvery: syncEvery ?? LOCAL_SGD_STEPS,
+        createOuterOptimizer: (size) => new Sgd(OUTER.average, size),
+        createMean: (size) => new DenseMean(size, { codec: 'fp32', errorFeedback: false }),
+      });
     case 'diloco':
-      if (codec === 'powersgd' || codec === 'auto')
-        throw new UsageError('DiLoCo supports only the codecs fp32, fp16 and int8. Choose one of them.');
-      return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS, codec, errorFeedback });
+      return diloco(syncEvery ?? DILOCO_STEPS);
+    case 'streaming-diloco':
+      return diloco(syncEvery ?? DILOCO_STEPS, streamingWithin(syncEvery ?? DILOCO_STEPS));
+    case 'sparseloco':
+      return LocalSteps.create({
+        ...options,
+        codec: 'fp32',
+        syncEvery: syncEvery ?? SPARSE_STEPS,
+        createOuterOptimizer: (size) => new Sgd(OUTER.sparse, size),
+        createMean: (size) => new SparseMean(size),
+      });
     default:
       return strategy satisfies never;
   }
+}
+
+/** Returns {@link STREAMING}, with fewer fragments if an exchange begins before the last has ended. */
+function streamingWithin(syncEvery: number): Streaming {
+  const delay = Math.min(STREAMING.delay, syncEvery - 1);
+  return { ...STREAMING, delay, fragments: Math.min(STREAMING.fragments, Math.floor(syncEvery / (delay + 1))) };
 }

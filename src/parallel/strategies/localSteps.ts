@@ -1,96 +1,402 @@
-/** Base of strategies whose ranks train alone for some steps and then exchange the result. */
+/**
+ * Strategies whose ranks train alone for some steps and then exchange what they have learned. All
+ * ranks have the same shared parameters. An exchange averages the outer gradients of all ranks
+ * (`outerMean.ts`), and an outer optimizer applies the mean to the shared parameters, from which
+ * every rank continues. Ranks are weighted by their samples since the last exchange, because a rank
+ * without samples has learned nothing (McMahan et al., "Communication-Efficient Learning of Deep
+ * Networks from Decentralized Data", AISTATS 2017).
+ *
+ * - `local-sgd`: the outer optimizer applies the whole mean, so that parameters are averaged. Stich,
+ *   "Local SGD Converges Fast and Communicates Little" (ICLR 2019).
+ * - `diloco`: Nesterov momentum. Douillard et al., "DiLoCo: Distributed Low-Communication Training
+ *   of Language Models" (2023), algorithm 1.
+ * - `streaming-diloco`: fragments of the parameters are exchanged in turn, while training
+ *   continues. Douillard et al., "Streaming DiLoCo with overlapping communication" (2025,
+ *   https://arxiv.org/abs/2501.18512), algorithm 2.
+ * - `sparseloco`: the largest entries of the outer gradients; see `sparse/sparseMean.ts`.
+ *
+ * These strategies are elastic. An exchange commits the steps before it. If ranks join or leave, all
+ * ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's averages
+ * are a rank's own. They are not rolled back, and a rank that joins begins with zero.
+ */
 import type { CodecName } from '../../collectives/codecs.ts';
-import type { Optimizer } from '../../optim/optimizer.ts';
-import { ErrorFeedback } from '../ddp/errorFeedback.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { checkState, type Optimizer } from '../../optim/optimizer.ts';
+import { MismatchError, UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import type { Range } from '../../util/range.ts';
+import { CommittedVariables } from '../ddp/committedVariables.ts';
+import type { Pass, PassOptions } from '../ddp/pass.ts';
+import { describeModel } from '../ddp/verifyModel.ts';
+import { startOfRun, type Progress } from '../recovery/progress.ts';
+import { recover, type StateTransfer } from '../recovery/recover.ts';
+import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
+import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
+import { verifyModels } from './modelVotes.ts';
+import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
-import type { StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
-export interface LocalStepsOptions extends StrategyOptions {
-  syncEvery: number;
-  /** Codec of the averaged values. */
-  codec: CodecName;
-  errorFeedback: boolean;
+/** How Streaming DiLoCo exchanges fragments of the parameters. */
+export interface Streaming {
+  /** Number of fragments. */
+  fragments: number;
+  /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
+  delay: number;
+  /** Share of a rank's own parameters that remains after an exchange (alpha in the paper). */
+  mixing: number;
 }
 
-export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
+export interface LocalStepsOptions extends StrategyOptions {
+  /** Steps between two exchanges of a parameter. */
+  syncEvery: number;
+  /** Codec of exchanges. */
+  codec: CodecName;
+  createOuterOptimizer: (size: number) => Optimizer;
+  createMean: (size: number) => OuterMean;
+  streaming?: Streaming;
+}
+
+const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
+
+/** Parameters that are exchanged together. */
+interface Fragment extends Range {
+  /** The fragment is exchanged after the steps s for which s mod `syncEvery` is this number. */
+  remainder: number;
+  /** Number of this rank's samples since the last exchange began. */
+  samples: number;
+}
+
+/** An exchange that has begun. */
+interface Exchange {
+  fragment: Fragment;
+  /**
+   * Resolves with the sums over all ranks: the samples since the last exchange, and for each step
+   * whose loss is not known yet, the loss of its samples and their number.
+   */
+  sums: Promise<Float64Array>;
+}
+
+/** What a rank returns to if its group ends. */
+interface Committed {
+  progress: Progress;
+  /** This rank's own parameters. */
+  parameters: Float32Array;
+  /** {@link Fragment.samples} of each fragment. */
+  samples: number[];
+}
+
+export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements Strategy, ElasticStrategy {
+  readonly elastic = this;
   readonly reportsAllRanks = false;
+  readonly isWhole = true;
+  /** Gradients are applied at once, so none is kept. */
+  readonly heldSamples = 0;
   readonly #optimizer: Optimizer;
-  readonly #feedback: ErrorFeedback | null;
-  /** Number of steps since the last exchange, and number of this rank's samples in these steps. */
-  #steps = 0;
-  #samples = 0;
+  readonly #outer: Optimizer;
+  readonly #mean: OuterMean;
+  readonly #streaming: Streaming;
+  readonly #fragments: readonly Fragment[];
+  /** Parameters after the latest exchange of each fragment; equal on all ranks. */
+  readonly #shared: Float32Array<ArrayBuffer>;
+  readonly #outerGradient: Float32Array;
+  readonly #buffers: CommittedVariables;
+  #group: ProcessGroup;
+  #progress = startOfRun();
+  /** Number of steps, and number of steps since the latest commit. */
+  #step = 0;
+  #uncommitted = 0;
+  /** For each step whose loss is not known yet: the loss of this rank's samples, and their number. */
+  #losses: { sum: number; samples: number }[] = [];
+  #exchange: Exchange | null = null;
+  #committed: Committed | null = null;
+  #isFresh = true;
 
-  protected constructor(replica: Replica, options: LocalStepsOptions) {
+  private constructor(replica: Replica, options: LocalStepsOptions) {
     super(replica, options);
-    const { codec, errorFeedback } = options;
-    this.#feedback = codec !== 'fp32' && errorFeedback ? new ErrorFeedback(replica.size) : null;
-    this.#optimizer = options.createOptimizer(replica.size);
+    const { createOptimizer, createOuterOptimizer, createMean, syncEvery, streaming = ALL_AT_ONCE, group } = options;
+    const { size } = replica;
+    const { fragments, delay } = streaming;
+    if ((delay + 1) * fragments > syncEvery) {
+      throw new UsageError(
+        `${fragments} fragments with a delay of ${delay} steps need at least ${(delay + 1) * fragments} steps between two exchanges, ` +
+          `but syncEvery is ${syncEvery}. Raise syncEvery.`,
+      );
+    }
+    this.#optimizer = createOptimizer(size);
+    this.#outer = createOuterOptimizer(size);
+    this.#mean = createMean(size);
+    this.#streaming = streaming;
+    this.#fragments = Array.from({ length: fragments }, (_, i) => ({
+      start: Math.floor((size * i) / fragments),
+      end: Math.floor((size * (i + 1)) / fragments),
+      remainder: Math.floor((syncEvery * (i + 1)) / fragments) % syncEvery,
+      samples: 0,
+    }));
+    this.#shared = replica.parameters.slice();
+    this.#outerGradient = new Float32Array(size);
+    this.#buffers = new CommittedVariables(replica.variables.buffers);
+    this.#group = group;
   }
 
-  /** Makes all ranks' parameters equal. */
-  protected abstract exchange(): Promise<void>;
+  static async create(options: LocalStepsOptions): Promise<LocalSteps> {
+    return new LocalSteps(await Replica.create(options), options);
+  }
 
+  get codec(): CodecName {
+    return this.options.codec;
+  }
+
+  get isFresh(): boolean {
+    return this.#isFresh;
+  }
+
+  /**
+   * Whether the latest step ended with an exchange. With fragments, only the {@link state} is then
+   * equal on all ranks, because each rank has learned more in the other fragments.
+   */
   get isSynchronized(): boolean {
-    return this.#steps === 0;
+    return this.#uncommitted === 0;
   }
 
+  state(): readonly ArrayBufferView[] {
+    const { scalars, slots } = this.#outer.state();
+    return [this.#shared, scalars, ...slots];
+  }
+
+  override async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
+    const report = await super.step(pass, options, onapplied);
+    if (this.isSynchronized) this.#commit();
+    return report;
+  }
+
+  /** Exchanges all fragments whose latest exchange was before the latest step. */
   async synchronize(): Promise<void> {
-    if (this.isSynchronized) return;
-    await this.#exchange();
+    const { syncEvery } = this.options;
+    const late = this.#exchange?.fragment;
+    if (late) await this.#apply(late, 0);
+    const exchanged = this.#step % syncEvery;
+    for (const fragment of this.#fragments) {
+      if (fragment.remainder !== exchanged) await this.#apply(fragment, 0);
+    }
     this.replica.write();
+    this.#commit();
   }
 
   protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
+    const { delay, mixing } = this.#streaming;
     Replica.average(replica.sums);
     if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
-    this.#steps += 1;
-    this.#samples += samples;
+    this.#step += 1;
+    this.#uncommitted += 1;
+    this.#losses.push({ sum: loss * samples, samples });
+    for (const fragment of this.#fragments) fragment.samples += samples;
     const updatedAt = clock.now();
-    if (this.#steps === syncEvery) await this.#exchange();
+    const exchangedAfter = (steps: number) =>
+      this.#fragments.find(({ remainder }) => (this.#step + steps) % syncEvery === remainder);
+    const next = exchangedAfter(delay);
+    if (next) this.#begin(next);
+    const due = exchangedAfter(0);
+    if (due) await this.#apply(due, mixing);
     return { loss, samples, communicate: clock.now() - updatedAt };
   }
 
+  /** Begins to average what ranks have learned in a fragment. */
+  #begin(fragment: Fragment): Exchange {
+    const { parameters } = this.replica;
+    const { start, end, samples } = fragment;
+    const values = this.#outerGradient.subarray(start, end);
+    for (let i = start; i < end; i++) this.#outerGradient[i] = this.#shared[i]! - parameters[i]!;
+    fragment.samples = 0;
+    const sums = this.#average(values, start, samples);
+    // The error is reported when the exchange is awaited.
+    sums.catch(() => {});
+    this.#exchange = { fragment, sums };
+    return this.#exchange;
+  }
+
+  async #average(values: Float32Array, start: number, samples: number): Promise<Float64Array> {
+    const losses = this.#losses.flatMap((loss) => [loss.sum, loss.samples]);
+    const sums = await this.#group.allReduce(Float64Array.of(samples, ...losses));
+    const total = sums[0]!;
+    if (total > 0) await this.#mean.average(this.#group, values, start, samples / total);
+    else values.fill(0);
+    return sums;
+  }
+
   /**
-   * Averages `values`, which has one value for each element of the parameters, over all ranks.
-   * Ranks are weighted by their samples since the last exchange, because a rank without samples has
-   * learned nothing. This is federated averaging (McMahan et al., "Communication-Efficient Learning
-   * of Deep Networks from Decentralized Data", AISTATS 2017).
+   * Ends the exchange of a fragment.
+   *
+   * @param mixing see {@link Streaming}.
    */
-  protected async average(values: Float32Array): Promise<void> {
-    const { codec } = this.options;
-    if (codec === 'fp32') await this.#averageSums(values);
-    else await this.#averageEncoded(values, codec);
-  }
-
-  async #averageSums(values: Float32Array): Promise<void> {
-    // This step's gradient is applied, so its array is free.
-    const { sums, gradient, size } = this.replica;
-    for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
-    sums.set([0, this.#samples], size);
-    await this.group.allReduce(sums);
-    if (Replica.average(sums).samples > 0) values.set(gradient);
-  }
-
-  /** Sums the weights first, because a codec needs averages; see `ErrorFeedback`. */
-  async #averageEncoded(values: Float32Array, codec: CodecName): Promise<void> {
-    const [total] = await this.group.allReduce(Float32Array.of(this.#samples));
-    if (total === 0) return;
-    const { gradient } = this.replica;
-    const weight = this.#samples / total!;
-    for (let i = 0; i < gradient.length; i++) gradient[i] = values[i]! * weight;
-    const residual = this.#feedback?.apply(gradient) ?? null;
-    await this.group.allReduce(gradient, { codec, residual });
-    this.#feedback?.commit();
-    values.set(gradient);
-  }
-
-  async #exchange(): Promise<void> {
-    await this.exchange();
+  async #apply(fragment: Fragment, mixing: number): Promise<void> {
+    const [, ...losses] = await (this.#exchange ?? this.#begin(fragment)).sums;
     await this.replica.shareBuffers();
-    this.#steps = 0;
-    this.#samples = 0;
+    // Nothing waits from here to the commit, so that a rank has either all of the exchange or
+    // nothing of it.
+    const { parameters } = this.replica;
+    const { start, end } = fragment;
+    this.#exchange = null;
+    this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
+    this.#mean.commit(fragment);
+    for (let i = start; i < end; i++) {
+      const shared = this.#shared[i]!;
+      parameters[i] = mixing === 0 ? shared : shared + mixing * (parameters[i]! - shared);
+    }
+    for (let i = 0; i < losses.length; i += 2) {
+      this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : 0);
+    }
+    this.#losses.splice(0, losses.length / 2);
+    this.#uncommitted = 0;
+  }
+
+  #commit(): void {
+    const { parameters } = this.replica;
+    this.#buffers.commit();
+    this.#committed = {
+      progress: structuredClone(this.#progress),
+      // Without fragments, this rank's own parameters are the shared parameters.
+      parameters: this.#fragments.length > 1 ? parameters.slice() : this.#shared,
+      samples: this.#fragments.map(({ samples }) => samples),
+    };
+  }
+
+  drop(): void {}
+
+  committed(progress: Progress): Progress {
+    return this.#committed?.progress ?? progress;
+  }
+
+  /** Returns to the latest exchange. The samples of later steps are trained again. */
+  rollBack(): void {
+    this.#exchange = null;
+    this.#buffers.rollBack();
+    if (this.#committed === null) return;
+    const { progress, parameters, samples } = this.#committed;
+    Object.assign(this.#progress, structuredClone(progress));
+    this.#setOwn(parameters, samples);
+  }
+
+  /** Sets this rank's own state after {@link #progress} was set. */
+  #setOwn(parameters: Float32Array, samples: readonly number[]): void {
+    this.#step = this.#progress.step;
+    this.#uncommitted = 0;
+    this.#losses.splice(this.#step - this.#progress.losses.length);
+    for (const [i, fragment] of this.#fragments.entries()) fragment.samples = samples[i]!;
+    this.replica.parameters.set(parameters);
+    this.replica.write();
+  }
+
+  /**
+   * Continues in `group`, whose ranks may have committed different numbers of exchanges. All ranks
+   * receive the state with the most steps, as {@link recover} describes. Every rank must call it.
+   *
+   * @throws (rejects) as `Ddp.attach`.
+   */
+  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
+    const { variables } = this.replica;
+    this.#progress = progress;
+    const { step, appliedIn, previousAppliedIn, verdicts } = progress;
+    const mine = {
+      isFresh: this.#isFresh,
+      ...{ step, appliedIn, previousAppliedIn, verdicts },
+      digest: await this.#digest(),
+      keepsGradient: false,
+      model: describeModel(variables, {}),
+      note,
+    };
+    const states = await group.allGatherObject(mine);
+    verifyModels(group, states, variables);
+    const attached = await recover(group, states, this.#transferIn(group), progress);
+    this.#isFresh = false;
+    this.#group = group;
+    this.replica.regroup(group);
+    this.#step = progress.step;
+    // Ranks that have joined know nothing about steps whose losses are still unknown.
+    while (this.#losses.length < this.#step - progress.losses.length) this.#losses.push({ sum: 0, samples: 0 });
+    this.#commit();
+    return attached;
+  }
+
+  async snapshot(): Promise<DdpState> {
+    const { name, scalars, slots } = this.#outer.state();
+    return {
+      order: this.replica.order,
+      parameters: this.#shared.slice(),
+      optimizer: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) },
+      buffers: await this.#buffers.read(),
+    };
+  }
+
+  load(state: DdpState): void {
+    const { order, parameters, optimizer, buffers } = state;
+    const bufferSize = this.replica.variables.buffers.reduce((sum, { size }) => sum + size, 0);
+    if (
+      parameters.length !== this.size ||
+      buffers.length !== bufferSize ||
+      JSON.stringify(order) !== JSON.stringify(this.replica.order)
+    ) {
+      throw new MismatchError(
+        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, in an order of ` +
+          `its own, but this model has ${this.size}, ${this.replica.order.length} and ${bufferSize}. Load a state of the same model and strategy.`,
+      );
+    }
+    checkState(this.#outer.state(), optimizer);
+    this.#shared.set(parameters);
+    this.#outer.load(optimizer);
+    this.#buffers.write(buffers);
+    this.#mean.reset();
+    this.#losses = [];
+    this.#isFresh = false;
+    this.#committed = null;
+    this.#setOwn(
+      this.#shared,
+      this.#fragments.map(() => 0),
+    );
+  }
+
+  async gatherWhole(): Promise<void> {}
+
+  release(): void {}
+
+  override dispose(): void {
+    super.dispose();
+    this.#buffers.dispose();
+  }
+
+  /** Digest of all state that determines the following steps and is equal on all ranks. */
+  async #digest(): Promise<string> {
+    const { step, appliedIn, position, evaluateEvery, trainedMs } = this.#progress;
+    const cursor = Float64Array.of(
+      step,
+      appliedIn,
+      position.epoch,
+      position.offset,
+      position.parts ?? 0,
+      evaluateEvery,
+      trainedMs,
+    );
+    return hashState([cursor, ...this.state(), await this.#buffers.read()]);
+  }
+
+  #transferIn(group: ProcessGroup): StateTransfer<StateHead, never, DdpState> {
+    return {
+      digest: () => this.#digest(),
+      head: () => {
+        const { name, scalars } = this.#outer.state();
+        return { order: this.replica.order, name, scalars, learningRate: this.#outer.learningRate };
+      },
+      repeat: null,
+      gather: async (head, sources) => gatherState(group, await this.snapshot(), head, sources),
+      load: (state, progress) => {
+        this.load(state);
+        Object.assign(this.#progress, structuredClone(progress));
+        // The group may end before this rank commits.
+        this.#commit();
+      },
+    };
   }
 }

@@ -8,10 +8,11 @@
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from './replica.ts';
-import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
+import type { UpdateResult } from './replicaStrategy.ts';
+import { ServerStrategy } from './serverStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export class ParameterServer extends ReplicaStrategy {
+export class ParameterServer extends ServerStrategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   /** The parameters, followed by the step's mean loss and samples, as rank 0 sends them. */

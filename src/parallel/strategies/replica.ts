@@ -53,7 +53,8 @@ export class Replica {
   readonly sums: Float32Array<ArrayBuffer>;
   /** The gradient part of {@link sums}. */
   readonly gradient: Float32Array<ArrayBuffer>;
-  readonly #variables: ModelVariables;
+  /** The model's variables. */
+  readonly variables: ModelVariables;
   readonly #buffers: ModelBuffers;
   readonly #slots: readonly Slot[];
   readonly #reader = new TensorReader();
@@ -66,7 +67,7 @@ export class Replica {
     this.parameters = new Float32Array(layout.size);
     this.sums = new Float32Array(layout.size + EXTRA_ELEMENTS);
     this.gradient = this.sums.subarray(0, layout.size);
-    this.#variables = variables;
+    this.variables = variables;
     this.#buffers = new ModelBuffers(variables.buffers, options.group);
     this.#slots = layout.slots;
     this.#options = options;
@@ -88,14 +89,24 @@ export class Replica {
    * @throws (rejects) as DDP's `create`.
    */
   async attach(group: ProcessGroup): Promise<void> {
-    const { parameters } = this.#variables;
-    await verifyModel(group, this.#variables, {});
+    const { parameters } = this.variables;
+    await verifyModel(group, this.variables, {});
     if (group.rank === 0) await readVariables(parameters, this.#slots, this.parameters);
     await group.broadcast(this.parameters, group.ranks[0]!);
     if (group.rank !== 0) this.write();
+    this.regroup(group);
+    await this.#buffers.broadcast(0);
+  }
+
+  /** Continues in `group`, whose ranks have the same model. */
+  regroup(group: ProcessGroup): void {
     this.#group = group;
     this.#buffers.regroup(group);
-    await this.#buffers.broadcast(0);
+  }
+
+  /** Indices of the parameters (forward order) in the order of the flat arrays. */
+  get order(): number[] {
+    return this.#slots.map(({ parameter }) => parameter);
   }
 
   /** Computes {@link sums} from this rank's samples. Without samples all sums are zero. */
@@ -104,7 +115,7 @@ export class Replica {
     const { samples } = options;
     const startedAt = clock.now();
     this.sums.fill(0);
-    const computed = await differentiate(pass, options, this.#variables, this.#group);
+    const computed = await differentiate(pass, options, this.variables, this.#group);
     if (computed) {
       try {
         const tensors = [...this.#slots.map(({ parameter }) => computed.gradients[parameter]!), computed.value];
@@ -133,7 +144,7 @@ export class Replica {
 
   /** Copies {@link parameters} to the model. */
   write(): void {
-    writeVariables(this.#variables.parameters, this.#slots, this.parameters);
+    writeVariables(this.variables.parameters, this.#slots, this.parameters);
   }
 
   /** Broadcasts rank 0's values of buffers that any rank has changed since the last call. */

@@ -1,8 +1,7 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
@@ -13,39 +12,16 @@ export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   communicate: number;
 }
 
-export abstract class ReplicaStrategy<Options extends StrategyOptions = StrategyOptions> implements Strategy {
-  readonly elastic = null;
+export abstract class ReplicaStrategy<Options extends StrategyOptions = StrategyOptions> {
+  readonly accumulator = null;
   protected readonly replica: Replica;
   protected readonly options: Options;
-  #group: ProcessGroup;
 
   protected constructor(replica: Replica, options: Options) {
     this.replica = replica;
     this.options = options;
-    this.#group = options.group;
   }
 
-  protected get group(): ProcessGroup {
-    return this.#group;
-  }
-
-  /**
-   * Trains in `group` from now on: checks that its ranks have the same model, and broadcasts rank
-   * 0's model, which overwrites the models of the other ranks. Every rank must call it once per
-   * group.
-   *
-   * @throws (rejects) MismatchError if models differ; errors of collectives.
-   */
-  async attach(group: ProcessGroup): Promise<void> {
-    await this.replica.attach(group);
-    this.#group = group;
-    this.begin();
-  }
-
-  /** Called when all ranks of the {@link group} have the same model. */
-  protected begin(): void {}
-
-  abstract get reportsAllRanks(): boolean;
   abstract get isSynchronized(): boolean;
   abstract synchronize(): Promise<void>;
   abstract state(): readonly ArrayBufferView[];

@@ -10,6 +10,7 @@ import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
+import type { ElasticStrategy } from './elasticStrategy.ts';
 
 export interface StepReport {
   /** Mean over `samples`. */
@@ -55,12 +56,22 @@ export interface StrategyOptions {
   onnote: (message: string) => void;
 }
 
+export interface GradientAccumulator {
+  /**
+   * Adds the gradients of a micro-batch to the next {@link Strategy.step}. Use it if this rank's
+   * samples do not fit into one micro-batch.
+   */
+  accumulate(pass: Pass, options: PassOptions): Promise<void>;
+}
+
 export interface Strategy {
   /**
    * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if
-   * ranks have state of their own, which is lost when the group changes.
+   * a rank has state that is lost with it.
    */
-  readonly elastic: Strategy | null;
+  readonly elastic: ElasticStrategy | null;
+  /** Collects a step's gradients over several passes; `null`: a step has one pass. */
+  readonly accumulator: GradientAccumulator | null;
   /** Number of parameters. */
   readonly size: number;
   /** Number of bytes of one exchange: in total, and of each bucket. */

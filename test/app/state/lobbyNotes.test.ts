@@ -45,14 +45,14 @@ describe('the start of a run', () => {
   test('requires the minimum number of tabs of the room', () => {
     const few = lobby({ members: [ada!], nodes: { min: 2, max: 4 } });
     expect(startObstacle(few, ada!.member)).toBe('A run needs at least 2 tabs; 1 is ready.');
-    expect(startObstacle({ ...few, job: parseJob({ strategy: 'diloco' }) }, ada!.member)).toBeNull();
+    expect(startObstacle({ ...few, job: parseJob({ strategy: 'parameter-server' }) }, ada!.member)).toBeNull();
   });
 
   test('comes with a note that says whether tabs may join later', () => {
     expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive later join the run.');
     const later = 'All 4 tabs are ready. Tabs that arrive later can join after the run.';
     expect(startNote(lobby({ nodes: null }))).toBe(later);
-    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
+    expect(startNote(lobby({ job: parseJob({ strategy: 'parameter-server' }) }))).toBe(later);
   });
 
   test('requires that only one tab is ready if the strategy is data-parallel', () => {

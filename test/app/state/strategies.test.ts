@@ -65,7 +65,6 @@ test.each(STRATEGY_NAMES)(
         checkGradients: () => {},
         onnote: () => {},
         createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-        createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
       });
       made.dispose();
       return made.reportsAllRanks;

@@ -80,16 +80,18 @@ export class Tab implements GradientStore {
     return {
       digest: () => Promise.resolve(this.digest()),
       head: () => ({}),
-      broadcastGradient: async (gradientSource) =>
-        (await collectives.exchange('gradient', this, this.kept))[gradientSource]!,
-      catchUp: (sum) => {
-        this.drop();
-        this.history = this.history.after(sum);
-        this.kept = sum;
-        this.keepsGradient = true;
-        this.#owner.seen.caughtUp++;
+      repeat: {
+        broadcastGradient: async (gradientSource) =>
+          (await collectives.exchange('gradient', this, this.kept))[gradientSource]!,
+        catchUp: (sum) => {
+          this.drop();
+          this.history = this.history.after(sum);
+          this.kept = sum;
+          this.keepsGradient = true;
+          this.#owner.seen.caughtUp++;
+        },
+        distrust: () => (this.isFresh = true),
       },
-      distrust: () => (this.isFresh = true),
       gather: async (_, sources) => (await collectives.exchange('state', this, this.history))[sources[0]!]!,
       load: (history) => {
         this.drop();

@@ -22,12 +22,14 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
     const replica: StateTransfer<object, string, string> = {
       digest: () => Promise.resolve(isLate ? state : AFTER),
       head: () => ({}),
-      broadcastGradient: () => Promise.resolve('gradient'),
-      catchUp: () => {
-        done.push('caught up');
-        state = result;
+      repeat: {
+        broadcastGradient: () => Promise.resolve('gradient'),
+        catchUp: () => {
+          done.push('caught up');
+          state = result;
+        },
+        distrust: () => done.push('distrusted'),
       },
-      distrust: () => done.push('distrusted'),
       gather,
       load: (loaded) => {
         done.push('loaded');

@@ -14,10 +14,19 @@ const strategies = {
   'data-parallel': 'workers in one tab',
   'local-sgd': 'local SGD',
   diloco: 'DiLoCo',
+  'streaming-diloco': 'streaming DiLoCo',
+  sparseloco: 'SparseLoCo',
 };
 
 /** Names of codecs inside a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'a codec that suits the links' };
+const codecs = {
+  fp32: 'fp32',
+  fp16: 'fp16',
+  int8: 'int8',
+  powersgd: 'PowerSGD',
+  demo: 'DeMo',
+  auto: 'a codec that suits the links',
+};
 
 const optimizers = {
   sgd: 'SGD',
@@ -75,7 +84,11 @@ export const job = {
     'local-sgd':
       'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
     diloco:
-      'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends the fewest bytes, but the models differ for longest.',
+      'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends few bytes, but the models differ for longer.',
+    'streaming-diloco':
+      'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
+    sparseloco:
+      'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
   },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
@@ -120,6 +133,7 @@ export const job = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
+    demo: 'DeMo (signs)',
     auto: 'auto',
   },
   algorithm: 'All-reduce by',
@@ -199,6 +213,8 @@ export const job = {
         return `${plural(replicas, 'worker')} in one tab`;
       case 'local-sgd':
       case 'diloco':
+      case 'streaming-diloco':
+      case 'sparseloco':
         return syncEvery === null ? name : `${name}, an exchange ${often(syncEvery)}`;
       default:
         return strategy satisfies never;
@@ -211,9 +227,14 @@ export const job = {
       'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
     powersgd:
       'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
+    demo: 'Instead of gradients, ranks exchange the signs of the strongest components of their momentum (DeMo). No chunks of gradients travel on a ring.',
     average: (steps: number | null) =>
       `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
     diloco: (steps: number | null) =>
       `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
+    streamingDiloco: (steps: number | null) =>
+      `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
+    sparseloco: (steps: number | null) =>
+      `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
   },
 };

@@ -13,9 +13,11 @@ const strategies = {
   'data-parallel': '单页多工作线程',
   'local-sgd': '本地 SGD',
   diloco: 'DiLoCo',
+  'streaming-diloco': '流式 DiLoCo',
+  sparseloco: 'SparseLoCo',
 };
 
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '适合链路的编码' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', demo: 'DeMo', auto: '适合链路的编码' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -65,7 +67,9 @@ export const job: Messages['job'] = {
     'data-parallel':
       '由这一个标签页用几个工作线程训练：网络上什么也不传，但这些线程共用一台机器。房间里只能有这一个标签页。',
     'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
-    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节最少，但各模型不相同的时间最长。',
+    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节少，但各模型不相同的时间更长。',
+    'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
+    sparseloco: '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -109,6 +113,7 @@ export const job: Messages['job'] = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
+    demo: 'DeMo（符号）',
     auto: '自动',
   },
   algorithm: '全归约算法',
@@ -179,6 +184,8 @@ export const job: Messages['job'] = {
         return `单页 ${replicas} 个工作线程`;
       case 'local-sgd':
       case 'diloco':
+      case 'streaming-diloco':
+      case 'sparseloco':
         return syncEvery === null ? name : `${name}，${often(syncEvery)}交换一次`;
       default:
         return strategy satisfies never;
@@ -188,7 +195,10 @@ export const job: Messages['job'] = {
     server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
     asyncServer: '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
     powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
+    demo: '各 rank 不交换梯度，而交换动量中最强分量的符号（DeMo）。没有梯度块沿环传递。',
     average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
     diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
+    streamingDiloco: (steps) => `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
+    sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
   },
 };

@@ -1,0 +1,85 @@
+/**
+ * Chunks of 4096 values, of which the largest entries are sent. Indices are sent as gaps, in
+ * Golomb-Rice codes (Rice, "Some Practical Universal Noiseless Coding Techniques", 1979).
+ */
+import { PeergradError } from '../../util/errors.ts';
+import type { BitReader, BitWriter } from './bits.ts';
+
+/** Number of values of a chunk, 64 x 64. The last chunk may be shorter. */
+export const CHUNK = 4096;
+const LN_2 = 0.6931471805599453;
+
+/** The entries of a chunk that are sent. */
+export interface ChunkEntries {
+  /** Index of the chunk's first value, and number of its values. */
+  start: number;
+  length: number;
+  /** Number of entries that are sent. */
+  count: number;
+  /** Number of bits of a gap that follow its unary part. */
+  lowBits: number;
+}
+
+/**
+ * Divides `length` values into chunks.
+ *
+ * @param entries number of entries of a whole chunk that are sent.
+ */
+export function chunksOf(length: number, entries: number): ChunkEntries[] {
+  return Array.from({ length: Math.ceil(length / CHUNK) }, (_, i) => {
+    const start = i * CHUNK;
+    const size = Math.min(CHUNK, length - start);
+    const count = Math.min(size, Math.max(1, Math.round((entries * size) / CHUNK)));
+    return { start, length: size, count, lowBits: lowBitsOf(size / count) };
+  });
+}
+
+/**
+ * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. A power of two just below ln 2 times the mean gap is nearly
+ * the best divisor. It is found without Math.log2, whose last bit differs between engines.
+ */
+export function lowBitsOf(meanGap: number): number {
+  let bits = 0;
+  while (2 ** (bits + 1) <= LN_2 * meanGap) bits += 1;
+  return bits;
+}
+
+/** Writes the indices of a chunk's entries, ascending; calls `writeEntry` after each index. */
+export function writeEntries(
+  bits: BitWriter,
+  indices: Uint32Array,
+  lowBits: number,
+  writeEntry: (index: number) => void,
+): void {
+  let next = 0;
+  for (const index of indices) {
+    const gap = index - next;
+    bits.writeUnary(gap >>> lowBits);
+    bits.write(gap, lowBits);
+    writeEntry(index);
+    next = index + 1;
+  }
+}
+
+/**
+ * Reads what {@link writeEntries} has written; calls `readEntry` after each index.
+ *
+ * @throws PeergradError if an index is not in the chunk.
+ */
+export function readEntries(
+  bits: BitReader,
+  { length, count, lowBits }: ChunkEntries,
+  readEntry: (index: number) => void,
+): void {
+  let next = 0;
+  for (let entry = 0; entry < count; entry++) {
+    const index = next + bits.readUnary() * 2 ** lowBits + bits.read(lowBits);
+    if (index >= length) {
+      throw new PeergradError(
+        `A rank has sent entry ${index} of ${length} values. Reload the page on every machine, so that all have the same version.`,
+      );
+    }
+    readEntry(index);
+    next = index + 1;
+  }
+}

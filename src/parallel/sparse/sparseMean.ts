@@ -1,0 +1,69 @@
+/**
+ * SparseLoCo's exchange: each rank sends the largest entries of what it has learned, and adds the
+ * rest to later exchanges.
+ *
+ * Each rank has an accumulator: e := decay e + outer gradient. It sends the largest entries of each
+ * chunk of e (`sparsePayload.ts`) and subtracts exactly what it has sent. The decay of the
+ * accumulator acts as outer momentum. All ranks receive all payloads and add them up in rank order,
+ * so the mean has the same bits everywhere. A payload whose norm is above the median norm is scaled
+ * down to it, so that one rank cannot outweigh the others.
+ *
+ * "Communication Efficient LLM Pre-training with SparseLoCo" (2025,
+ * https://arxiv.org/abs/2508.15706), algorithm 1.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Range } from '../../util/range.ts';
+import { median } from '../../util/statistics.ts';
+import type { OuterMean } from '../strategies/outerMean.ts';
+import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+
+/** Entries of a chunk that are sent; measured, see docs/STRATEGIES.md. */
+const ENTRIES = 256;
+/** The value of the paper. */
+const DECAY = 0.95;
+
+export class SparseMean implements OuterMean {
+  readonly #entries: number;
+  readonly #accumulator: Float32Array;
+  /** The accumulator after the current exchange. */
+  readonly #next: Float32Array;
+
+  constructor(size: number, entries = ENTRIES) {
+    this.#entries = entries;
+    this.#accumulator = new Float32Array(size);
+    this.#next = new Float32Array(size);
+  }
+
+  async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
+    const next = this.#next.subarray(start, start + values.length);
+    for (let i = 0; i < values.length; i++) next[i] = DECAY * this.#accumulator[start + i]! + values[i]!;
+    // What a rank without samples sends has no weight, so it sends nothing and loses nothing.
+    const payload = weight > 0 ? encodeLargest(next, this.#entries) : new Uint8Array();
+    if (weight === 0) next.set(this.#accumulator.subarray(start, start + values.length));
+    const sent = await group.allGatherObject({ weight, payload });
+    values.fill(0);
+    const parts = sent
+      .filter((part) => part.weight > 0)
+      .map((part) => ({ weight: part.weight, values: decodeLargest(part.payload, values.length, this.#entries) }));
+    const norms = parts.map((part) => normOf(part.values));
+    const limit = median(norms);
+    for (const [i, part] of parts.entries()) {
+      const scale = norms[i]! > limit ? (part.weight * limit) / norms[i]! : part.weight;
+      for (let j = 0; j < values.length; j++) values[j]! += scale * part.values[j]!;
+    }
+  }
+
+  commit({ start, end }: Range): void {
+    this.#accumulator.set(this.#next.subarray(start, end), start);
+  }
+
+  reset(): void {
+    this.#accumulator.fill(0);
+  }
+}
+
+function normOf(values: Float32Array): number {
+  let sum = 0;
+  for (const value of values) sum += value * value;
+  return Math.sqrt(sum);
+}

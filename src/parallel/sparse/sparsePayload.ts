@@ -1,0 +1,87 @@
+/**
+ * Encodes the largest entries of chunks of values. An entry has two bits: its sign, and whether its
+ * magnitude is above the mean magnitude of the chunk's entries. All entries above the mean are sent
+ * as their mean, and all others as theirs.
+ *
+ * A payload has two float32 numbers (little-endian) for each chunk, which are the two means, and
+ * then the indices and bits of all entries.
+ */
+import { PeergradError } from '../../util/errors.ts';
+import { BitReader, BitWriter } from './bits.ts';
+import { chunksOf, readEntries, writeEntries } from './chunks.ts';
+import { largestEntries } from './largest.ts';
+
+/** Bytes of the two means of a chunk. */
+const MEANS_BYTES = 8;
+
+/**
+ * Encodes the largest entries of each chunk of `values`, and subtracts from `values` exactly what a
+ * receiver adds.
+ *
+ * @param entries number of entries of a whole chunk.
+ */
+export function encodeLargest(values: Float32Array, entries: number): Uint8Array<ArrayBuffer> {
+  const chunks = chunksOf(values.length, entries);
+  const header = new DataView(new ArrayBuffer(chunks.length * MEANS_BYTES));
+  const bits = new BitWriter();
+  for (const [i, { start, length, count, lowBits }] of chunks.entries()) {
+    const chunk = values.subarray(start, start + length);
+    const largest = largestEntries(chunk, count);
+    const mean = meanOf(chunk, largest);
+    const levelOf = (index: number): number => (Math.abs(chunk[index]!) > mean ? 1 : 0);
+    const means = [0, 1].map((level) => {
+      const levelMean = Math.fround(
+        meanOf(
+          chunk,
+          largest.filter((index) => levelOf(index) === level),
+        ),
+      );
+      header.setFloat32(i * MEANS_BYTES + 4 * level, levelMean, true);
+      return levelMean;
+    });
+    writeEntries(bits, largest, lowBits, (index) => {
+      const isNegative = chunk[index]! < 0;
+      const level = levelOf(index);
+      bits.write(isNegative ? 1 : 0, 1);
+      bits.write(level, 1);
+      chunk[index]! -= isNegative ? -means[level]! : means[level]!;
+    });
+  }
+  const payload = new Uint8Array(header.byteLength + bits.bytes.length);
+  payload.set(new Uint8Array(header.buffer));
+  payload.set(bits.bytes, header.byteLength);
+  return payload;
+}
+
+/**
+ * Returns `size` values: those that were sent, and zeros.
+ *
+ * @throws PeergradError if the payload does not have `size` values.
+ */
+export function decodeLargest(payload: Uint8Array, size: number, entries: number): Float32Array {
+  const values = new Float32Array(size);
+  const chunks = chunksOf(size, entries);
+  const headerBytes = chunks.length * MEANS_BYTES;
+  if (payload.length < headerBytes) {
+    throw new PeergradError(
+      `A rank has sent ${payload.length} bytes for ${size} parameters, fewer than ${headerBytes}. Reload the page on every machine.`,
+    );
+  }
+  const header = new DataView(payload.buffer, payload.byteOffset, headerBytes);
+  const bits = new BitReader(payload.subarray(headerBytes));
+  for (const [i, chunk] of chunks.entries()) {
+    readEntries(bits, chunk, (index) => {
+      const isNegative = bits.read(1) === 1;
+      const mean = header.getFloat32(i * MEANS_BYTES + 4 * bits.read(1), true);
+      values[chunk.start + index] = isNegative ? -mean : mean;
+    });
+  }
+  return values;
+}
+
+/** Returns the mean magnitude of the values at `indices`; 0 without any. */
+function meanOf(values: Float32Array, indices: Uint32Array): number {
+  let sum = 0;
+  for (const index of indices) sum += Math.abs(values[index]!);
+  return indices.length > 0 ? sum / indices.length : 0;
+}

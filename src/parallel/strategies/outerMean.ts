@@ -1,0 +1,53 @@
+/**
+ * Averages what ranks have learned alone. The outer gradient of a rank is the negative change of
+ * its parameters since the last exchange.
+ */
+import type { CodecName } from '../../collectives/codecs.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Range } from '../../util/range.ts';
+import { ErrorFeedback } from '../ddp/errorFeedback.ts';
+
+export interface OuterMean {
+  /**
+   * Replaces `values` by the mean of all ranks' values, or by an approximation of it, with the same
+   * bits on every rank. Every rank must call it.
+   *
+   * @param start index of the first value in the flat parameters.
+   * @param weight this rank's share of the mean; the shares of all ranks add up to 1.
+   */
+  average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void>;
+  /** Called when the mean of `range` is applied. */
+  commit(range: Range): void;
+  /** Called when another rank's state is loaded: residuals belong to the replaced state. */
+  reset(): void;
+}
+
+/** All values, by an all-reduce. */
+export class DenseMean implements OuterMean {
+  readonly #size: number;
+  readonly #codec: CodecName;
+  readonly #feedback: ErrorFeedback | null;
+
+  constructor(size: number, { codec, errorFeedback }: { codec: CodecName; errorFeedback: boolean }) {
+    this.#size = size;
+    this.#codec = codec;
+    this.#feedback = codec !== 'fp32' && errorFeedback ? new ErrorFeedback(size) : null;
+  }
+
+  async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
+    for (let i = 0; i < values.length; i++) values[i]! *= weight;
+    const residual = this.#feedback?.apply(values, start) ?? null;
+    await group.allReduce(values, { codec: this.#codec, residual });
+  }
+
+  commit({ start, end }: Range): void {
+    this.#feedback?.commit([
+      { start: 0, end: start },
+      { start: end, end: this.#size },
+    ]);
+  }
+
+  reset(): void {
+    this.#feedback?.reset();
+  }
+}
