@@ -84,7 +84,14 @@ async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void>
   }
   const mnist = { job: 'mnist', data, epochs: MNIST_EPOCHS, batch: BATCH };
   const free: Curve[] = [];
-  for (const strategy of ['ddp', 'async-parameter-server', 'local-sgd', 'diloco', 'streaming-diloco', 'sparseloco'] as const) {
+  for (const strategy of [
+    'ddp',
+    'async-parameter-server',
+    'local-sgd',
+    'diloco',
+    'streaming-diloco',
+    'sparseloco',
+  ] as const) {
     free.push(await curve(strategy, RANKS, mnist, io));
   }
 

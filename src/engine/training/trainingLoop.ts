@@ -269,6 +269,7 @@ export class TrainingLoop {
     this.#startedAt ??= clock.now();
     this.#reporter.figures.skipBytes();
     for (;;) {
+      if (this.#run.isOver) await this.#synchronize();
       await this.#duties.fulfil(group, this.#samples.totals.test);
       if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
@@ -350,11 +351,18 @@ export class TrainingLoop {
       });
       this.#balance.took(learned.own);
       report = learned.report;
-      if (this.#run.isOver) await strategy.synchronize();
     } finally {
       figures.countBytes();
     }
     await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() }, report);
+  }
+
+  /** Lets the strategy make all ranks' parameters equal at the end of the run. */
+  async #synchronize(): Promise<void> {
+    const { group } = this.#here;
+    const before = group.bytesSent;
+    await this.#strategy.synchronize();
+    if (group.bytesSent > before) this.#reporter.figures.countBytes();
   }
 
   #emitModel(): Promise<void> {

@@ -171,14 +171,16 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return report;
   }
 
-  /** Exchanges all fragments whose latest exchange was before the latest step. */
+  /**
+   * Exchanges what ranks have learned since the latest exchanges, so that all have the same
+   * parameters. Another call changes nothing, because no rank has learned more.
+   */
   async synchronize(): Promise<void> {
-    const { syncEvery } = this.options;
-    const late = this.#exchange?.fragment;
-    if (late) await this.#apply(late, 0);
-    const exchanged = this.#step % syncEvery;
+    const begun = this.#exchange?.fragment;
+    if (begun) await this.#apply(begun, 0);
     for (const fragment of this.#fragments) {
-      if (fragment.remainder !== exchanged) await this.#apply(fragment, 0);
+      const isEqual = this.#step % this.options.syncEvery === fragment.remainder && this.#streaming.mixing === 0;
+      if (!isEqual) await this.#apply(fragment, 0);
     }
     this.replica.write();
     this.#commit();
@@ -223,7 +225,6 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const sums = await this.#group.allReduce(Float64Array.of(samples, ...losses));
     const total = sums[0]!;
     if (total > 0) await this.#mean.average(this.#group, values, start, samples / total);
-    else values.fill(0);
     return sums;
   }
 
@@ -233,15 +234,17 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
    * @param mixing see {@link Streaming}.
    */
   async #apply(fragment: Fragment, mixing: number): Promise<void> {
-    const [, ...losses] = await (this.#exchange ?? this.#begin(fragment)).sums;
+    const [samples, ...losses] = await (this.#exchange ?? this.#begin(fragment)).sums;
     await this.replica.shareBuffers();
     // Nothing waits from here to the commit, so that a rank has either all of the exchange or
     // nothing of it.
     const { parameters } = this.replica;
     const { start, end } = fragment;
     this.#exchange = null;
-    this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
-    this.#mean.commit(fragment);
+    if (samples! > 0) {
+      this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
+      this.#mean.commit(fragment);
+    }
     for (let i = start; i < end; i++) {
       const shared = this.#shared[i]!;
       parameters[i] = mixing === 0 ? shared : shared + mixing * (parameters[i]! - shared);

@@ -84,7 +84,9 @@ describe('a run', () => {
 
   test('rejects codecs that its strategy does not support', () => {
     expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
-    expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(/diloco and streaming-diloco support fp16 and int8/);
+    expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(
+      /diloco and streaming-diloco support fp16 and int8/,
+    );
     for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
     expect(codecsOf('parameter-server')).toEqual(['fp32']);
   });

@@ -69,7 +69,8 @@ export const job: Messages['job'] = {
     'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
     diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节少，但各模型不相同的时间更长。',
     'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
-    sparseloco: '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
+    sparseloco:
+      '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -198,7 +199,8 @@ export const job: Messages['job'] = {
     demo: '各 rank 不交换梯度，而交换动量中最强分量的符号（DeMo）。没有梯度块沿环传递。',
     average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
     diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
-    streamingDiloco: (steps) => `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
+    streamingDiloco: (steps) =>
+      `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
     sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
   },
 };

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { BitReader, BitWriter } from '../../../src/parallel/sparse/bits.ts';
+import { largestEntries } from '../../../src/parallel/sparse/largest.ts';
+import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { PeergradError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
+
+/** Values with many magnitudes. */
+function values(length: number, seed: number): Float32Array {
+  const rng = createRng(seed);
+  return Float32Array.from({ length }, () => (rng.next() - 0.5) * 10 ** (4 * rng.next() - 4));
+}
+
+describe('bits', () => {
+  test('are read as they were written', () => {
+    const numbers = fc.array(fc.record({ bits: fc.integer({ min: 1, max: 20 }), value: fc.nat() }), {
+      maxLength: 2000,
+    });
+    fc.assert(
+      fc.property(numbers, (written) => {
+        const writer = new BitWriter();
+        for (const { bits, value } of written) {
+          writer.write(value % 2 ** bits, bits);
+          writer.writeUnary(value % 11);
+        }
+        const reader = new BitReader(writer.bytes);
+        for (const { bits, value } of written) {
+          expect(reader.read(bits)).toBe(value % 2 ** bits);
+          expect(reader.readUnary()).toBe(value % 11);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
+
+describe('the largest entries', () => {
+  test('are those of a sorted list', () => {
+    const few = fc.array(fc.integer({ min: -9, max: 9 }), { minLength: 1, maxLength: 60 });
+    fc.assert(
+      fc.property(few, fc.nat(), (list, n) => {
+        const count = 1 + (n % list.length);
+        const expected = [...list.keys()]
+          .sort((a, b) => Math.abs(list[b]!) - Math.abs(list[a]!) || a - b)
+          .slice(0, count)
+          .sort((a, b) => a - b);
+        expect(Array.from(largestEntries(Float32Array.from(list), count))).toEqual(expected);
+      }),
+    );
+  });
+
+  test('are found in values that are not finite', () => {
+    expect(Array.from(largestEntries(Float32Array.of(NaN, 1, -Infinity, 2), 2))).toEqual([2, 3]);
+  });
+});
+
+describe('a payload', () => {
+  test.each([1, 100, 4096, 4097, 10_000])('of %i values has exactly what was subtracted from them', (length) => {
+    const before = values(length, length);
+    const rest = before.slice();
+    const decoded = decodeLargest(encodeLargest(rest, 64), length, 64);
+    for (let i = 0; i < length; i++) expect(rest[i]).toBe(Math.fround(before[i]! - decoded[i]!));
+    const sent = decoded.filter((value) => value !== 0).length;
+    expect(sent / Math.max(1, (64 * length) / 4096)).toBeCloseTo(1, 0);
+  });
+
+  test('needs less than 9 bits for an entry if one value in 32 is sent', () => {
+    const chunks = 20;
+    const entries = 128;
+    const { length } = encodeLargest(values(chunks * 4096, 3), entries);
+    // Each chunk also has two float32 numbers.
+    expect(((length - 8 * chunks) * 8) / (chunks * entries)).toBeLessThan(9);
+  });
+
+  test('that is cut off is rejected', () => {
+    const payload = encodeLargest(values(4096, 5), 64);
+    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64)).toThrow(PeergradError);
+    expect(() => decodeLargest(payload.subarray(0, 4), 4096, 64)).toThrow(/fewer than 8/);
+  });
+
+  test('with an index beyond the values is rejected', () => {
+    const payload = new Uint8Array(100).fill(255);
+    expect(() => decodeLargest(payload, 4096, 64)).toThrow(PeergradError);
+  });
+});

@@ -1,0 +1,78 @@
+/**
+ * Streaming DiLoCo against the fixtures that torchft publishes
+ * (https://github.com/meta-pytorch/torchft, diloco_regression_test.py and its JSON files): 2
+ * replicas with a gradient of 2, inner SGD with learning rate 1, outer SGD with learning rate 2, 2
+ * fragments, and an exchange of each fragment every 6 steps.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { Sgd } from '../../src/optim/sgd.ts';
+import { startOfRun } from '../../src/parallel/recovery/progress.ts';
+import { LocalSteps, type Streaming } from '../../src/parallel/strategies/localSteps.ts';
+import { DenseMean } from '../../src/parallel/strategies/outerMean.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { UsageError } from '../../src/util/errors.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const SYNC_EVERY = 6;
+
+function create(model: tf.Variable[], streaming: Streaming): Promise<LocalSteps> {
+  const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
+  return LocalSteps.create({
+    ...{ model, group: new ProcessGroup(alone), clock: systemClock, checkGradients: () => {}, onnote: () => {} },
+    ...{ syncEvery: SYNC_EVERY, codec: 'fp32', streaming },
+    createOptimizer: (size) => new Sgd({ learningRate: 1 }, size),
+    createOuterOptimizer: (size) => new Sgd({ learningRate: 2 }, size),
+    createMean: (size) => new DenseMean(size, { codec: 'fp32', errorFeedback: false }),
+  });
+}
+
+/** Returns both parameters of rank 0 after each step. Fragment 0 has the first. */
+async function trajectory(steps: number, delay: number, mixing: number): Promise<[number, number][]> {
+  const [first] = await runWorld(2, async (group) => {
+    const parameters = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(1))];
+    const strategy = await create(parameters, { fragments: 2, delay, mixing });
+    await strategy.attach(group, startOfRun(), null);
+    const seen: [number, number][] = [];
+    const loss = () => tf.tidy(() => parameters[0]!.add(parameters[1]!).mul(2).asScalar());
+    for (let step = 0; step < steps; step++) {
+      await strategy.step(loss, { samples: 1 }, () => {});
+      // The flat arrays have the last parameter first.
+      seen.push([parameters[1]!.dataSync()[0]!, parameters[0]!.dataSync()[0]!]);
+    }
+    strategy.dispose();
+    return seen;
+  });
+  return first!;
+}
+
+describe('streaming diloco', () => {
+  test.each([
+    [0, 0, -11],
+    [0, 0.5, -8],
+    [0, 1, -5],
+    [1, 0, -7],
+    [1, 0.5, -6],
+  ])('with delay %i and mixing %f has torchft’s value of fragment 0 after step 3', async (delay, mixing, value) => {
+    const seen = await trajectory(3, delay, mixing);
+    expect(seen[2]).toEqual([value, -5]);
+  });
+
+  test('exchanges fragment 1 for the first time after step 6', async () => {
+    const seen = await trajectory(6, 0, 0);
+    expect(seen[4]![1]).toBe(-9);
+    expect(seen[5]![1]).toBe(-23);
+  });
+
+  test('rejects fragments whose exchanges would overlap', async () => {
+    const model = [tf.variable(tf.scalar(1))];
+    await expect(create(model, { fragments: 4, delay: 1, mixing: 0 })).rejects.toThrow(UsageError);
+    await expect(create(model, { fragments: 4, delay: 1, mixing: 0 })).rejects.toThrow(/at least 8 steps/);
+  });
+});
