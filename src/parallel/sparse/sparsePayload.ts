@@ -12,7 +12,7 @@ import { chunksOf, readEntries, writeEntries } from './chunks.ts';
 import { largestEntries } from './largest.ts';
 
 /** Bytes of the two means of a chunk. */
-const MEANS_BYTES = 8;
+export const MEANS_BYTES = 8;
 
 /**
  * Encodes the largest entries of each chunk of `values`, and subtracts from `values` exactly what a

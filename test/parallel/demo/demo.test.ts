@@ -68,14 +68,14 @@ describe('the hook', () => {
     expect(right / SIZE).toBeGreaterThan(0.9);
   });
 
-  test('sends fewer bytes for less, and about as many as expected', async () => {
+  test('sends about as many bytes as expected', async () => {
     const [sent] = await runWorld(2, async (group) => {
       const before = group.bytesSent;
       await createDemoHook()(bucketOf(gradientOf(group.rank)), group);
       return group.bytesSent - before;
     });
     const expected = demoBytes(SHAPES.map((shape) => shape.reduce((a, b) => a * b)));
-    expect(expected).toBeLessThan(100);
+    expect(expected).toBeLessThan(150);
     expect(sent! - expected).toBeLessThan(300);
   });
 
