@@ -9,10 +9,10 @@ import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { mean, median } from '../src/util/statistics.ts';
 import type { EncodedResult } from './codecs/encodedAllReduce.ts';
-import type { TrialOrder, TrialResult } from './codecs/trial.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { digitsOption, hostsOption, option, tabsOption } from './command/options.ts';
-import { Child } from './signaling/child.ts';
+import { digitsOrder, runTrials } from './training/trials.ts';
+import type { TrialResult } from './training/trial.ts';
 import { table } from '../tools/report/table.ts';
 import { withHosts } from './world/hosts.ts';
 import { type Hosts, World } from './world/world.ts';
@@ -38,11 +38,6 @@ interface CodecsBenchOptions {
 const CODECS = ['fp32', 'fp16', 'int8'] as const;
 /** Units of the hidden layer. The gradient of its 784 x 256 weights has 0.8 MB. */
 const HIDDEN = 256;
-/**
- * Number of training processes that run at once, for the two cores that this project's tests
- * assume.
- */
-const PROCESSES = 2;
 /**
  * So large that ranks compare their states only at the end: regular comparisons are not part of the
  * measurement.
@@ -118,28 +113,16 @@ function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly E
 }
 
 async function trainAll({ tabs, seeds, epochs, data }: CodecsBenchOptions, io: Io): Promise<TrainedRow[]> {
-  const all = { hidden: HIDDEN, batchSize: 32, epochs, hashEvery: HASH_EVERY };
-  const orders = VARIANTS.flatMap(({ fields }, variant) =>
-    Array.from({ length: seeds }, (_, seed) => {
-      const order: TrialOrder = { tabs, folder: data ?? null, fields: { ...all, ...fields, seed: seed + 1 } };
-      return { variant, seed, order };
-    }),
+  const { fields: digits, files } = digitsOrder(data);
+  const all = { ...digits, hidden: HIDDEN, batchSize: 32, epochs, hashEvery: HASH_EVERY };
+  const orders = VARIANTS.flatMap(({ name, fields }) =>
+    Array.from({ length: seeds }, (_, seed) => ({
+      name: `${name}, seed ${seed + 1}`,
+      ...{ tabs, files, fields: { ...all, ...fields, seed: seed + 1 } },
+    })),
   );
-  const trials: TrialResult[][] = VARIANTS.map(() => []);
-  const work = async (): Promise<void> => {
-    const child = new Child(new URL('./codecs/trial.ts', import.meta.url).href);
-    try {
-      await child.next();
-      for (let next = orders.shift(); next; next = orders.shift()) {
-        io.err(`${VARIANTS[next.variant]!.name}, seed ${next.seed + 1} ...`);
-        trials[next.variant]![next.seed] = await child.ask<TrialResult>(next.order);
-      }
-    } finally {
-      await child.stop();
-    }
-  };
-  await Promise.all(Array.from({ length: PROCESSES }, work));
-  return rowsOf(trials);
+  const trials = await runTrials(orders, io);
+  return rowsOf(VARIANTS.map((_, i) => trials.slice(i * seeds, (i + 1) * seeds)));
 }
 
 interface Variant {
@@ -184,7 +167,7 @@ interface TrainedRow {
   stepMs: number;
 }
 
-const accuracyOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ accuracy }) => accuracy));
+const accuracyOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ accuracy }) => accuracy!));
 const bytesOf = (trials: readonly TrialResult[]): number => mean(trials.map(({ bytes }) => bytes));
 
 /** @param trials for each variant, its results with each seed. */
@@ -199,7 +182,7 @@ export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[
       bytesPerStep: bytes / own[0]!.steps,
       fewer: bytesOf(plain!) / bytes,
       accuracy: accuracyOf(own),
-      accuracies: own.map(({ accuracy }) => accuracy),
+      accuracies: own.map(({ accuracy }) => accuracy!),
       points: 100 * (accuracyOf(own) - accuracyOf(plain!)),
       stepMs: mean(own.map(({ stepMs }) => stepMs)),
     };

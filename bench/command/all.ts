@@ -20,6 +20,7 @@ import { fit } from '../fit.ts';
 import { gpu } from '../gpu.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
+import { methods } from '../methods.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
 import { pageTasks } from '../pageTasks.ts';
@@ -127,6 +128,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     partOf(optimizer, []),
     partOf(fit, []),
     partOf(codecs, [...onData, ...onHosts]),
+    partOf(methods, onData),
     ...(hosts === undefined || data === undefined
       ? []
       : [partOf(auto, [...onData, ...onHosts]), partOf(order, [...onData, ...onHosts])]),

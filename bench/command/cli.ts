@@ -15,6 +15,7 @@ import { fit } from '../fit.ts';
 import { gpu } from '../gpu.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
+import { methods } from '../methods.ts';
 import { optimizer } from '../optimizer.ts';
 import { order } from '../order.ts';
 import { pageTasks } from '../pageTasks.ts';
@@ -37,6 +38,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   fit,
   scale,
   codecs,
+  methods,
   step,
   gpu,
   auto,

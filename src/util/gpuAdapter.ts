@@ -4,9 +4,9 @@
 const REQUESTS = 3;
 
 /**
- * Returns the browser's GPU adapter, or `null` if there is none. Chromium answers with `null` while
- * its GPU process starts or restarts, and offers the adapter at the next request (seen with
- * Chromium 156 on an NVIDIA H100). So an answer of `null` is asked again.
+ * Returns the browser's GPU adapter, or `null` if the browser has no adapter. Chromium answers with
+ * `null` while its GPU process starts or restarts, and offers the adapter at the next request (seen
+ * with Chromium 156 on an NVIDIA H100). So the request is repeated after `null`.
  */
 export async function requestAdapter(gpu: GPU, options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> {
   for (let request = 1; request < REQUESTS; request += 1) {

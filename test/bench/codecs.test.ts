@@ -1,9 +1,16 @@
 /** The part of `bench codecs` that runs no training: rows of the table, and missed targets. */
 import { expect, test } from 'vitest';
 import { codecTables, section, rowsOf, shortfalls, VARIANTS } from '../../bench/codecs.ts';
-import type { TrialResult } from '../../bench/codecs/trial.ts';
+import type { TrialResult } from '../../bench/training/trial.ts';
 
-const trial = (accuracy: number, bytes: number): TrialResult => ({ accuracy, loss: 1, steps: 10, bytes, stepMs: 5 });
+const trial = (accuracy: number, bytes: number): TrialResult => ({
+  accuracy,
+  valLoss: 1,
+  loss: 1,
+  steps: 10,
+  bytes,
+  stepMs: 5,
+});
 
 /** Results that just meet every target. */
 const good = VARIANTS.map(({ points, fewer }, i) => {

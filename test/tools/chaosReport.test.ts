@@ -17,8 +17,12 @@ class Timeline {
   }
 
   /** Records that all these tabs begin a generation. */
-  generation(generation: number, tabs: string[], { epochs = 2, maxSteps = null as number | null } = {}): this {
-    const job = { ...DEFAULT_JOB, epochs, maxSteps };
+  generation(
+    generation: number,
+    tabs: string[],
+    { epochs = 2, maxSteps = null as number | null, strategy = DEFAULT_JOB.strategy } = {},
+  ): this {
+    const job = { ...DEFAULT_JOB, epochs, maxSteps, strategy };
     const world = { worldSize: tabs.length, localRank: 0, localWorldSize: 1, members: [], job };
     for (const [rank, tab] of tabs.entries()) {
       this.event(tab, { type: 'generation', generation, run: 1, rank, ...world });
@@ -310,4 +314,23 @@ test('a run without a step has an empty report', () => {
     unrecovered: { close: 1 },
     accuracy: null,
   });
+});
+
+/** A run in which a step was not committed, and is taken again with another window. */
+function rolledBack(strategy: 'ddp' | 'sparseloco', samples: number) {
+  return new Timeline()
+    .generation(1, ['ann', 'ben'], { epochs: 1, strategy })
+    .step(0, ['ann', 'ben'], [0, 0, 25])
+    .step(1, ['ann', 'ben'], [0, 25, 25])
+    .step(2, ['ben'], [0, 50, 25])
+    .generation(2, ['ann', 'cy'], { epochs: 1, strategy })
+    .step(1, ['ann', 'cy'], [0, 25, samples])
+    .step(2, ['ann', 'cy'], [0, 50, 50])
+    .finished('ann', ['a', 'a']).report;
+}
+
+test('steps that ranks roll back to the latest exchange are not counted, unless the strategy is ddp', () => {
+  expect(rolledBack('sparseloco', 25)).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0 });
+  expect(rolledBack('sparseloco', 20)).toMatchObject({ samplesSkipped: 5 });
+  expect(rolledBack('ddp', 25).samplesRepeated).toBeGreaterThan(0);
 });

@@ -3,6 +3,7 @@
  * the tabs' events.
  */
 import type { EngineEvent } from '../../src/protocol/events.ts';
+import { isLocalSteps } from '../../src/spec/plan.ts';
 import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
@@ -77,7 +78,7 @@ interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
 /** Builds the report; `observations` and `faults` are in the order of time. */
 export function reportOf(observations: readonly Observation[], faults: readonly Fault[]): ChaosReport {
   const steps = stepsOf(observations);
-  const { skipped, repeated } = countSamples(observations, steps);
+  const { skipped, repeated } = countSamples(observations, keptSteps(observations, steps));
   const arrivals = firstArrivals(steps);
   const begunAt = arrivals[0] ?? 0;
   const schedule = faults.map((fault): FaultOutcome => ({
@@ -179,6 +180,22 @@ function generationAt(at: number, observations: readonly Observation[]): number 
     .filter((seen) => seen.at <= at)
     .map(({ event }) => (event.type === 'generation' ? event.generation : 0));
   return known.reduce((latest, generation) => Math.max(latest, generation), 0);
+}
+
+/**
+ * Returns the steps without those that ranks have rolled back. If ranks train alone between
+ * exchanges, a generation begins after the latest exchange, and repeats the steps after it.
+ */
+function keptSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
+  const isRolledBack = observations.some(
+    ({ event }) => event.type === 'generation' && isLocalSteps(event.job.strategy),
+  );
+  if (!isRolledBack) return steps;
+  const firsts = new Map<number, number>();
+  for (const { generation, step } of steps) firsts.set(generation, Math.min(step, firsts.get(generation) ?? step));
+  return steps.filter(({ generation, step }) =>
+    [...firsts].every(([later, first]) => later <= generation || first > step),
+  );
 }
 
 /**

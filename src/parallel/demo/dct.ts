@@ -7,7 +7,6 @@
 
 /** Length of a square's side. */
 export const SIDE = 64;
-const PI = 3.141592653589793;
 
 /** Row k is the k-th cosine. */
 const BASIS = createBasis();
@@ -61,7 +60,7 @@ function cosineAt(cosines: Float64Array, i: number): number {
 function quarterWave(): Float64Array {
   return Float64Array.from({ length: SIDE + 1 }, (_, i) => {
     if (i === SIDE) return 0;
-    const x = (PI * i) / (2 * SIDE);
+    const x = (Math.PI * i) / (2 * SIDE);
     let term = 1;
     let sum = 1;
     for (let n = 2; Math.abs(term) > 1e-18; n += 2) {

@@ -14,6 +14,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { CommHook, GradBucket } from '../ddp/commHooks.ts';
 import { CHUNK, lowBitsOf } from '../sparse/chunks.ts';
+import { gatherPayloads } from '../sparse/gatherPayloads.ts';
 import { decodeLargest, encodeLargest, MEANS_BYTES } from '../sparse/sparsePayload.ts';
 import { invert, transform } from './dct.ts';
 
@@ -65,8 +66,8 @@ export function createDemoHook(): CommHook {
     const payload = encodeLargest(coefficients, ENTRIES);
     for (const { parameter, first, end } of squares) staged.set(parameter, coefficients.slice(first, end));
     const sums = new Float32Array(coefficients.length);
-    for (const sent of await group.allGatherObject(payload)) {
-      const values = decodeLargest(sent, sums.length, ENTRIES);
+    for (const sent of await gatherPayloads(group, { weight: 1, payload })) {
+      const values = decodeLargest(sent.payload, sums.length, ENTRIES);
       for (let i = 0; i < sums.length; i++) sums[i]! += values[i]!;
     }
     for (const { start, size, first, end } of squares) {

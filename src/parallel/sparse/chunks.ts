@@ -7,7 +7,6 @@ import type { BitReader, BitWriter } from './bits.ts';
 
 /** Number of values of a chunk, 64 x 64. The last chunk may be shorter. */
 export const CHUNK = 4096;
-const LN_2 = 0.6931471805599453;
 
 /** The entries of a chunk that are sent. */
 export interface ChunkEntries {
@@ -35,12 +34,13 @@ export function chunksOf(length: number, entries: number): ChunkEntries[] {
 }
 
 /**
- * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. A power of two just below ln 2 times the mean gap is nearly
- * the best divisor. It is found without Math.log2, whose last bit differs between engines.
+ * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. A power
+ * of two just below ln 2 times the mean gap is nearly the best divisor. It is found without
+ * Math.log2, whose last bit differs between engines.
  */
 export function lowBitsOf(meanGap: number): number {
   let bits = 0;
-  while (2 ** (bits + 1) <= LN_2 * meanGap) bits += 1;
+  while (2 ** (bits + 1) <= Math.LN2 * meanGap) bits += 1;
   return bits;
 }
 

@@ -15,6 +15,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { median } from '../../util/statistics.ts';
 import type { OuterMean } from '../strategies/outerMean.ts';
+import { gatherPayloads } from './gatherPayloads.ts';
 import { decodeLargest, encodeLargest } from './sparsePayload.ts';
 
 /** Entries of a chunk that are sent; measured, see docs/STRATEGIES.md. */
@@ -40,7 +41,7 @@ export class SparseMean implements OuterMean {
     // What a rank without samples sends has no weight, so it sends nothing and loses nothing.
     const payload = weight > 0 ? encodeLargest(next, this.#entries) : new Uint8Array();
     if (weight === 0) next.set(this.#accumulator.subarray(start, start + values.length));
-    const sent = await group.allGatherObject({ weight, payload });
+    const sent = await gatherPayloads(group, { weight, payload });
     values.fill(0);
     const parts = sent
       .filter((part) => part.weight > 0)

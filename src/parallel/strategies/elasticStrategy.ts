@@ -24,7 +24,7 @@ export interface ElasticStrategy {
   readonly heldSamples: number;
   /** Drops the gradients of {@link heldSamples}. */
   drop(): void;
-  /** Returns the progress of the latest state that all ranks had, or can have: the committed state. */
+  /** Returns the progress of the committed state, to which {@link rollBack} returns. */
   committed(progress: Progress): Progress;
   /** Restores the committed state after a step that was not applied, or not committed. */
   rollBack(): void;

@@ -106,7 +106,10 @@ export function createStrategy(
   }
 }
 
-/** Returns {@link STREAMING}, with fewer fragments if an exchange begins before the last has ended. */
+/**
+ * Returns {@link STREAMING}, with fewer fragments if an exchange would begin before the last has
+ * ended.
+ */
 function streamingWithin(syncEvery: number): Streaming {
   const delay = Math.min(STREAMING.delay, syncEvery - 1);
   return { ...STREAMING, delay, fragments: Math.min(STREAMING.fragments, Math.floor(syncEvery / (delay + 1))) };

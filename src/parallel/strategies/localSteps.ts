@@ -6,8 +6,8 @@
  * without samples has learned nothing (McMahan et al., "Communication-Efficient Learning of Deep
  * Networks from Decentralized Data", AISTATS 2017).
  *
- * - `local-sgd`: the outer optimizer applies the whole mean, so that parameters are averaged. Stich,
- *   "Local SGD Converges Fast and Communicates Little" (ICLR 2019).
+ * - `local-sgd`: the outer optimizer applies the whole mean, so that parameters are averaged.
+ *   Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019).
  * - `diloco`: Nesterov momentum. Douillard et al., "DiLoCo: Distributed Low-Communication Training
  *   of Language Models" (2023), algorithm 1.
  * - `streaming-diloco`: fragments of the parameters are exchanged in turn, while training
@@ -15,9 +15,9 @@
  *   https://arxiv.org/abs/2501.18512), algorithm 2.
  * - `sparseloco`: the largest entries of the outer gradients; see `sparse/sparseMean.ts`.
  *
- * These strategies are elastic. An exchange commits the steps before it. If ranks join or leave, all
- * ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's averages
- * are a rank's own. They are not rolled back, and a rank that joins begins with zero.
+ * These strategies are elastic. An exchange commits the steps before it. If ranks join or leave,
+ * all ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's
+ * averages are a rank's own. They are not rolled back, and a rank that joins begins with zero.
  */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -107,7 +107,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   /** Number of steps, and number of steps since the latest commit. */
   #step = 0;
   #uncommitted = 0;
-  /** For each step whose loss is not known yet: the loss of this rank's samples, and their number. */
+  /** Losses and numbers of this rank's samples in the steps whose losses are not known yet. */
   #losses: { sum: number; samples: number }[] = [];
   #exchange: Exchange | null = null;
   #committed: Committed | null = null;

@@ -1,6 +1,6 @@
 /** Base of strategies with a server. They cannot continue in another group. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { Replica } from './replica.ts';
+import type { Replica } from './replica.ts';
 import { ReplicaStrategy } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from './strategy.ts';
 

@@ -28,10 +28,10 @@ const member = (name: string, strategy: string, fields: Record<string, unknown> 
   });
 
 const members = (strategy: string, names: string): Promise<Member[]> =>
-  Promise.all([...names].map((name) => member(name, strategy)));
+  Promise.all(Array.from(names, (name) => member(name, strategy)));
 
 function dispose(all: readonly Member[]): void {
-  for (const { dispose: end } of all) end();
+  for (const each of all) each.dispose();
 }
 
 /** Each sample of each of the windows is in the average of the three ranks with a weight of 1/6. */
@@ -63,7 +63,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
         expect(new Set(result.stateHash).size).toBe(1);
       }
       expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
-      for (const { values } of all) expect(values()).toEqual(all[0]!.values());
+      for (const each of all) expect(each.values()).toEqual(all[0]!.values());
       if (strategy === 'local-sgd') expectEachSampleOnce(all[0]!.values());
       dispose([...first, all[2]!]);
     }

@@ -18,6 +18,9 @@ const gradientOf = (seed: number): Float32Array => {
   return Float32Array.from({ length: SIZE }, () => rng.next() - 0.5);
 };
 
+const cosine = (k: number, at: number): number => Math.cos((Math.PI * k * (2 * at + 1)) / (2 * SIDE));
+const scale = (k: number): number => Math.sqrt((k === 0 ? 1 : 2) / SIDE);
+
 describe('the cosine transform', () => {
   test('is that of the definition', () => {
     const rng = createRng(1);
@@ -34,11 +37,9 @@ describe('the cosine transform', () => {
       let sum = 0;
       for (let i = 0; i < SIDE; i++) {
         for (let j = 0; j < SIDE; j++) {
-          const cosine = (m: number, at: number) => Math.cos((Math.PI * m * (2 * at + 1)) / (2 * SIDE));
           sum += square[i * SIDE + j]! * cosine(k, i) * cosine(l, j);
         }
       }
-      const scale = (m: number) => Math.sqrt((m === 0 ? 1 : 2) / SIDE);
       expect(transformed[k * SIDE + l]).toBeCloseTo(sum * scale(k) * scale(l), 10);
     }
     invert(transformed);

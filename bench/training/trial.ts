@@ -7,26 +7,27 @@
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { createRequire } from 'node:module';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
+import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
-import { loadData } from '../../src/jobs/index.ts';
-import { parseJob } from '../../src/spec/job.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 
 export interface TrialOrder {
   tabs: number;
-  /** Folder with MNIST's files; `null`: train on generated digits. */
-  folder: string | null;
+  /** Paths of MNIST's files or of texts; without any, data are generated. */
+  files: readonly string[];
   /** Fields of the job, except its data. */
   fields: Readonly<Record<string, unknown>>;
 }
 
 export interface TrialResult {
-  accuracy: number;
+  /** Results for held-out samples; `accuracy` is `null` if the job does not classify. */
+  accuracy: number | null;
+  valLoss: number;
   loss: number;
   steps: number;
   /** Bytes that the busiest rank sent for gradients in the whole run. */
@@ -70,13 +71,13 @@ function multiplyUntransposed(): void {
   });
 }
 
-async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult> {
-  const job = parseJob({ ...fields, ...(folder !== null && { job: 'mnist', data: { kind: 'files' } }) });
-  const names = folder === null ? [] : readdirSync(folder);
-  const files = names.map((name) => new File([readFileSync(path.join(folder!, name))], name));
-  const data = await loadData(job, { files, baseUrl: 'http://localhost/' });
+async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialResult> {
+  const job = parseJob(fields);
+  const files = paths.map((file) => new File([readFileSync(file)], path.basename(file)));
+  // A language model's texts are not a kind of data that a job can name as files.
+  const loaded: JobSpec = files.length > 0 ? { ...job, data: { kind: 'files' } } : job;
   const results = await runWorld(tabs, async (group) => {
-    const task = await createJobTask(job, data, tabs);
+    const task = await loadJobTask(loaded, { files, baseUrl: 'http://localhost/' }, tabs);
     const run = await TrainingLoop.prepare({
       plan: job,
       task,
@@ -91,10 +92,17 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
     task.dispose();
     return result;
   });
-  const { accuracy, loss, steps, bytesSentPerRank, stateHash, stepMs } = results[0]!;
+  const { accuracy, valLoss, loss, steps, bytesSentPerRank, stateHash, stepMs } = results[0]!;
   if (new Set(stateHash).size > 1)
     throw new PeergradError(`Ranks ended in different states. Their hashes: ${stateHash.join(', ')}.`);
-  return { accuracy: accuracy!, loss, steps, bytes: Math.max(...bytesSentPerRank), stepMs: stepMs.median };
+  return {
+    accuracy: accuracy ?? null,
+    valLoss: valLoss!,
+    loss,
+    steps,
+    bytes: Math.max(...bytesSentPerRank),
+    stepMs: stepMs.median,
+  };
 }
 
 process.on('message', (order: TrialOrder) => {

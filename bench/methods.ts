@@ -1,0 +1,180 @@
+/**
+ * `bench methods`: trains a classifier and a language model with each method for slow networks, in
+ * Node, and compares bytes and results with `ddp`. Fails if SparseLoCo misses its targets.
+ */
+import { Option } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { PeergradError } from '../src/util/errors.ts';
+import { mean } from '../src/util/statistics.ts';
+import { defineBenchmark } from './command/defineBenchmark.ts';
+import { digitsOption, option, tabsOption } from './command/options.ts';
+import { digitsOrder, runTrials } from './training/trials.ts';
+import type { TrialResult } from './training/trial.ts';
+import { table } from '../tools/report/table.ts';
+
+interface MethodsOptions {
+  tabs: number;
+  seeds: number;
+  epochs: number;
+  steps: number;
+  /** Folder with MNIST's files. */
+  data?: string;
+  /** Path of the language model's text. */
+  text?: string;
+  json?: true;
+}
+
+/** So large that ranks compare their states only at the end. */
+const HASH_EVERY = 1_000_000;
+
+interface Method {
+  name: string;
+  fields: Readonly<Record<string, unknown>>;
+  /** Fields for the language model only. */
+  gpt?: Readonly<Record<string, unknown>>;
+}
+
+const METHODS: readonly Method[] = [
+  { name: 'ddp', fields: {} },
+  { name: 'ddp, int8', fields: { codec: 'int8' } },
+  { name: 'ddp, PowerSGD', fields: { codec: 'powersgd' } },
+  { name: 'ddp, DeMo', fields: { codec: 'demo' } },
+  { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' } },
+  { name: 'streaming DiLoCo, int8', fields: { strategy: 'streaming-diloco', codec: 'int8' } },
+  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 10 } },
+];
+
+type TaskName = 'mnist' | 'gpt tiny';
+
+/** SparseLoCo's targets: least factor of bytes, and largest loss of points or nats. */
+const TARGETS: Record<TaskName, { fewer: number; worse: number }> = {
+  mnist: { fewer: 1000, worse: 0.5 },
+  'gpt tiny': { fewer: 300, worse: 0.03 },
+};
+
+interface MethodRow {
+  task: TaskName;
+  method: string;
+  /** Bytes that the busiest rank sends in the whole run, framing included. */
+  bytesPerRank: number;
+  /** Bytes of ddp divided by the bytes of this method. */
+  fewer: number;
+  /** Mean over the seeds; only of the classifier. */
+  accuracy?: number;
+  /** Mean loss of held-out samples, only of the language model; nats per character. */
+  valLoss?: number;
+  /** Percentage points, or nats, by which the method is worse than ddp. */
+  difference: number;
+}
+
+/** @throws (rejects) PeergradError if SparseLoCo misses a target, after the result is printed. */
+async function benchMethods(options: MethodsOptions, io: Io): Promise<void> {
+  const { json } = options;
+  const rows = [...(await classifiers(options, io)), ...(await languageModels(options, io))];
+  io.out(json === undefined ? methodsTable(rows) : JSON.stringify({ ...options, rows }));
+  const missed = shortfalls(rows);
+  if (missed.length > 0) throw new PeergradError(`SparseLoCo missed its targets: ${missed.join('; ')}.`);
+}
+
+async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io): Promise<MethodRow[]> {
+  const { fields: digits, files } = digitsOrder(data);
+  const all = { ...digits, hidden: 256, batchSize: 32, epochs, hashEvery: HASH_EVERY };
+  const orders = METHODS.flatMap(({ name, fields }) =>
+    Array.from({ length: seeds }, (_, seed) => ({
+      name: `digits, ${name}, seed ${seed + 1}`,
+      ...{ tabs, files, fields: { ...all, ...fields, seed: seed + 1 } },
+    })),
+  );
+  const trials = await runTrials(orders, io);
+  return rowsOf(
+    'mnist',
+    METHODS.map((_, i) => trials.slice(i * seeds, (i + 1) * seeds)),
+  );
+}
+
+/** All methods read the same number of tokens. */
+async function languageModels({ tabs, steps, text }: MethodsOptions, io: Io): Promise<MethodRow[]> {
+  const all = { job: 'gpt', maxSteps: steps, epochs: 1000, hashEvery: HASH_EVERY };
+  const orders = METHODS.map(({ name, fields, gpt = {} }) => ({
+    name: `gpt tiny, ${name}`,
+    ...{ tabs, files: text === undefined ? [] : [text], fields: { ...all, ...fields, ...gpt } },
+  }));
+  const trials = await runTrials(orders, io);
+  return rowsOf(
+    'gpt tiny',
+    trials.map((trial) => [trial]),
+  );
+}
+
+const bytesOf = (own: readonly TrialResult[]): number => mean(own.map(({ bytes }) => bytes));
+const accuracyOf = (own: readonly TrialResult[]): number => mean(own.map(({ accuracy }) => accuracy!));
+const valLossOf = (own: readonly TrialResult[]): number => mean(own.map(({ valLoss }) => valLoss));
+
+/** @param trials for each method, its results with each seed. */
+export function rowsOf(task: TaskName, trials: readonly (readonly TrialResult[])[]): MethodRow[] {
+  const [plain] = trials;
+  return METHODS.map(({ name }, i) => {
+    const own = trials[i]!;
+    const row = { task, method: name, bytesPerRank: bytesOf(own), fewer: bytesOf(plain!) / bytesOf(own) };
+    return task === 'mnist'
+      ? { ...row, accuracy: accuracyOf(own), difference: 100 * (accuracyOf(plain!) - accuracyOf(own)) }
+      : { ...row, valLoss: valLossOf(own), difference: valLossOf(own) - valLossOf(plain!) };
+  });
+}
+
+/** Returns a text for each missed target of SparseLoCo. */
+export function shortfalls(rows: readonly MethodRow[]): string[] {
+  return rows
+    .filter(({ method }) => method === 'SparseLoCo')
+    .flatMap(({ task, fewer, difference }) => {
+      const target = TARGETS[task];
+      return [
+        ...(fewer >= target.fewer
+          ? []
+          : [`${task} needs ${fewer.toFixed(0)} times fewer bytes than ddp, not ${target.fewer} times`]),
+        ...(difference <= target.worse
+          ? []
+          : [`${task} is ${difference.toFixed(3)} worse than ddp, but at most ${target.worse} is allowed`]),
+      ];
+    });
+}
+
+export function methodsTable(rows: readonly MethodRow[]): string {
+  return table(
+    ['task', 'method', 'MB per rank', 'times fewer', 'result', 'worse than ddp'],
+    rows.map(({ task, method, bytesPerRank, fewer, accuracy, valLoss, difference }) => [
+      ...[task, method, (bytesPerRank / 1e6).toFixed(2), fewer.toFixed(fewer < 10 ? 1 : 0)],
+      accuracy === undefined ? `${valLoss!.toFixed(3)} nats` : `${(100 * accuracy).toFixed(2)} %`,
+      accuracy === undefined ? difference.toFixed(3) : `${difference.toFixed(2)} points`,
+    ]),
+  );
+}
+
+export function section(result: MethodsOptions & { rows: MethodRow[] }): string {
+  const { tabs, seeds, epochs, steps } = result;
+  return `## Methods for slow networks
+
+\`npm run -s bench -- methods --data DIR --text FILE --steps ${steps}\`: ${tabs} ranks in one Node process, on WebAssembly, over memory links. The same code as in
+tabs encodes and applies what ranks exchange, and the bytes are the same. *mnist*: an mlp with 256 hidden units, batches of 32 per rank, ${epochs} epochs over
+8000 images, mean of ${seeds} seeds, accuracy on 2000 held-out images. *gpt tiny*: the job gpt, ${steps} steps, loss of held-out text per character.
+Bytes are those of the busiest rank in the whole run.
+
+${methodsTable(result.rows)}
+`;
+}
+
+export const methods = defineBenchmark({
+  name: 'methods',
+  description: 'compare bytes and results of the methods for slow networks; fails if SparseLoCo misses a target',
+  options: [
+    tabsOption(4),
+    option('--seeds <n>', 'number of training runs of each classifier', wholeNumber(1), 3),
+    option('--epochs <n>', 'number of epochs of each classifier', wholeNumber(1), 5),
+    option('--steps <n>', 'number of steps of each language model', wholeNumber(1), 2000),
+    digitsOption(),
+    new Option('--text <file>', 'text file for the language model (default: built-in fables)'),
+  ],
+  run: benchMethods,
+  section,
+});

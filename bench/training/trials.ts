@@ -1,0 +1,44 @@
+/** Trains several variants of a job in separate processes, two at a time. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Io } from '../../launcher/io.ts';
+import { Child } from '../signaling/child.ts';
+import type { TrialOrder, TrialResult } from './trial.ts';
+
+/**
+ * Number of training processes that run at once, for the two cores that this project's tests
+ * assume.
+ */
+const PROCESSES = 2;
+
+export interface NamedOrder extends TrialOrder {
+  name: string;
+}
+
+/** Resolves with the results in the order of `orders`. */
+export async function runTrials(orders: readonly NamedOrder[], io: Pick<Io, 'err'>): Promise<TrialResult[]> {
+  const results: TrialResult[] = [];
+  const queue = [...orders.entries()];
+  const work = async (): Promise<void> => {
+    const child = new Child(new URL('./trial.ts', import.meta.url).href);
+    try {
+      await child.next();
+      for (let next = queue.shift(); next; next = queue.shift()) {
+        const [i, { name, ...order }] = next;
+        io.err(`${name} ...`);
+        results[i] = await child.ask<TrialResult>(order);
+      }
+    } finally {
+      await child.stop();
+    }
+  };
+  await Promise.all(Array.from({ length: PROCESSES }, work));
+  return results;
+}
+
+/** Returns the fields and files of a job on MNIST, or on generated digits if there is no folder. */
+export function digitsOrder(folder: string | undefined): { fields: Record<string, unknown>; files: string[] } {
+  if (folder === undefined) return { fields: {}, files: [] };
+  const files = readdirSync(folder).map((name) => path.join(folder, name));
+  return { fields: { job: 'mnist', data: { kind: 'files' } }, files };
+}
