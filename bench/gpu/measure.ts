@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
-import { SOFTWARE_RENDERER } from '../../src/util/softwareRenderer.ts';
+import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { LOOPS, MODEL_NAMES, type ByLoop, type FirstSteps, type GpuModel, type LoopName } from './args.ts';
 import type { BrowserChoice, GpuPage } from './browsers.ts';
 import { modelResult, type GpuBenchResult, type LeftOut, type ModelResult } from './result.ts';

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
-import { SOFTWARE_RENDERER } from '../../src/util/softwareRenderer.ts';
+import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { ensureBrowser } from './findBrowser.ts';
 
 export type { Browser };

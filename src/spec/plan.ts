@@ -188,7 +188,7 @@ export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strate
 
 /**
  * Returns whether ranks train alone for some steps and then exchange what they have learned; see
- * src/parallel/strategies/localSteps.ts.
+ * src/parallel/localSteps/localSteps.ts.
  */
 export function isLocalSteps(strategy: StrategyName): boolean {
   return strategy === 'local-sgd' || isDiloco(strategy) || strategy === 'sparseloco';

@@ -1,5 +1,5 @@
 /** Detects what a tab without WebGPU computes with. Runs in a worker or on a page. */
-import { SOFTWARE_RENDERER } from './softwareRenderer.ts';
+import { SOFTWARE_RENDERER } from './gpuAdapter.ts';
 
 /** The fastest first. `simd` and `wasm`: WebAssembly with and without SIMD instructions. */
 export type FallbackBackend = 'webgl' | 'simd' | 'wasm' | 'javascript';

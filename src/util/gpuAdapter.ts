@@ -1,4 +1,7 @@
-/** Requests a GPU adapter of the browser. */
+/** GPU adapters of the browser. */
+
+/** Matches the names of WebGPU adapters and WebGL renderers that compute in software. */
+export const SOFTWARE_RENDERER = /swiftshader|llvmpipe|software|basic render/i;
 
 /** Requests until a browser is taken to have no adapter. */
 const REQUESTS = 3;

@@ -1,6 +1,6 @@
 /** Finds out why this machine may compute slowly; pure. */
 import type { Device } from '../../protocol/room.ts';
-import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
+import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 
 /** What is known about this tab and its machine. */
 export interface MachineFacts {

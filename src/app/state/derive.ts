@@ -3,7 +3,7 @@ import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { Device } from '../../protocol/room.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
-import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
+import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 import { hasDevice, type Lobby } from './room.ts';
 import type { Run } from './run.ts';
 import type { View } from './view.ts';

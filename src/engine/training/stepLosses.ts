@@ -42,26 +42,28 @@ export class StepLosses {
       await group.allReduce(sums);
       for (let i = 0; i < sums.length; i += 2) losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
     }
-    for (; this.#checked < losses.length; this.#checked++) {
-      if (this.#isRangeTest) checkFirstLoss(losses[0]!);
-      else checkLoss(losses[this.#checked]!, this.#checked);
-    }
+    const checked = this.#checked;
+    this.#checked = losses.length;
+    const invalid = losses.findIndex((loss, step) => step >= checked && !Number.isFinite(loss));
+    if (invalid < 0 || (this.#isRangeTest && invalid > 0)) return;
+    // All ranks know the same losses. They wait for each other, because the first rank that throws
+    // ends the group, and the others would not learn the reason.
+    await group.barrier();
+    throw this.#isRangeTest ? invalidFirstLoss() : invalidLoss(invalid);
   }
 }
 
 /** The first step of a range test has the lowest learning rate, so the rate cannot be the cause. */
-function checkFirstLoss(loss: number): void {
-  if (Number.isFinite(loss)) return;
-  throw new PeergradError(
+function invalidFirstLoss(): PeergradError {
+  return new PeergradError(
     'The loss is NaN or infinite at the first step, before any learning rate was tried. Check the data for NaN or infinity.',
     { step: 0 },
   );
 }
 
 /** A run that has diverged would not learn any more, so it is stopped. */
-function checkLoss(loss: number, step: number): void {
-  if (Number.isFinite(loss)) return;
-  throw new PeergradError(
+function invalidLoss(step: number): PeergradError {
+  return new PeergradError(
     `The loss is NaN or infinite at step ${step + 1}. Start again with a lower learning rate, and check the data for NaN or infinity.`,
     { step },
   );

@@ -14,7 +14,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { median } from '../../util/statistics.ts';
-import type { OuterMean } from '../strategies/outerMean.ts';
+import type { OuterMean } from '../localSteps/outerMean.ts';
 import { gatherPayloads } from './gatherPayloads.ts';
 import { decodeLargest, encodeLargest } from './sparsePayload.ts';
 

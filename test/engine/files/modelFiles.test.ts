@@ -123,7 +123,7 @@ describe('a model', () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
-    await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
+    await expect(prepare({ ...FIELDS, strategy: 'parameter-server' }, { weights })).rejects.toThrow(
       /cannot be started from a file, because not every rank has the whole state\. Choose the strategy ddp/,
     );
   });

@@ -106,7 +106,7 @@ describe('newcomers', () => {
     );
     expect(play.state.members.map((m) => m.rank)).toEqual([null, 1, null, null]);
     play.do(ready('Bo'), ready('Cy'), ready('Di'), { type: 'stop', member: 'Ada' });
-    play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, strategy: 'local-sgd' } }).start();
+    play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, strategy: 'parameter-server' } }).start();
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   });
 
@@ -129,7 +129,7 @@ describe('a fixed world', () => {
   });
 
   test("is used if the job's strategy is not elastic, even in an elastic room", () => {
-    const job = { ...DEFAULT_JOB, strategy: 'diloco' as const };
+    const job = { ...DEFAULT_JOB, strategy: 'parameter-server' as const };
     const play = Play.running(2, { ...OPEN, job }).do(left('Bo'));
     expect(play.received('Ada', 'ended').outcome).toBe('failed');
   });

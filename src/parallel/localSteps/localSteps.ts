@@ -13,7 +13,7 @@
  * - `streaming-diloco`: fragments of the parameters are exchanged in turn, while training
  *   continues. Douillard et al., "Streaming DiLoCo with overlapping communication" (2025,
  *   https://arxiv.org/abs/2501.18512), algorithm 2.
- * - `sparseloco`: the largest entries of the outer gradients; see `sparse/sparseMean.ts`.
+ * - `sparseloco`: the largest entries of the outer gradients; see `../sparse/sparseMean.ts`.
  *
  * These strategies are elastic. An exchange commits the steps before it. If ranks join or leave,
  * all ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's
@@ -22,31 +22,21 @@
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkState, type Optimizer } from '../../optim/optimizer.ts';
-import { MismatchError, UsageError } from '../../util/errors.ts';
+import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { Range } from '../../util/range.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
 import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
-import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
-import { verifyModels } from './modelVotes.ts';
+import { gatherState, type DdpState, type StateHead } from '../strategies/ddpState.ts';
+import type { AttachedRank, ElasticStrategy } from '../strategies/elasticStrategy.ts';
+import { ALL_AT_ONCE, createFragments, type Fragment, type Streaming } from './fragments.ts';
+import { verifyModels } from '../strategies/modelVotes.ts';
 import type { OuterMean } from './outerMean.ts';
-import { Replica, type LocalGradient } from './replica.ts';
-import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
-
-/** How Streaming DiLoCo exchanges fragments of the parameters. */
-export interface Streaming {
-  /** Number of fragments. */
-  fragments: number;
-  /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
-  delay: number;
-  /** Share of a rank's own parameters that remains after an exchange (alpha in the paper). */
-  mixing: number;
-}
+import { Replica, type LocalGradient } from '../strategies/replica.ts';
+import { ReplicaStrategy, type UpdateResult } from '../strategies/replicaStrategy.ts';
+import type { Applied, StepReport, Strategy, StrategyOptions } from '../strategies/strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
   /** Steps between two exchanges of a parameter. */
@@ -56,16 +46,6 @@ export interface LocalStepsOptions extends StrategyOptions {
   createOuterOptimizer: (size: number) => Optimizer;
   createMean: (size: number) => OuterMean;
   streaming?: Streaming;
-}
-
-const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
-
-/** Parameters that are exchanged together. */
-interface Fragment extends Range {
-  /** The fragment is exchanged after the steps s for which s mod `syncEvery` is this number. */
-  remainder: number;
-  /** Number of this rank's samples since the last exchange began. */
-  samples: number;
 }
 
 /** An exchange that has begun. */
@@ -117,23 +97,11 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     super(replica, options);
     const { createOptimizer, createOuterOptimizer, createMean, syncEvery, streaming = ALL_AT_ONCE, group } = options;
     const { size } = replica;
-    const { fragments, delay } = streaming;
-    if ((delay + 1) * fragments > syncEvery) {
-      throw new UsageError(
-        `${fragments} fragments with a delay of ${delay} steps need at least ${(delay + 1) * fragments} steps between two exchanges, ` +
-          `but syncEvery is ${syncEvery}. Raise syncEvery.`,
-      );
-    }
     this.#optimizer = createOptimizer(size);
     this.#outer = createOuterOptimizer(size);
     this.#mean = createMean(size);
     this.#streaming = streaming;
-    this.#fragments = Array.from({ length: fragments }, (_, i) => ({
-      start: Math.floor((size * i) / fragments),
-      end: Math.floor((size * (i + 1)) / fragments),
-      remainder: Math.floor((syncEvery * (i + 1)) / fragments) % syncEvery,
-      samples: 0,
-    }));
+    this.#fragments = createFragments(size, syncEvery, streaming);
     this.#shared = replica.parameters.slice();
     this.#outerGradient = new Float32Array(size);
     this.#buffers = new CommittedVariables(replica.variables.buffers);

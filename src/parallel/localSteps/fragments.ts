@@ -1,0 +1,39 @@
+/** Fragments of the parameters that ranks exchange in turn, as in Streaming DiLoCo. */
+import { UsageError } from '../../util/errors.ts';
+import type { Range } from '../../util/range.ts';
+
+/** How fragments are exchanged. */
+export interface Streaming {
+  /** Number of fragments. */
+  fragments: number;
+  /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
+  delay: number;
+  /** Share of a rank's own parameters that remains after an exchange (alpha in the paper). */
+  mixing: number;
+}
+
+export const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
+
+/** Parameters that are exchanged together. */
+export interface Fragment extends Range {
+  /** The fragment is exchanged after the steps s for which s mod `syncEvery` is this number. */
+  readonly remainder: number;
+  /** Number of this rank's samples since the last exchange began. */
+  samples: number;
+}
+
+/** @throws UsageError if the exchanges of two fragments would overlap. */
+export function createFragments(size: number, syncEvery: number, { fragments, delay }: Streaming): Fragment[] {
+  if ((delay + 1) * fragments > syncEvery) {
+    throw new UsageError(
+      `${fragments} fragments with a delay of ${delay} steps need at least ${(delay + 1) * fragments} steps between two exchanges, ` +
+        `but syncEvery is ${syncEvery}. Raise syncEvery.`,
+    );
+  }
+  return Array.from({ length: fragments }, (_, i) => ({
+    start: Math.floor((size * i) / fragments),
+    end: Math.floor((size * (i + 1)) / fragments),
+    remainder: Math.floor((syncEvery * (i + 1)) / fragments) % syncEvery,
+    samples: 0,
+  }));
+}
