@@ -28,21 +28,21 @@ interface MethodsOptions {
 /** So large that ranks compare their states only at the end. */
 const HASH_EVERY = 1_000_000;
 
-interface Method {
+export interface Method {
   name: string;
   fields: Readonly<Record<string, unknown>>;
   /** Fields for the language model only. */
   gpt?: Readonly<Record<string, unknown>>;
 }
 
-const METHODS: readonly Method[] = [
+export const METHODS: readonly Method[] = [
   { name: 'ddp', fields: {} },
   { name: 'ddp, int8', fields: { codec: 'int8' } },
   { name: 'ddp, PowerSGD', fields: { codec: 'powersgd' } },
   { name: 'ddp, DeMo', fields: { codec: 'demo' } },
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' } },
   { name: 'streaming DiLoCo, int8', fields: { strategy: 'streaming-diloco', codec: 'int8' } },
-  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 10 } },
+  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 10, outerLearningRate: 1.5 } },
 ];
 
 type TaskName = 'mnist' | 'gpt tiny';

@@ -10,6 +10,7 @@ import { classroom } from '../classroom.ts';
 import { codecs } from '../codecs.ts';
 import { curves } from '../curves.ts';
 import { type Benchmark } from './defineBenchmark.ts';
+import { distance } from '../distance.ts';
 import { distribution } from '../distribution.ts';
 import { fit } from '../fit.ts';
 import { gpu } from '../gpu.ts';
@@ -33,6 +34,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   allReduce,
   link,
   distribution,
+  distance,
   lines,
   optimizer,
   fit,

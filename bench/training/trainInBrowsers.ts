@@ -4,6 +4,7 @@ import { openTabs } from '../../launcher/browser/tabs.ts';
 import { DIST } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
 import { startSignaling } from '../../signaling/index.ts';
+import { NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -17,8 +18,10 @@ interface TrainInBrowsersOptions {
   address: string;
   /** Whether the tabs are on other hosts than this process. */
   remote: boolean;
-  /** Folder with MNIST's files. */
+  /** Folder that the server serves at /data/. */
   data?: string;
+  /** TURN server of the tabs. Default: none. */
+  ice?: IceOptions;
   job: JobSpec;
   /** Whether the run is elastic, so that the order of ranks may change. */
   isElastic: boolean;
@@ -32,7 +35,7 @@ interface TrainInBrowsersOptions {
  * @throws (rejects) PeergradError if a tab fails, or the server or a browser does not start.
  */
 export async function trainInBrowsers(
-  { tabs, launch, address, remote, data, job, isElastic }: TrainInBrowsersOptions,
+  { tabs, launch, address, remote, data, ice = NO_ICE, job, isElastic }: TrainInBrowsersOptions,
   io: Io,
   onevent: (event: EngineEvent, i: number) => boolean,
 ): Promise<void> {
@@ -44,7 +47,7 @@ export async function trainInBrowsers(
     if (event.type === 'failed') fail(tab, event.message);
     if (onevent(event, names.indexOf(tab))) done.resolve();
   };
-  const server = await startSignaling({ host: address, dist: DIST, ...(data !== undefined && { data }) });
+  const server = await startSignaling({ host: address, dist: DIST, ice, ...(data !== undefined && { data }) });
   const browsers: Browser[] = [];
   try {
     for (let tab = 0; tab < tabs; tab++) browsers.push(await launch(tab));

@@ -94,6 +94,14 @@ export const PLAN_FIELDS = {
     help: 'steps between two synchronizations (local-sgd, diloco, streaming-diloco, sparseloco, async-parameter-server)',
   }),
   /**
+   * Learning rate of the outer optimizer, for the DiLoCo family; `null`: the strategy's default.
+   */
+  outerLearningRate: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
+    name: 'outer-lr',
+    value: 'rate',
+    help: "learning rate of the outer optimizer (diloco, streaming-diloco, sparseloco; default: the strategy's)",
+  }),
+  /**
    * For `async-parameter-server`: the largest number of steps by which a rank may be ahead of the
    * slowest rank.
    */

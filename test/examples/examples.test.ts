@@ -283,13 +283,9 @@ describe('examples in real tabs', () => {
     return lines;
   }
 
-  test.each(['sampler', 'pointToPoint', 'allReduceGroup', 'avgMetric', 'objects'])(
-    '%s prints the same as in one process',
-    { timeout: 60_000 },
-    async (name) => {
-      expect(await linesInTabs(name)).toEqual(await linesOf(name));
-    },
-  );
+  test.each(['pointToPoint', 'objects'])('%s prints the same as in one process', { timeout: 60_000 }, async (name) => {
+    expect(await linesInTabs(name)).toEqual(await linesOf(name));
+  });
 
   test('dataParallel: 1, 2 and 3 replicas print their parts of each batch', { timeout: 60_000 }, async () => {
     const [lines] = await linesInTabs('dataParallel');

@@ -4,5 +4,5 @@
  *
  * PEERGRAD_SCHEDULES=1 PEERGRAD_SCHEDULES_FROM=<seed> npx vitest run --project node test/membership
  */
-export const SCHEDULES = Number(process.env['PEERGRAD_SCHEDULES'] ?? 50_000);
+export const SCHEDULES = Number(process.env['PEERGRAD_SCHEDULES'] ?? 20_000);
 export const FROM = Number(process.env['PEERGRAD_SCHEDULES_FROM'] ?? 0);

@@ -41,25 +41,6 @@ test('an all-reduce in tabs is correct and sends as many bytes as theory predict
   expect(JSON.parse(out.at(-1)!)).toMatchObject({ n: 2, bytes: 4096, bytesSentPerRank: 4096 + 2 * 32, wrong: 0 });
 });
 
-test('a class of three tabs trains with the given algorithm while a tab leaves and another tab joins', async () => {
-  const out: string[] = [];
-  const err: string[] = [];
-  const { signal } = new AbortController();
-  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  const line = ['classroom', '--tabs', '3', '--algorithms', 'doubling', '--json'];
-  expect(await runBench(line, io), err.join('\n')).toBe(0);
-  const { tabs, runs } = JSON.parse(out.at(-1)!) as { tabs: number; runs: Record<string, number>[] };
-  expect(tabs).toBe(3);
-  const counts = { left: 1, joined: 1, samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0 };
-  expect(runs).toMatchObject([{ algorithm: 'doubling', used: ['doubling'], ...counts }]);
-  for (const { secondsToFirstStep, stepMs, memoryMbPerTab } of runs) {
-    expect(secondsToFirstStep).toBeGreaterThan(0);
-    expect(stepMs).toBeGreaterThan(0);
-    // A Chromium with one tab needs more than this.
-    expect(memoryMbPerTab).toBeGreaterThan(50);
-  }
-});
-
 test('drawPanels draws panels side by side into a PNG file', async () => {
   const file = path.join(folder, 'panels.png');
   const curve = { label: 'a', colour: '#1f4e9c', width: 2, dash: [], values: [3, 2, 1] };

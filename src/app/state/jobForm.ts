@@ -119,14 +119,14 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const { syncEvery, staleness, replicas, codec, shardOptimizer } = DEFAULT_JOB;
+  const { syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer } = DEFAULT_JOB;
   const { pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
   const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
   const undivided = { ...scheduled, pipeline, microBatches, pipelineSchedule, recompute };
-  const next = { ...undivided, strategy, syncEvery, staleness, replicas, codec, shardOptimizer };
+  const next = { ...undivided, strategy, syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer };
   const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
   return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }

@@ -23,7 +23,14 @@ export type { StepReport } from './strategy.ts';
  */
 export type StrategyChoice = Pick<
   TrainingPlan,
-  'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback' | 'shardOptimizer' | 'clipNorm'
+  | 'strategy'
+  | 'syncEvery'
+  | 'outerLearningRate'
+  | 'staleness'
+  | 'codec'
+  | 'errorFeedback'
+  | 'shardOptimizer'
+  | 'clipNorm'
 >;
 
 /** Number of steps between two exchanges. */
@@ -33,8 +40,8 @@ const LOCAL_SGD_STEPS = 8;
  * a few hundred steps. For measurements see docs/STRATEGIES.md.
  */
 const DILOCO_STEPS = 20;
-/** The paper recommends a mixing of 0.5 and a delay of up to 5 steps, for H of 100. */
-const STREAMING: Streaming = { fragments: 4, delay: 1, mixing: 0.5 };
+/** The paper recommends a mixing of 0.5 and a delay of up to 5 steps. */
+const STREAMING: Streaming = { fragments: 4, delay: 4, mixing: 0.5 };
 /** Number of steps between two exchanges; see docs/STRATEGIES.md. */
 const SPARSE_STEPS = 40;
 /**
@@ -57,9 +64,10 @@ const OUTER = {
  * strategy, of the same kind, to the common group.
  */
 export function createStrategy(
-  { strategy, syncEvery, staleness, codec, errorFeedback, shardOptimizer, clipNorm }: StrategyChoice,
+  { strategy, syncEvery, outerLearningRate, staleness, codec, errorFeedback, shardOptimizer, clipNorm }: StrategyChoice,
   options: StrategyOptions,
 ): Promise<Ddp | LocalSteps | ServerStrategy> {
+  const outer = outerLearningRate === null ? {} : { learningRate: outerLearningRate };
   /** DiLoCo and its variants. */
   const diloco = (steps: number, streaming?: Streaming): Promise<LocalSteps> => {
     if (codec === 'powersgd' || codec === 'demo' || codec === 'auto')
@@ -68,7 +76,7 @@ export function createStrategy(
       ...options,
       codec,
       syncEvery: steps,
-      createOuterOptimizer: (size) => new Momentum('nesterov', OUTER.diloco, size),
+      createOuterOptimizer: (size) => new Momentum('nesterov', { ...OUTER.diloco, ...outer }, size),
       createMean: (size) => new DenseMean(size, { codec, errorFeedback }),
       ...(streaming && { streaming }),
     });
@@ -99,7 +107,7 @@ export function createStrategy(
         ...options,
         codec: 'fp32',
         syncEvery: syncEvery ?? SPARSE_STEPS,
-        createOuterOptimizer: (size) => new Sgd(OUTER.sparse, size),
+        createOuterOptimizer: (size) => new Sgd({ ...OUTER.sparse, ...outer }, size),
         createMean: (size) => new SparseMean(size),
       });
     default:

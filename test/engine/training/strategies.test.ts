@@ -31,7 +31,16 @@ async function makeStrategy(
 ) {
   const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }));
   const made = await createStrategy(
-    { strategy, syncEvery, staleness, codec, errorFeedback: true, shardOptimizer: false, clipNorm: null },
+    {
+      strategy,
+      syncEvery,
+      outerLearningRate: null,
+      staleness,
+      codec,
+      errorFeedback: true,
+      shardOptimizer: false,
+      clipNorm: null,
+    },
     {
       ...{ model, group: alone, clock: systemClock, checkGradients: () => {}, onnote: () => {} },
       createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),
