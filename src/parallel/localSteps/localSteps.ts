@@ -229,8 +229,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.#buffers.commit();
     this.#committed = {
       progress: structuredClone(this.#progress),
-      // Without fragments, this rank's own parameters are the shared parameters.
-      parameters: this.#fragments.length > 1 ? parameters.slice() : this.#shared,
+      // After an exchange of everything at once, own parameters are the shared parameters.
+      parameters: this.#streaming === ALL_AT_ONCE ? this.#shared : parameters.slice(),
       samples: this.#fragments.map(({ samples }) => samples),
     };
   }
