@@ -78,7 +78,7 @@ interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
 /** Builds the report; `observations` and `faults` are in the order of time. */
 export function reportOf(observations: readonly Observation[], faults: readonly Fault[]): ChaosReport {
   const steps = stepsOf(observations);
-  const { skipped, repeated } = countSamples(observations, keptSteps(observations, steps));
+  const { skipped, repeated } = countSamples(observations, countedSteps(observations, steps));
   const arrivals = firstArrivals(steps);
   const begunAt = arrivals[0] ?? 0;
   const schedule = faults.map((fault): FaultOutcome => ({
@@ -183,19 +183,24 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 }
 
 /**
- * Returns the steps without those that ranks have rolled back. If ranks train alone between
- * exchanges, a generation begins after the latest exchange, and repeats the steps after it.
+ * Returns the steps whose samples count, with the samples of all ranks. For most strategies, these
+ * are all steps, as they were reported. If ranks train alone between exchanges, a step is reported
+ * with the samples of one rank, but ranks have equal shares. And a generation begins after the
+ * latest exchange, and repeats the steps after it, so the earlier ones do not count.
  */
-function keptSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
-  const isRolledBack = observations.some(
-    ({ event }) => event.type === 'generation' && isLocalSteps(event.job.strategy),
-  );
-  if (!isRolledBack) return steps;
+function countedSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
+  const batches = new Map<number, number>();
+  for (const { event } of observations) {
+    if (event.type !== 'generation' || !isLocalSteps(event.job.strategy)) continue;
+    batches.set(event.generation, event.job.batchSize * event.worldSize);
+  }
+  if (batches.size === 0) return steps;
+  const { size } = epochsOf(observations);
   const firsts = new Map<number, number>();
   for (const { generation, step } of steps) firsts.set(generation, Math.min(step, firsts.get(generation) ?? step));
-  return steps.filter(({ generation, step }) =>
-    [...firsts].every(([later, first]) => later <= generation || first > step),
-  );
+  return steps
+    .filter(({ generation, step }) => [...firsts].every(([later, first]) => later <= generation || first > step))
+    .map((step) => ({ ...step, samples: Math.min(batches.get(step.generation) ?? 0, size - step.offset) }));
 }
 
 /**
