@@ -31,7 +31,7 @@ export interface RankLinks {
 
 /** @param sendSignal sends a signal to another rank. */
 export function linksOfRank(
-  { rank, worldSize, transport }: RankSetup,
+  { rank, worldSize, transport, iceServers, relayOnly }: RankSetup,
   connectPeer: PeerConnector,
   connectTab: TabConnector,
   sendSignal: (to: number, attempt: number, signal: LinkSignal) => void,
@@ -48,10 +48,10 @@ export function linksOfRank(
     clock: systemClock,
     connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
-    iceServers: [],
+    iceServers,
     pool,
     relayed: [],
-    relayOnly: false,
+    relayOnly,
     server: () => ({
       isOpen: true,
       send: (message) => {

@@ -1,6 +1,7 @@
 /** Types of experiments, and of messages between the page and the worker of a benchmark's tab. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
+import type { IceServer } from '../../src/protocol/control.ts';
 import type { TransportName } from '../../src/spec/job.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
@@ -42,6 +43,9 @@ export interface RankSetup {
   worldSize: number;
   /** `auto` links tabs of one browser by message ports. */
   transport: TransportName;
+  iceServers: readonly IceServer[];
+  /** Whether connections must go through a TURN server. */
+  relayOnly: boolean;
 }
 
 /** Messages from the page to the worker. */

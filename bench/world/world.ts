@@ -7,10 +7,12 @@ import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
 import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
+import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
 import type { TransportName } from '../../src/spec/job.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
+import type { RankSetup } from './rank.ts';
 import type { TabSignal } from './signals.ts';
 
 type Page = Parameters<typeof loadPage>[0];
@@ -20,6 +22,8 @@ interface WorldOptions {
   hosts?: Hosts | null;
   /** Default: `webrtc`. */
   transport?: TransportName;
+  /** TURN server of the tabs. Default: none. */
+  ice?: IceOptions;
 }
 
 /** Test hosts, one for each tab. */
@@ -54,7 +58,10 @@ export class World {
    *
    * @throws (rejects) PeergradError if a browser or a page fails. All browsers are closed then.
    */
-  static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
+  static async open(
+    tabs: number,
+    { hosts = null, transport = 'webrtc', ice = NO_ICE }: WorldOptions = {},
+  ): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
       root: ROOT,
@@ -70,7 +77,7 @@ export class World {
       await server.listen();
       const scheme = hosts ? 'https' : 'http';
       const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
-      await world.#openTabs(url, tabs, { hosts, transport });
+      await world.#openTabs(url, tabs, { hosts, transport, ice });
       return world;
     } catch (error) {
       await world.close();
@@ -91,7 +98,7 @@ export class World {
     return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   }
 
-  async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
+  async #openTabs(url: string, tabs: number, { hosts, transport, ice }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, message: unknown): void => {
       const { to, signal } = message as { to: number; signal: TabSignal };
       // Errors are ignored, because a closed tab needs no signals.
@@ -115,7 +122,11 @@ export class World {
       await loadPage(page, url);
       await page.waitForFunction('"rankPage" in window', undefined, { timeout: LOAD_MS });
     }
-    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs, transport })})`);
+    await this.#onAll((rank) => {
+      const iceServers = iceServersFor(`rank-${rank}`, ice, Date.now());
+      const setup: RankSetup = { rank, worldSize: tabs, transport, iceServers, relayOnly: ice.relayOnly };
+      return `rankPage.start(${JSON.stringify(setup)})`;
+    });
   }
 
   #onAll<Result>(script: (rank: number) => string): Promise<Result[]> {

@@ -1,8 +1,8 @@
 /**
- * A relay of UDP packets between tabs and a TURN server on this machine, which gives each tab a line
- * with a limited rate, delay and loss. Tabs that may use only the TURN server then are as far apart
- * as over the internet. All connections of a tab share its line: a connection belongs to the member
- * whose name is in its TURN user.
+ * A relay of UDP packets between tabs and a TURN server on this machine, which gives each tab a
+ * line with a limited rate, delay and loss. Tabs that may use only the TURN server then are as far
+ * apart as over the internet. All connections of a tab share its line: a connection belongs to the
+ * member whose name is in its TURN user.
  */
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
@@ -28,7 +28,7 @@ interface Flow {
   /** The socket that the TURN server sees. */
   socket: Socket;
   /** `null` until the tab has sent its TURN user. */
-  line: Line | null;
+  user: string | null;
 }
 
 export class LineRelay {
@@ -66,7 +66,6 @@ export class LineRelay {
   setLines(spec: LineSpec | null): void {
     for (const { up, down } of this.#lines.values()) for (const way of [up, down]) way.close();
     this.#lines.clear();
-    for (const flow of this.#flows.values()) flow.line = null;
     this.#spec = spec;
   }
 
@@ -88,9 +87,10 @@ export class LineRelay {
 
   #fromTab(packet: Buffer, from: RemoteInfo): void {
     const flow = this.#flowOf(from);
-    flow.line ??= this.#lineOf(turnUserOf(packet));
+    flow.user ??= turnUserOf(packet);
     const deliver = (): void => flow.socket.send(packet, this.#turnPort, LOOPBACK);
-    if (flow.line) flow.line.up.send(packet.length + HEADER_BYTES, deliver);
+    const line = this.#lineOf(flow.user);
+    if (line) line.up.send(packet.length + HEADER_BYTES, deliver);
     else deliver();
   }
 
@@ -98,19 +98,20 @@ export class LineRelay {
     const key = `${address} ${port}`;
     const known = this.#flows.get(key);
     if (known) return known;
-    const flow: Flow = { socket: createSocket('udp4'), line: null };
+    const flow: Flow = { socket: createSocket('udp4'), user: null };
     this.#flows.set(key, flow);
     // A packet that is sent before the socket is bound waits for it.
     flow.socket.bind(0, LOOPBACK, () => enlarge(flow.socket));
     flow.socket.on('message', (packet) => {
       const deliver = (): void => this.#socket.send(packet, port, address);
-      if (flow.line) flow.line.down.send(packet.length + HEADER_BYTES, deliver);
+      const line = this.#lineOf(flow.user);
+      if (line) line.down.send(packet.length + HEADER_BYTES, deliver);
       else deliver();
     });
     return flow;
   }
 
-  /** Returns the line of a TURN user, whose name is the member after the time at which it expires. */
+  /** Returns the line of a TURN user. The user's name ends with that of the member. */
   #lineOf(user: string | null): Line | null {
     if (user === null || this.#spec === null) return null;
     const member = user.slice(user.indexOf(':') + 1);

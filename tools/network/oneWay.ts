@@ -16,8 +16,8 @@ export interface OneWayOptions {
 }
 
 /**
- * Milliseconds for which the line's queue lasts. A packet that finds a longer queue is lost. Routers
- * at home have queues of about this length.
+ * Milliseconds for which the line's queue lasts. A packet that finds a longer queue is lost.
+ * Routers at home have queues of about this length.
  */
 const QUEUE_MS = 100;
 const BITS = 8;
@@ -31,7 +31,7 @@ export class OneWay {
   #freeAt = 0;
   #arrivesAt = 0;
   #cancel: (() => void) | null = null;
-  /** Counts of packets that arrived or will arrive, of lost packets, and of those that found a full queue. */
+  /** Numbers of delivered packets, of lost packets, and of packets that found a full queue. */
   readonly counts = { packets: 0, lost: 0, dropped: 0 };
 
   constructor(options: OneWayOptions, clock: Clock, rng: Rng) {

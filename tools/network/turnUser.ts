@@ -1,6 +1,6 @@
 /** Reads the user of a TURN request. */
 
-/** First bytes of a STUN message: type and length, the magic cookie, a transaction id (RFC 8489). */
+/** The start of a STUN message: type and length, magic cookie, transaction id (RFC 8489). */
 const HEADER_BYTES = 20;
 const MAGIC_COOKIE = 0x2112a442;
 const USERNAME = 0x0006;

@@ -37,8 +37,8 @@ export async function createRunStrategy(
     checkGradients: checkDevice,
     onnote: (message) => void emit({ type: 'note', message }),
     createOptimizer: (size) => {
-      // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere. The
-      // signs that DeMo gives all have the same norm, and clipping would only scale them.
+      // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere.
+      // The signs that DeMo gives all have the same norm, and clipping would only scale them.
       const isUnclipped = shardOptimizer || codec === 'demo';
       const scheduled = new ScheduledOptimizer(
         createOptimizer(optimizer, settings, size),

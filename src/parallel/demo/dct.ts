@@ -2,11 +2,11 @@
  * Two-dimensional discrete cosine transform of squares of 64 x 64 values: DCT-II, orthonormal, as
  * scipy.fft.dctn(norm="ortho"), but with the frequencies in another order ({@link FREQUENCIES}).
  *
- * A transform of n values is one of n / 2 values, and a product with a matrix of n / 2 x n / 2: even
- * frequencies are those of the sums of opposite values, and odd frequencies need their differences
- * only (Chen, Smith, Fralick, "A Fast Computational Algorithm for the Discrete Cosine Transform",
- * 1977). It has the same bits on every machine: the table of cosines is computed with additions and
- * multiplications only, because the last bits of Math.cos differ between engines.
+ * A transform of n values is one of n / 2 values, and a product with a matrix of n / 2 x n / 2:
+ * even frequencies are those of the sums of opposite values, and odd frequencies need their
+ * differences only (Chen, Smith, Fralick, "A Fast Computational Algorithm for the Discrete Cosine
+ * Transform", 1977). It has the same bits on every machine: the table of cosines is computed with
+ * additions and multiplications only, because the last bits of Math.cos differ between engines.
  */
 
 /** Length of a square's side. */

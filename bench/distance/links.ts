@@ -1,0 +1,63 @@
+/** Throughput of a link, and time of an all-reduce, at several distances. */
+import type { Io } from '../../launcher/io.ts';
+import type { IceOptions } from '../../signaling/ice.ts';
+import { median } from '../../src/util/statistics.ts';
+import { table } from '../../tools/report/table.ts';
+import { World } from '../world/world.ts';
+import type { FarApart } from './farApart.ts';
+
+export interface LinkDistanceRow {
+  roundTripMs: number;
+  loss: number;
+  /** Throughput of one direction of a link between two tabs. */
+  MBps: number;
+  /** Milliseconds of an all-reduce by four tabs. */
+  allReduceMs: number;
+}
+
+const ROUND_TRIPS_MS = [0, 20, 50, 100];
+const LOSSES = [0, 0.001];
+/** Rate of all lines. */
+const KBIT = 100_000;
+/** Frames of 64 KiB: 8 MiB. */
+const LINK = { frames: 128, pings: 1 };
+const ALL_REDUCE = { bytes: 4 * 2 ** 20, ops: 3, isInPlace: false };
+const TABS = 4;
+
+export async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<LinkDistanceRow[]> {
+  const rows: LinkDistanceRow[] = [];
+  for (const roundTripMs of ROUND_TRIPS_MS) {
+    for (const loss of LOSSES) {
+      io.err(`A link and an all-reduce at ${roundTripMs} ms with a loss of ${loss} ...`);
+      relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
+      const { MBps } = (await inWorld(2, ice, (world) => world.run('workerLink', LINK)))[0]!;
+      const ranks = await inWorld(TABS, ice, (world) => world.run('allReduce', ALL_REDUCE));
+      const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
+      rows.push({ roundTripMs, loss, MBps, allReduceMs: median(slowest) });
+      io.err(JSON.stringify(rows.at(-1)));
+    }
+  }
+  return rows;
+}
+
+/** Opens new connections, because congestion control remembers earlier distances. */
+async function inWorld<Result>(tabs: number, ice: IceOptions, use: (world: World) => Promise<Result>): Promise<Result> {
+  const world = await World.open(tabs, { ice });
+  try {
+    return await use(world);
+  } finally {
+    await world.close();
+  }
+}
+
+export function linksTable(rows: readonly LinkDistanceRow[]): string {
+  return table(
+    ['round trip, ms', 'loss, %', 'link, MB/s', 'all-reduce, ms'],
+    rows.map(({ roundTripMs, loss, MBps, allReduceMs }) => [
+      ...[String(roundTripMs), (100 * loss).toFixed(1), MBps.toFixed(2), allReduceMs.toFixed(0)],
+    ]),
+  );
+}
+
+export const linksText = `A link between two tabs, 8 MiB in one direction, and an all-reduce of 4 MiB by ${TABS} tabs. All lines have ${KBIT / 1000} Mbit/s
+(12.5 MB/s) in both directions.`;
