@@ -43,6 +43,8 @@ const NAMES = new RegExp(
       'GPT',
       'GPipe',
       'DiLoCo',
+      'SparseLoCo',
+      'DeMo',
       'IDX',
       'CSV',
       'JSON',

@@ -1,6 +1,6 @@
 /** Shows the text of a lesson, one page at a time. Buttons and arrow keys turn the pages. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { messages } from '../../locales/index.ts';
 import type { Thought } from '../../locales/en/lesson.tsx';
 
@@ -21,11 +21,11 @@ interface Props {
 
 export function LessonText({ thought: { title, text, task }, page, pages, onpage, ending, children }: Props) {
   const { lesson } = messages.value;
-  // A key may be pressed before an effect has run. So the key handler reads the latest properties
-  // from here.
+  // A key may be pressed as soon as the text is visible. So the handler is added before the page is
+  // painted, and reads the latest properties from here.
   const shown = useRef({ page, pages, onpage });
   shown.current = { page, pages, onpage };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       const { key, target } = event;
       const turns = key === 'ArrowRight' ? 1 : key === 'ArrowLeft' ? -1 : 0;
