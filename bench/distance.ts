@@ -48,7 +48,8 @@ ${linksTable(links)}
 
 ### Training
 
-${tabs} tabs, each in its own browser, on WebAssembly. The line *home* has 15 Mbit/s up, 100 down, a round trip of 30 ms and 0.1 % loss; *phone* 5, 20, 60 ms and 0.5 %; *continent* 50, 50, 80 ms and 0.05 %.
+${tabs} tabs, each in its own browser, on WebAssembly. The line *home* has 15 Mbit/s up, 100 down, a round trip of 30 ms and 0.1 % loss;
+*phone* 5, 20, 60 ms and 0.5 %; *continent* 50, 50, 80 ms and 0.05 %.
 The goal is 90 % accuracy on mnist (mlp with 256 hidden units, batches of 32), or 2.2 nats per character with gpt tiny. *Seconds* are those
 from the first step to the evaluation that reaches the goal. A run ends after ${seconds} seconds.
 
