@@ -231,7 +231,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `--checkpoint and --from work only with the strategy ddp, but this job has ${job.strategy}. Choose --strategy ddp, or remove --checkpoint and --from.`,
+    `--checkpoint and --from do not work with the strategy ${job.strategy}, because not every rank has the whole state. Choose --strategy ddp, or remove --checkpoint and --from.`,
   );
 }
 

@@ -267,6 +267,15 @@ export function defaultOptimizer(strategy: unknown): OptimizerName {
 }
 
 /**
+ * Returns the optimizer whose averages are part of a run's state: the outer optimizer if ranks
+ * train alone between exchanges, because the averages of the inner one are a rank's own.
+ */
+export function stateOptimizer({ strategy, optimizer }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
+  if (isDiloco(strategy)) return 'nesterov';
+  return isLocalSteps(strategy) ? 'sgd' : optimizer;
+}
+
+/**
  * Parses a Trainer's plan, as {@link parseJob} parses a job. Undefined fields are treated as
  * missing.
  *

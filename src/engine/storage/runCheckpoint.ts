@@ -1,6 +1,7 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
 import type { Checkpoint, CheckpointMeta } from '../../protocol/checkpoint.ts';
 import type { StateArray } from '../../protocol/stateFile.ts';
+import { stateOptimizer } from '../../spec/plan.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { RunState } from '../training/runState.ts';
@@ -65,7 +66,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
       order: [...order],
       parameters,
       buffers,
-      optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
+      optimizer: { name: stateOptimizer(job), scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
     ...(agreed && { agreed }),
     ...(vocabulary && { vocabulary }),

@@ -218,7 +218,9 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       parameters[i] = mixing === 0 ? shared : shared + mixing * (parameters[i]! - shared);
     }
     for (let i = 0; i < losses.length; i += 2) {
-      this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : 0);
+      // After a run was resumed, nobody knows the losses that were not sent before.
+      const before = this.#progress.losses.at(-1) ?? 0;
+      this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : before);
     }
     this.#losses.splice(0, losses.length / 2);
     this.#uncommitted = 0;

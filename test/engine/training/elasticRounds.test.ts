@@ -4,6 +4,8 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runGeneration, type Member } from '../worlds.ts';
 
@@ -102,7 +104,9 @@ describe.each(STRATEGIES)('%s', (strategy) => {
     // The state is that of the latest exchange, also between two exchanges.
     const until = (): boolean => first[0]!.run.steps === SYNC_EVERY + 1;
     await runGeneration(first, { until });
-    const saved = await first[0]!.run.snapshot();
+    const job = parseJob({ ...COUNTING_PLAN, strategy });
+    const about = { id: 'c', room: 'K7F3QX', job, savedAt: 0, worldSize: 2 };
+    const saved = fromCheckpoint(toCheckpoint(await first[0]!.run.snapshot(), about));
     expect(saved.progress.step % SYNC_EVERY).toBe(0);
     const second = await Promise.all(
       ['c', 'd'].map((name) =>
