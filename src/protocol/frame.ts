@@ -6,7 +6,7 @@
 import { ProtocolError } from '../util/errors.ts';
 
 export const FRAME_HEADER_BYTES = 32;
-export const FRAME_VERSION = 3;
+export const FRAME_VERSION = 4;
 
 /**
  * The largest frame, header included. Data channels accept messages of 64 KiB in every browser (RFC
@@ -174,7 +174,7 @@ const ROOT_AT = 18;
 const OFFSET_AT = 20;
 const COUNT_AT = 24;
 const GROUP_AT = 28;
-const LENGTH_AT = 30;
+const NUMBER_AT = 30;
 
 /** Creates a frame with the header and a zeroed payload of `payloadBytes`. */
 export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuffer {
@@ -203,7 +203,7 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   view.setUint32(OFFSET_AT, header.offset, true);
   view.setUint32(COUNT_AT, header.count, true);
   view.setUint16(GROUP_AT, header.group, true);
-  view.setUint16(LENGTH_AT, frame.byteLength - FRAME_HEADER_BYTES, true);
+  view.setUint16(NUMBER_AT, 0, true);
 }
 
 /**
@@ -219,6 +219,21 @@ export function generationOf(frame: ArrayBuffer): number {
 function checkHeaderSize(frame: ArrayBuffer): void {
   if (frame.byteLength >= FRAME_HEADER_BYTES) return;
   throw new ProtocolError(`A frame of ${frame.byteLength} bytes is shorter than its header (${FRAME_HEADER_BYTES}).`);
+}
+
+/** Frame numbers are below this number. After the last one, they begin at 0 again. */
+export const FRAME_NUMBERS = 2 ** 16;
+
+/** Returns a frame's number on its link, by which frames of several connections are ordered. */
+export function numberOf(frame: ArrayBuffer): number {
+  checkHeaderSize(frame);
+  return new DataView(frame).getUint16(NUMBER_AT, true);
+}
+
+/** Sets the number of a frame on its link. */
+export function writeNumber(frame: ArrayBuffer, number: number): void {
+  checkHeaderSize(frame);
+  new DataView(frame).setUint16(NUMBER_AT, number % FRAME_NUMBERS, true);
 }
 
 const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
@@ -239,12 +254,6 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   }
   const kind = view.getUint8(KIND_AT);
   if (!KINDS.has(kind)) throw new ProtocolError(`A frame has the unknown kind ${kind}.`);
-  const length = view.getUint16(LENGTH_AT, true);
-  if (length !== frame.byteLength - FRAME_HEADER_BYTES) {
-    throw new ProtocolError(
-      `A frame's header states ${length} payload bytes, but the frame has ${frame.byteLength - FRAME_HEADER_BYTES}.`,
-    );
-  }
   return {
     kind: kind as FrameKind,
     op: view.getUint8(OP_AT) as OpCode,

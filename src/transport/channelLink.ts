@@ -1,22 +1,26 @@
 /**
- * A link over a WebRTC data channel, on the thread that owns the channel. docs/LIMITS.md lists the
- * constants; the comments here explain them.
+ * A link over the data channels of one to four WebRTC connections, on the thread that owns the
+ * channels. Each frame is sent over the channel with the fewest unsent bytes, and the other end
+ * restores the order. docs/LIMITS.md lists the constants; the comments here explain them.
  */
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
+import { writeNumber } from '../protocol/frame.ts';
 import { BaseLink } from './baseLink.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
+import { FrameOrder } from './frameOrder.ts';
+import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';
+import { TailProbes } from './tailProbes.ts';
 
 /**
- * While the channel's buffer has at least this number of bytes, further frames wait in the link's
- * own queue. Chromium throws above 16 MiB; 1 MiB keeps Chromium's SCTP window (at most about 1 MiB)
+ * While a channel's buffer has at least this number of bytes, divided by the number of channels,
+ * further frames wait in the link's own queue. Chromium throws above 16 MiB; 1 MiB keeps Chromium's SCTP window (at most about 1 MiB)
  * full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /**
- * When the channel's buffer has drained to this number of bytes, the link refills the buffer. The
- * number is far enough above zero that the connection never idles.
+ * When a channel's buffer has drained to this number of bytes, divided by the number of channels,
+ * the link refills the buffer. The number is far enough above zero that the connection never idles.
  */
 const CHANNEL_LOW_BYTES = 256 * 1024;
 /**
@@ -25,30 +29,40 @@ const CHANNEL_LOW_BYTES = 256 * 1024;
  */
 const LATE_FRAMES_MS = 50;
 
-/** The connection of a channel. It may live on another thread. */
+/** The connections of a link. They may live on another thread. */
 export interface Connection {
-  /** Called once when the connection has ended or failed. */
+  /** Called once when the first connection has ended or failed. */
   onclose: ((error: Error | null) => void) | null;
-  describe(): Promise<LinkDescription>;
-  /** Closes the connection and all its channels. Idempotent. */
+  /** Called with the channel of each further connection before that channel is open. */
+  onchannel: ((channel: RTCDataChannel) => void) | null;
+  /** Describes the first connection. */
+  describe(): Promise<RouteDescription>;
+  /** Closes all connections and their channels. Idempotent. */
   close(): void;
 }
 
+/** A channel that is open. */
+interface OpenChannel {
+  channel: RTCDataChannel;
+  probes: TailProbes;
+}
+
 class ChannelLink extends BaseLink {
-  readonly #channel: RTCDataChannel;
+  readonly #channels: OpenChannel[] = [];
   readonly #connection: Connection;
   readonly #queue: ArrayBuffer[] = [];
+  readonly #order = new FrameOrder();
+  /** Number of frames that were passed to channels. */
+  #sent = 0;
 
-  constructor(channel: RTCDataChannel, connection: Connection) {
+  /** @param further channels of further connections so far. */
+  constructor(channel: RTCDataChannel, further: readonly RTCDataChannel[], connection: Connection) {
     super();
-    this.#channel = channel;
     this.#connection = connection;
-    channel.binaryType = 'arraybuffer';
-    channel.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES;
-    channel.onbufferedamountlow = this.#drain;
-    channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
-    channel.onerror = ({ error }) => this.closed(error);
-    channel.onclose = () => this.closed(null);
+    this.#listen(channel);
+    this.#add(channel);
+    for (const one of further) this.#await(one);
+    connection.onchannel = (one) => this.#await(one);
     connection.onclose = (error) => systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
   }
 
@@ -60,30 +74,81 @@ class ChannelLink extends BaseLink {
   protected release(): void {
     this.#queue.length = 0;
     this.#connection.onclose = null;
-    this.#channel.close();
+    this.#connection.onchannel = null;
+    for (const { channel, probes } of this.#channels) {
+      probes.stop();
+      channel.close();
+    }
     this.#connection.close();
   }
 
-  describe(): Promise<LinkDescription> {
-    return this.state === 'closed' ? Promise.resolve(UNKNOWN_WAY) : this.#connection.describe();
+  async describe(): Promise<LinkDescription> {
+    if (this.state === 'closed') return UNKNOWN_WAY;
+    return { ...(await this.#connection.describe()), connections: this.#channels.length };
+  }
+
+  /** Uses a further channel once it is open. Its first frames may arrive before. */
+  #await(channel: RTCDataChannel): void {
+    this.#listen(channel);
+    if (channel.readyState === 'open') this.#add(channel);
+    else channel.onopen = () => this.#add(channel);
+  }
+
+  #listen(channel: RTCDataChannel): void {
+    channel.binaryType = 'arraybuffer';
+    channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
+  }
+
+  /** Begins to send over an open channel. From then on, its end is that of the link. */
+  #add(channel: RTCDataChannel): void {
+    if (this.state === 'closed') return channel.close();
+    channel.onbufferedamountlow = this.#drain;
+    channel.onerror = ({ error }) => this.closed(error);
+    channel.onclose = () => this.closed(null);
+    this.#channels.push({ channel, probes: new TailProbes(channel, systemClock) });
+    for (const { channel: each } of this.#channels) {
+      each.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES / this.#channels.length;
+    }
   }
 
   readonly #drain = (): void => {
-    while (this.#queue.length > 0 && this.#channel.bufferedAmount < CHANNEL_HIGH_BYTES) {
-      if (this.#channel.readyState !== 'open') return;
+    while (this.#queue.length > 0) {
+      const { channel, probes } = this.#emptiest();
+      if (channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
+      if (channel.readyState !== 'open') return;
       const frame = this.#queue.shift()!;
       try {
-        this.#channel.send(frame);
+        writeNumber(frame, this.#sent);
+        channel.send(frame);
       } catch (error) {
         return this.closed(asError(error));
       }
+      this.#sent += 1;
+      // Only peers that are far away have several connections. Over short ways, packets are hardly
+      // ever lost.
+      if (this.#channels.length > 1) probes.sent();
       this.left(frame.byteLength);
     }
   };
 
+  /** Returns the channel with the fewest unsent bytes: the quickest one, if all are in use. */
+  #emptiest(): OpenChannel {
+    return this.#channels.reduce((best, next) =>
+      next.channel.bufferedAmount < best.channel.bufferedAmount ? next : best,
+    );
+  }
+
   #receive(data: unknown): void {
-    if (data instanceof ArrayBuffer) this.arrived(data);
-    else this.closed(new ProtocolError('The other side sent text instead of a frame.'));
+    if (!(data instanceof ArrayBuffer)) {
+      return this.closed(new ProtocolError('The other side sent text instead of a frame.'));
+    }
+    // An empty message is a probe.
+    if (data.byteLength === 0) return;
+    try {
+      for (const frame of this.#order.add(data)) this.arrived(frame);
+    } catch (error) {
+      this.closed(asError(error));
+    }
   }
 }
 
@@ -93,10 +158,12 @@ class ChannelLink extends BaseLink {
  */
 export function openChannelLink(channel: RTCDataChannel, connection: Connection): Promise<Link> {
   const opened = deferred<Link>();
+  const further: RTCDataChannel[] = [];
+  connection.onchannel = (one) => further.push(one);
   connection.onclose = (error) => {
     const why = error ? `The connection failed: ${error.message}` : 'The connection closed while it was opening.';
     opened.reject(new PeerGoneError(why));
   };
-  channel.onopen = () => opened.resolve(new ChannelLink(channel, connection));
+  channel.onopen = () => opened.resolve(new ChannelLink(channel, further, connection));
   return opened.promise;
 }

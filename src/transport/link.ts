@@ -16,14 +16,19 @@ export interface LinkCounters {
   bytesReceived: number;
 }
 
-export interface LinkDescription {
+export interface RouteDescription {
   route: LinkRoute;
   /** Round-trip time in milliseconds; `null` if the transport does not measure it. */
   roundTripMs: number | null;
 }
 
+export interface LinkDescription extends RouteDescription {
+  /** Number of WebRTC connections over which frames are distributed; 0 for other transports. */
+  connections: number;
+}
+
 /** Description of a closed link, or of a transport that reports nothing. */
-export const UNKNOWN_WAY: LinkDescription = { route: 'unknown', roundTripMs: null };
+export const UNKNOWN_WAY: LinkDescription = { route: 'unknown', roundTripMs: null, connections: 0 };
 
 export interface Link {
   /**

@@ -24,7 +24,7 @@ class MemoryLink extends BaseLink {
   }
 
   describe(): Promise<LinkDescription> {
-    return Promise.resolve({ route: 'memory', roundTripMs: 0 });
+    return Promise.resolve({ route: 'memory', roundTripMs: 0, connections: 0 });
   }
 }
 

@@ -3,15 +3,18 @@
  * main thread only, like RTCPeerConnection.
  *
  * simple-peer opens a channel of its own, by which it detects that the two ends are connected, or
- * that the other end is gone. Frames use a second channel, which may move to a worker.
+ * that the other end is gone. The signals of further connections use this channel. Frames use a
+ * second channel, which may move to a worker.
  */
 import type Peer from 'simple-peer';
 // The default entry needs Node's globals; this build includes them.
 import PeerConstructor from 'simple-peer/simplepeer.min.js';
 import type { IceServer, PeerSignal } from '../protocol/control.ts';
-import { ProtocolError } from '../util/errors.ts';
+import { systemClock } from '../util/clock.ts';
+import { asError } from '../util/errors.ts';
 import { openChannelLink, type Connection } from './channelLink.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
+import { FurtherConnections } from './furtherConnections.ts';
+import { UNKNOWN_WAY, type Link, type RouteDescription } from './link.ts';
 
 /**
  * The stream id of the channel for frames, on both ends. simple-peer's own channel has 0 or 1,
@@ -26,6 +29,11 @@ export interface PeerConnectOptions {
   iceServers: readonly IceServer[];
   /** `relay` allows connections through a TURN server only. Default `all`. */
   iceTransportPolicy?: RTCIceTransportPolicy | undefined;
+  /**
+   * Number of connections, 1 to 4. Default: 1, or 4 to a peer that is far away. Only the
+   * initiator's value counts.
+   */
+  connections?: number;
   /** Called with each signal that the caller must pass to `signal` on the other side. */
   onsignal: (signal: PeerSignal) => void;
 }
@@ -51,8 +59,54 @@ export interface PeerConnection extends Connection {
   signal(signal: PeerSignal): void;
 }
 
-/** Starts to connect. @throws if the browser does not support connections. */
-export function openPeerConnection({ initiator, onsignal, ...options }: PeerConnectOptions): PeerConnection {
+/**
+ * Starts to connect. If the peer is far away, further connections follow.
+ *
+ * @throws if the browser does not support connections.
+ */
+export function openPeerConnection(options: PeerConnectOptions): PeerConnection {
+  const { initiator, connections = null, onsignal, ...ice } = options;
+  const { native, peer } = openPeer(options);
+  const connection = connectionOf(native, peer);
+  const further = new FurtherConnections({
+    initiator,
+    connections,
+    now: () => systemClock.now(),
+    iceRoundTripMs: async () => (await describe(native)).roundTripMs,
+    send: (text) => {
+      if (peer.connected) peer.send(text);
+    },
+    open: (onfurthersignal) => {
+      const { native: furtherNative, peer: furtherPeer } = openPeer({ ...ice, initiator, onsignal: onfurthersignal });
+      const opened = connectionOf(furtherNative, furtherPeer);
+      // A channel that fails before it is open is not used. Afterwards, the link reports its end.
+      furtherPeer.on('error', () => {});
+      connection.onchannel?.(opened.channel);
+      return opened;
+    },
+  });
+  peer.on('connect', () => further.start());
+  peer.on('data', (data: unknown) => {
+    try {
+      further.receive(String(data));
+    } catch (error) {
+      peer.destroy(asError(error));
+    }
+  });
+  let failure: Error | null = null;
+  peer.on('error', (error: Error) => (failure = error));
+  // simple-peer always emits `close`. If there is an error, `error` comes first.
+  peer.on('close', () => {
+    further.close();
+    connection.onclose?.(failure);
+  });
+  return connection;
+}
+
+function openPeer({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>): {
+  native: RTCPeerConnection;
+  peer: Peer.Instance;
+} {
   const native = new RTCPeerConnection({
     iceTransportPolicy: options.iceTransportPolicy ?? 'all',
     iceServers: options.iceServers.map(({ urls, username, credential }) => ({
@@ -63,6 +117,8 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
   });
   const peer = new PeerConstructor({
     initiator,
+    // Each message is delivered by itself, as text.
+    objectMode: true,
     // simple-peer accepts an implementation of WebRTC. This implementation returns `native` when
     // simple-peer creates a connection.
     wrtc: {
@@ -71,15 +127,6 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
       RTCIceCandidate,
     },
   });
-  const connection: PeerConnection = {
-    channel: native.createDataChannel('frames', { negotiated: true, id: FRAMES_STREAM }),
-    onclose: null,
-    signal(signal) {
-      if (!peer.destroyed) peer.signal(signal as Peer.SignalData);
-    },
-    describe: () => describe(native),
-    close: () => void peer.destroy(),
-  };
   peer.on('signal', (signal: Peer.SignalData) => {
     // simple-peer also emits signals for media. They are not used and not part of the protocol.
     if (signal.type === 'offer' || signal.type === 'answer') onsignal({ type: signal.type, sdp: signal.sdp ?? '' });
@@ -88,13 +135,20 @@ export function openPeerConnection({ initiator, onsignal, ...options }: PeerConn
       onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
     }
   });
-  // Data on simple-peer's channel violates the protocol.
-  peer.on('data', () => peer.destroy(new ProtocolError('The other side sent data outside of the frame channel.')));
-  let failure: Error | null = null;
-  peer.on('error', (error: Error) => (failure = error));
-  // simple-peer always emits `close`. If there is an error, `error` comes first.
-  peer.on('close', () => connection.onclose?.(failure));
-  return connection;
+  return { native, peer };
+}
+
+function connectionOf(native: RTCPeerConnection, peer: Peer.Instance): PeerConnection {
+  return {
+    channel: native.createDataChannel('frames', { negotiated: true, id: FRAMES_STREAM }),
+    onclose: null,
+    onchannel: null,
+    signal(signal) {
+      if (!peer.destroyed) peer.signal(signal as Peer.SignalData);
+    },
+    describe: () => describe(native),
+    close: () => void peer.destroy(),
+  };
 }
 
 /**
@@ -111,7 +165,7 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
   };
 }
 
-async function describe(native: RTCPeerConnection): Promise<LinkDescription> {
+async function describe(native: RTCPeerConnection): Promise<RouteDescription> {
   const stats = await native.getStats();
   let pair: RTCIceCandidatePairStats | null = null;
   stats.forEach((report: RTCStats) => {

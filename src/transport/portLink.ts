@@ -17,8 +17,11 @@ const PortMessage = v.variant('type', [
   v.strictObject({ type: v.literal('describe') }),
   v.strictObject({
     type: v.literal('description'),
-    route: v.picklist(['direct', 'relayed', 'memory', 'unknown']),
-    roundTripMs: v.nullable(v.number()),
+    description: v.strictObject({
+      route: v.picklist(['direct', 'relayed', 'memory', 'unknown']),
+      roundTripMs: v.nullable(v.number()),
+      connections: v.number(),
+    }),
   }),
 ]);
 type PortMessage = v.InferOutput<typeof PortMessage>;
@@ -81,9 +84,9 @@ export class PortLink extends BaseLink {
       case 'closed':
         return this.closed(message.message === null ? null : new PeerGoneError(message.message));
       case 'describe':
-        return this.#post({ type: 'description', route: 'memory', roundTripMs: null });
+        return this.#post({ type: 'description', description: { route: 'memory', roundTripMs: null, connections: 0 } });
       case 'description':
-        return this.#describing.shift()?.resolve({ route: message.route, roundTripMs: message.roundTripMs });
+        return this.#describing.shift()?.resolve(message.description);
       default:
         message satisfies never;
     }
@@ -122,7 +125,7 @@ export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => 
     const message = v.parse(PortMessage, data);
     if (message.type === 'closed') link.close();
     else if (message.type === 'describe') {
-      void link.describe().then((description) => post({ type: 'description', ...description }));
+      void link.describe().then((description) => post({ type: 'description', description }));
     }
   };
   link.onframe = (frame) => port.postMessage(frame, [frame]);

@@ -33,7 +33,7 @@ class DelayedLink extends BaseLink {
   }
 
   describe(): Promise<LinkDescription> {
-    return Promise.resolve({ route: 'memory', roundTripMs: null });
+    return Promise.resolve({ route: 'memory', roundTripMs: null, connections: 0 });
   }
 
   #wait(turns = this.#rng.below(SLOW_EVERY) === 0 ? this.#rng.below(MAX_TURNS) : 0): void {

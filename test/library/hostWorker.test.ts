@@ -96,7 +96,14 @@ test.each([
   const opened = new Promise<void>((resolve) => {
     openPeerConnection.mockImplementation(() => {
       resolve();
-      return { channel, onclose: null, signal: () => {}, describe: () => new Promise(() => {}), close };
+      return {
+        channel,
+        onclose: null,
+        onchannel: null,
+        signal: () => {},
+        describe: () => new Promise(() => {}),
+        close,
+      };
     });
   });
   hostWorker(worker);

@@ -39,8 +39,11 @@ type Way = (name: string, end: End, channel: BroadcastChannel) => RunningEnd;
 const WAYS = {
   'WebRTC, on the page': (name, end, channel) =>
     onPage(name, end, channel, connectPeer({ initiator: end === 'alice', iceServers: [], onsignal: postTo(channel) })),
-  'WebRTC, in a worker': (name, end, channel) => inWorker(name, end, channel, true),
-  'WebRTC, in a worker by way of the page': (name, end, channel) => inWorker(name, end, channel, false),
+  'WebRTC, in a worker': (name, end, channel) => inWorker(name, end, channel),
+  'WebRTC, in a worker by way of the page': (name, end, channel) =>
+    inWorker(name, end, channel, { canTransfer: false, connections: 1 }),
+  'four WebRTC connections': (name, end, channel) =>
+    inWorker(name, end, channel, { canTransfer: true, connections: 4 }),
   'a port': (name, end, channel) =>
     onPage(name, end, channel, connectTab(askForPort, { initiator: end === 'alice', key: name })),
 } satisfies Record<string, Way>;
@@ -54,15 +57,20 @@ function onPage(name: string, end: End, channel: BroadcastChannel, attempt: Peer
   return { done: runEnd(name, end, attempt.link), close: () => attempt.abort() };
 }
 
-/** @param canTransfer whether the browser can transfer data channels. */
-function inWorker(name: string, end: End, channel: BroadcastChannel, canTransfer: boolean): RunningEnd {
+/** @param options.canTransfer whether the browser can transfer data channels. */
+function inWorker(
+  name: string,
+  end: End,
+  channel: BroadcastChannel,
+  { canTransfer, connections } = { canTransfer: true, connections: 1 },
+): RunningEnd {
   const worker = new Worker(new URL('./linkWorker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToLinkWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
   const reply = (message: RelayReply, transfer: Transferable[]): void => {
     if (message.type === 'peer-channel' && !canTransfer) throw new DOMException('not transferable', 'DataCloneError');
     post({ type: 'relay', reply: message }, transfer);
   };
-  const host = new PeerHost(openPeerConnection, askForPort, reply);
+  const host = new PeerHost((options) => openPeerConnection({ ...options, connections }), askForPort, reply);
   const done = deferred();
   worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
     if (data.type === 'relay') host.receive(data.request);
@@ -71,7 +79,7 @@ function inWorker(name: string, end: End, channel: BroadcastChannel, canTransfer
     else done.reject(new Error(data.failure));
   });
   channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => post({ type: 'signal', signal: data });
-  post({ type: 'open', name, end });
+  post({ type: 'open', name, end, connections });
   const close = (): void => {
     host.close();
     worker.terminate();

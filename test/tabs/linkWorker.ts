@@ -11,7 +11,7 @@ import { runEnd, type End } from './linkEnd.ts';
 /** Messages from the page to the worker. */
 export type ToLinkWorker =
   | { type: 'relay'; reply: RelayReply }
-  | { type: 'open'; name: string; end: End }
+  | { type: 'open'; name: string; end: End; connections: number }
   | { type: 'signal'; signal: PeerSignal };
 /** Messages from the worker to the page. */
 export type FromLinkWorker =
@@ -28,7 +28,7 @@ globalThis.addEventListener('message', ({ data }: MessageEvent<ToLinkWorker>) =>
   if (data.type === 'relay') return relay.receive(data.reply);
   if (data.type === 'signal') return attempt.signal(data.signal);
   attempt = relay.connect({ initiator: data.end === 'alice', iceServers: [], onsignal });
-  runEnd(data.name, data.end, attempt.link).then(
+  runEnd(data.name, data.end, attempt.link, data.connections).then(
     () => post({ type: 'done', failure: null }),
     (error: unknown) => post({ type: 'done', failure: messageOf(error) }),
   );

@@ -38,6 +38,7 @@ describe.each([
   'WebRTC, on the page',
   'WebRTC, in a worker',
   'WebRTC, in a worker by way of the page',
+  'four WebRTC connections',
   'a port',
 ] as const)('a link over %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {

@@ -8,7 +8,7 @@
 import type { PeerSignal } from '../../protocol/control.ts';
 import type { AskForPort } from '../../transport/broker.ts';
 import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription } from '../../transport/link.ts';
+import { UNKNOWN_WAY, type Link, type RouteDescription } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -28,7 +28,8 @@ export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
    * The connection's data channel, before the connection is open. Later replies to this attempt are
-   * signals, descriptions, and `peer-gone` when the connection is closed.
+   * signals, descriptions, the channels of further connections, and `peer-gone` when the connection
+   * is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
   /**
@@ -36,7 +37,7 @@ export type RelayReply =
    * the port.
    */
   | { type: 'peer-port'; id: number; port: MessagePort }
-  | { type: 'peer-description'; id: number; description: LinkDescription }
+  | { type: 'peer-description'; id: number; description: RouteDescription }
   | { type: 'peer-gone'; id: number; message: string };
 
 /**
@@ -54,15 +55,17 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
     connect({ onsignal, ...options }): PeerAttempt {
       const id = ++lastId;
       const link = deferred<Link>();
-      const describing: Deferred<LinkDescription>[] = [];
+      const describing: Deferred<RouteDescription>[] = [];
+      let isOpening = false;
       let isGone = false;
       const connection: Connection = {
         onclose: link.reject,
+        onchannel: null,
         describe() {
           // After the connection is closed, nobody would receive the page's reply.
           if (isGone) return Promise.resolve(UNKNOWN_WAY);
           post({ type: 'peer-describe', id });
-          const waiter = deferred<LinkDescription>();
+          const waiter = deferred<RouteDescription>();
           describing.push(waiter);
           return waiter.promise;
         },
@@ -71,6 +74,8 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       listeners.set(id, (reply) => {
         if (reply.type === 'peer-signal') onsignal(reply.signal);
         else if (reply.type === 'peer-channel') {
+          if (isOpening) return connection.onchannel?.(reply.channel);
+          isOpening = true;
           openChannelLink(reply.channel, connection).then(link.resolve, link.reject);
         } else if (reply.type === 'peer-port') link.resolve(createPortLink(reply.port));
         else if (reply.type === 'peer-description') describing.shift()?.resolve(reply.description);
@@ -169,6 +174,7 @@ export class PeerHost {
     try {
       this.#reply({ type: 'peer-channel', id, channel }, [channel]);
       connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
+      connection.onchannel = (further) => this.#reply({ type: 'peer-channel', id, channel: further }, [further]);
     } catch {
       // Some browsers cannot transfer channels. Then the channel stays on the page.
       void this.#handOver(id, this.#bridge(id, connection));

@@ -39,7 +39,7 @@ test('a request to describe a link is answered even if the connection of the lin
 test('a page answers a request to describe a link even if the statistics of the connection fail', async () => {
   const replies: RelayReply[] = [];
   const connection: PeerConnection = {
-    ...{ channel: createChannel(), onclose: null, signal: () => {}, close: () => {} },
+    ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
     describe: () => Promise.reject(new Error('The connection is closed.')),
   };
   const host = new PeerHost(

@@ -1,0 +1,136 @@
+/**
+ * Further connections of a link. Over a distance, congestion control limits a connection to a
+ * fraction of the line's rate: after each lost packet its rate is halved, and grows by one packet
+ * per round trip. Several connections together recover as many times faster.
+ *
+ * The end that opened the first connection measures the round-trip time over it and opens the
+ * further ones. Their signals are sent over the first connection.
+ */
+import * as v from 'valibot';
+import { PeerSignal } from '../protocol/control.ts';
+import { ProtocolError } from '../util/errors.ts';
+
+/** The largest number of connections of a link. */
+export const MAX_CONNECTIONS = 4;
+
+/** Round trips whose shortest counts, because a busy page answers late. ICE answers on another thread. */
+const PINGS = 8;
+/**
+ * Links with a shorter round-trip time have one connection. In one building it is below 5 ms, also
+ * over Wi-Fi, and one connection reaches the line's rate.
+ */
+const NEAR_MS = 10;
+
+const Message = v.variant('type', [
+  v.strictObject({ type: v.literal('ping') }),
+  v.strictObject({ type: v.literal('pong') }),
+  v.strictObject({
+    type: v.literal('signal'),
+    /** Number of the further connection. */
+    connection: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_CONNECTIONS - 1)),
+    signal: PeerSignal,
+  }),
+]);
+type Message = v.InferOutput<typeof Message>;
+
+/** A further connection. */
+interface Further {
+  signal(signal: PeerSignal): void;
+  close(): void;
+}
+
+interface FurtherOptions {
+  initiator: boolean;
+  /** Number of connections; `null`: depends on the round-trip time. Only the initiator's counts. */
+  connections: number | null;
+  /** Returns milliseconds, as a clock does. */
+  now: () => number;
+  /** Resolves with the round-trip time that ICE has measured; `null`: not measured. */
+  iceRoundTripMs: () => Promise<number | null>;
+  /** Sends a text to the other end. */
+  send: (text: string) => void;
+  /** Opens a connection, with the function that sends its signals to the other end. */
+  open: (onsignal: (signal: PeerSignal) => void) => Further;
+}
+
+export class FurtherConnections {
+  readonly #options: FurtherOptions;
+  readonly #open = new Map<number, Further>();
+  #pingsLeft = PINGS;
+  #pingedAt = 0;
+  #shortestMs = Infinity;
+
+  constructor(options: FurtherOptions) {
+    this.#options = options;
+  }
+
+  /** Call this on both ends when the first connection is open. */
+  start(): void {
+    const { initiator, connections } = this.#options;
+    if (!initiator) return;
+    if (connections === null) this.#ping();
+    else this.#openUpTo(connections);
+  }
+
+  /** @throws ProtocolError if the other end has sent something else. */
+  receive(text: string): void {
+    const message = read(text);
+    switch (message.type) {
+      case 'ping':
+        return this.#send({ type: 'pong' });
+      case 'pong':
+        return this.#receivePong();
+      case 'signal':
+        return this.#connectionOf(message.connection).signal(message.signal);
+      default:
+        message satisfies never;
+    }
+  }
+
+  close(): void {
+    for (const further of this.#open.values()) further.close();
+    this.#open.clear();
+  }
+
+  #ping(): void {
+    this.#pingsLeft -= 1;
+    this.#pingedAt = this.#options.now();
+    this.#send({ type: 'ping' });
+  }
+
+  #receivePong(): void {
+    this.#shortestMs = Math.min(this.#shortestMs, this.#options.now() - this.#pingedAt);
+    if (this.#shortestMs < NEAR_MS) return;
+    if (this.#pingsLeft > 0) this.#ping();
+    else void this.#openIfFar();
+  }
+
+  async #openIfFar(): Promise<void> {
+    const iceMs = await this.#options.iceRoundTripMs();
+    if ((iceMs ?? Infinity) >= NEAR_MS) this.#openUpTo(MAX_CONNECTIONS);
+  }
+
+  #openUpTo(connections: number): void {
+    for (let connection = 1; connection < connections; connection++) this.#connectionOf(connection);
+  }
+
+  #connectionOf(connection: number): Further {
+    const known = this.#open.get(connection);
+    if (known) return known;
+    const opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
+    this.#open.set(connection, opened);
+    return opened;
+  }
+
+  #send(message: Message): void {
+    this.#options.send(JSON.stringify(message));
+  }
+}
+
+function read(text: string): Message {
+  try {
+    return v.parse(Message, JSON.parse(text));
+  } catch {
+    throw new ProtocolError('The other side sent a message about connections that cannot be read.');
+  }
+}
