@@ -1,4 +1,5 @@
 /** Throughput of a link, and time of an all-reduce, at several distances. */
+import { setTimeout } from 'node:timers/promises';
 import type { Io } from '../../launcher/io.ts';
 import type { IceOptions } from '../../signaling/ice.ts';
 import { median } from '../../src/util/statistics.ts';
@@ -6,9 +7,14 @@ import { table } from '../../tools/report/table.ts';
 import { World } from '../world/world.ts';
 import type { FarApart } from './farApart.ts';
 
+const CONNECTIONS = [1, 2, 4, 'auto'] as const;
+type Connections = (typeof CONNECTIONS)[number];
+
 export interface LinkDistanceRow {
   roundTripMs: number;
   loss: number;
+  /** Number of connections of each link; `auto`: the link's own choice. */
+  connections: Connections;
   /** Throughput of one direction of a link between two tabs. */
   MBps: number;
   /** Milliseconds of an all-reduce by four tabs. */
@@ -23,27 +29,37 @@ const KBIT = 100_000;
 const LINK = { frames: 128, pings: 1 };
 const ALL_REDUCE = { bytes: 4 * 2 ** 20, ops: 3, isInPlace: false };
 const TABS = 4;
+/** Milliseconds in which links open further connections. */
+const OPENING_MS = 3000;
 
 export async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<LinkDistanceRow[]> {
   const rows: LinkDistanceRow[] = [];
   for (const roundTripMs of ROUND_TRIPS_MS) {
     for (const loss of LOSSES) {
-      io.err(`A link and an all-reduce at ${roundTripMs} ms with a loss of ${loss} ...`);
-      relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
-      const { MBps } = (await inWorld(2, ice, (world) => world.run('workerLink', LINK)))[0]!;
-      const ranks = await inWorld(TABS, ice, (world) => world.run('allReduce', ALL_REDUCE));
-      const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
-      rows.push({ roundTripMs, loss, MBps, allReduceMs: median(slowest) });
-      io.err(JSON.stringify(rows.at(-1)));
+      for (const connections of CONNECTIONS) {
+        io.err(`${roundTripMs} ms, loss ${loss}, connections: ${connections} ...`);
+        relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
+        const { MBps } = (await inWorld(2, connections, ice, (world) => world.run('workerLink', LINK)))[0]!;
+        const ranks = await inWorld(TABS, connections, ice, (world) => world.run('allReduce', ALL_REDUCE));
+        const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
+        rows.push({ roundTripMs, loss, connections, MBps, allReduceMs: median(slowest) });
+        io.err(JSON.stringify(rows.at(-1)));
+      }
     }
   }
   return rows;
 }
 
 /** Opens new connections, because congestion control remembers earlier distances. */
-async function inWorld<Result>(tabs: number, ice: IceOptions, use: (world: World) => Promise<Result>): Promise<Result> {
-  const world = await World.open(tabs, { ice });
+async function inWorld<Result>(
+  tabs: number,
+  connections: Connections,
+  ice: IceOptions,
+  use: (world: World) => Promise<Result>,
+): Promise<Result> {
+  const world = await World.open(tabs, { ice, connections: connections === 'auto' ? null : connections });
   try {
+    await setTimeout(OPENING_MS);
     return await use(world);
   } finally {
     await world.close();
@@ -52,9 +68,9 @@ async function inWorld<Result>(tabs: number, ice: IceOptions, use: (world: World
 
 export function linksTable(rows: readonly LinkDistanceRow[]): string {
   return table(
-    ['round trip, ms', 'loss, %', 'link, MB/s', 'all-reduce, ms'],
-    rows.map(({ roundTripMs, loss, MBps, allReduceMs }) => [
-      ...[String(roundTripMs), (100 * loss).toFixed(1), MBps.toFixed(2), allReduceMs.toFixed(0)],
+    ['round trip, ms', 'loss, %', 'connections', 'link, MB/s', 'all-reduce, ms'],
+    rows.map(({ roundTripMs, loss, connections, MBps, allReduceMs }) => [
+      ...[String(roundTripMs), (100 * loss).toFixed(1), String(connections), MBps.toFixed(2), allReduceMs.toFixed(0)],
     ]),
   );
 }

@@ -32,8 +32,11 @@ declare global {
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 const sendSignal = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
-const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
-  post({ type: 'relay', reply }, transfer),
+const peers = new PeerHost(
+  (options) =>
+    openPeerConnection({ ...options, ...(setup.connections !== null && { connections: setup.connections }) }),
+  askForPort,
+  (reply, transfer) => post({ type: 'relay', reply }, transfer),
 );
 let setup: RankSetup;
 let channels: BareChannels;

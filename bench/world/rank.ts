@@ -46,6 +46,8 @@ export interface RankSetup {
   iceServers: readonly IceServer[];
   /** Whether connections must go through a TURN server. */
   relayOnly: boolean;
+  /** Number of WebRTC connections of a link; `null`: depends on the distance. */
+  connections: number | null;
 }
 
 /** Messages from the page to the worker. */

@@ -24,6 +24,8 @@ interface WorldOptions {
   transport?: TransportName;
   /** TURN server of the tabs. Default: none. */
   ice?: IceOptions;
+  /** Number of WebRTC connections of a link. Default: depends on the distance. */
+  connections?: number | null;
 }
 
 /** Test hosts, one for each tab. */
@@ -60,7 +62,7 @@ export class World {
    */
   static async open(
     tabs: number,
-    { hosts = null, transport = 'webrtc', ice = NO_ICE }: WorldOptions = {},
+    { hosts = null, transport = 'webrtc', ice = NO_ICE, connections = null }: WorldOptions = {},
   ): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
@@ -77,7 +79,7 @@ export class World {
       await server.listen();
       const scheme = hosts ? 'https' : 'http';
       const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
-      await world.#openTabs(url, tabs, { hosts, transport, ice });
+      await world.#openTabs(url, tabs, { hosts, transport, ice, connections });
       return world;
     } catch (error) {
       await world.close();
@@ -98,7 +100,11 @@ export class World {
     return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   }
 
-  async #openTabs(url: string, tabs: number, { hosts, transport, ice }: Required<WorldOptions>): Promise<void> {
+  async #openTabs(
+    url: string,
+    tabs: number,
+    { hosts, transport, ice, connections }: Required<WorldOptions>,
+  ): Promise<void> {
     const onevent = (page: Page, message: unknown): void => {
       const { to, signal } = message as { to: number; signal: TabSignal };
       // Errors are ignored, because a closed tab needs no signals.
@@ -124,7 +130,7 @@ export class World {
     }
     await this.#onAll((rank) => {
       const iceServers = iceServersFor(`rank-${rank}`, ice, Date.now());
-      const setup: RankSetup = { rank, worldSize: tabs, transport, iceServers, relayOnly: ice.relayOnly };
+      const setup: RankSetup = { rank, worldSize: tabs, transport, iceServers, relayOnly: ice.relayOnly, connections };
       return `rankPage.start(${JSON.stringify(setup)})`;
     });
   }

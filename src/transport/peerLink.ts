@@ -65,7 +65,7 @@ export interface PeerConnection extends Connection {
  * @throws if the browser does not support connections.
  */
 export function openPeerConnection(options: PeerConnectOptions): PeerConnection {
-  const { initiator, connections = null, onsignal, ...ice } = options;
+  const { initiator, connections = null } = options;
   const { native, peer } = openPeer(options);
   const connection = connectionOf(native, peer);
   const further = new FurtherConnections({
@@ -77,7 +77,7 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       if (peer.connected) peer.send(text);
     },
     open: (onfurthersignal) => {
-      const { native: furtherNative, peer: furtherPeer } = openPeer({ ...ice, initiator, onsignal: onfurthersignal });
+      const { native: furtherNative, peer: furtherPeer } = openPeer({ ...options, onsignal: onfurthersignal });
       const opened = connectionOf(furtherNative, furtherPeer);
       // A channel that fails before it is open is not used. Afterwards, the link reports its end.
       furtherPeer.on('error', () => {});

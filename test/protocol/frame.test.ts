@@ -12,6 +12,7 @@ import {
   FrameKind,
   OpCode,
   readHeader,
+  writeNumber,
   ReduceOp,
   writeHeader,
   type FrameHeader,
@@ -68,8 +69,9 @@ describe('a frame', () => {
       },
       4,
     );
+    writeNumber(frame, 0x0403);
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
-      3, 3, 1, 1, 2, 1, 0x02, 0x01, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0, 6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0,
+      4, 3, 1, 1, 2, 1, 0x02, 0x01, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0, 6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 3, 4,
     ]);
   });
 

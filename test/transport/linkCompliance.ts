@@ -51,7 +51,8 @@ function checkPattern(frame: ArrayBuffer, number: number, bytes: number, header 
   const expected = new Uint8Array(patterned(number, bytes, header));
   check(frame.byteLength === expected.length, `frame ${number} has ${frame.byteLength} bytes, not ${expected.length}`);
   const view = new Uint8Array(frame);
-  for (let i = header.length; i < view.length; i++) check(view[i] === expected[i], `frame ${number} differs at byte ${i}`);
+  for (let i = header.length; i < view.length; i++)
+    check(view[i] === expected[i], `frame ${number} differs at byte ${i}`);
 }
 
 /** Resolves with the next `count` frames. */

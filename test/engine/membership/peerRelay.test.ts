@@ -30,10 +30,10 @@ test('a request to describe a link is answered even if the connection of the lin
   const description = link.describe();
   expect(asked.at(-1)).toEqual({ type: 'peer-describe', id: 1 });
   relay.receive({ type: 'peer-gone', id: 1, message: 'it was closed.' });
-  expect(await description).toEqual(UNKNOWN_WAY);
+  expect(await description).toEqual({ ...UNKNOWN_WAY, connections: 1 });
   // The link is closed a moment later, because frames may still arrive.
   expect(link.state).toBe('open');
-  expect(await link.describe()).toEqual(UNKNOWN_WAY);
+  expect(await link.describe()).toEqual({ ...UNKNOWN_WAY, connections: 1 });
 });
 
 test('a page answers a request to describe a link even if the statistics of the connection fail', async () => {

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest';
+import type { PeerSignal } from '../../src/protocol/control.ts';
+import { FurtherConnections } from '../../src/transport/furtherConnections.ts';
+import { ProtocolError } from '../../src/util/errors.ts';
+
+const OFFER: PeerSignal = { type: 'offer', sdp: 'offer' };
+
+interface Setting {
+  connections?: number | null;
+  /** Time between a ping and its pong, by ping. */
+  pongsMs: (ping: number) => number;
+  iceRoundTripMs?: number | null;
+}
+
+/** Connects two ends, and resolves with the connections that each has opened and their signals. */
+async function opened({ connections = null, pongsMs, iceRoundTripMs = null }: Setting) {
+  let now = 0;
+  let pings = 0;
+  const ends: FurtherConnections[] = [];
+  const counts = [0, 0];
+  const signals: PeerSignal[][] = [[], []];
+  for (const end of [0, 1]) {
+    ends.push(
+      new FurtherConnections({
+        initiator: end === 0,
+        connections,
+        now: () => now,
+        iceRoundTripMs: () => Promise.resolve(iceRoundTripMs),
+        send: (text) =>
+          queueMicrotask(() => {
+            if (end === 1) now += pongsMs(pings++);
+            ends[1 - end]!.receive(text);
+          }),
+        open: (onsignal) => {
+          counts[end]! += 1;
+          if (end === 0) queueMicrotask(() => onsignal(OFFER));
+          return { signal: (signal) => signals[end]!.push(signal), close: () => (counts[end]! -= 1) };
+        },
+      }),
+    );
+  }
+  for (const end of ends) end.start();
+  await new Promise((resolve) => setImmediate(resolve));
+  return { ends, counts, signals };
+}
+
+describe('further connections', () => {
+  test('are three if every round trip takes ten milliseconds or more', async () => {
+    const { ends, counts, signals } = await opened({ pongsMs: () => 20 });
+    expect(counts).toEqual([3, 3]);
+    expect(signals).toEqual([[], [OFFER, OFFER, OFFER]]);
+    for (const end of ends) end.close();
+    expect(counts).toEqual([0, 0]);
+  });
+
+  test('are none if one round trip is shorter', async () => {
+    const { counts } = await opened({ pongsMs: (ping) => (ping === 6 ? 2 : 50) });
+    expect(counts).toEqual([0, 0]);
+  });
+
+  test('are none if ICE has measured a shorter time', async () => {
+    const { counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: 1 });
+    expect(counts).toEqual([0, 0]);
+  });
+
+  test('are as many as the initiator wants', async () => {
+    expect((await opened({ connections: 2, pongsMs: () => 0 })).counts).toEqual([1, 1]);
+    expect((await opened({ connections: 1, pongsMs: () => 90 })).counts).toEqual([0, 0]);
+  });
+
+  test('are refused beyond three, like all unknown messages', async () => {
+    const { ends } = await opened({ pongsMs: () => 0 });
+    const text = JSON.stringify({ type: 'signal', connection: 4, signal: OFFER });
+    for (const wrong of [text, '{', '{}']) expect(() => ends[1]!.receive(wrong)).toThrow(ProtocolError);
+  });
+});
