@@ -5,7 +5,7 @@
 import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
-import type { LinkSignal } from '../../src/protocol/control.ts';
+import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';

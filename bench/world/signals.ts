@@ -1,5 +1,5 @@
 /** Signals between ranks' tabs. */
-import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
+import type { LinkSignal, PeerSignal } from '../../src/protocol/linkSignal.ts';
 
 /**
  * A signal between the tabs of two ranks, sent through the process that opened the tabs. It belongs

@@ -46,6 +46,8 @@ export interface ShaderProgress {
 export interface EdgeReport {
   route: LinkRoute;
   roundTripMs: number | null;
+  /** Number of WebRTC connections over which the link distributes frames. */
+  connections: number;
   bytesSent: number;
   bytesReceived: number;
   /**

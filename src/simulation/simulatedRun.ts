@@ -168,10 +168,12 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
   };
 }
 
-/** Returns the route and the round-trip time from a rank to its right neighbour. */
-function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number } {
+/**
+ * Returns the route, the round-trip time and the connections from a rank to its right neighbour.
+ */
+function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number; connections: number } {
   const { isRelayed, latencyMs } = machines[from]!;
-  return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs };
+  return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs, connections: 1 };
 }
 
 function shifted({ startedAt, algorithm, hops }: SimulatedStep, by: number): Omit<SimulatedStep, 'ms'> {

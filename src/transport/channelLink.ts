@@ -14,8 +14,8 @@ import { TailProbes } from './tailProbes.ts';
 
 /**
  * While a channel's buffer has at least this number of bytes, divided by the number of channels,
- * further frames wait in the link's own queue. Chromium throws above 16 MiB; 1 MiB keeps Chromium's SCTP window (at most about 1 MiB)
- * full.
+ * further frames wait in the link's own queue. Chromium throws above 16 MiB; 1 MiB keeps Chromium's
+ * SCTP window (at most about 1 MiB) full.
  */
 const CHANNEL_HIGH_BYTES = 1024 * 1024;
 /**

@@ -7,13 +7,16 @@
  * further ones. Their signals are sent over the first connection.
  */
 import * as v from 'valibot';
-import { PeerSignal } from '../protocol/control.ts';
+import { PeerSignal } from '../protocol/linkSignal.ts';
 import { ProtocolError } from '../util/errors.ts';
 
 /** The largest number of connections of a link. */
 export const MAX_CONNECTIONS = 4;
 
-/** Round trips whose shortest counts, because a busy page answers late. ICE answers on another thread. */
+/**
+ * Round trips whose shortest counts, because a busy page answers late. ICE answers on another
+ * thread.
+ */
 const PINGS = 8;
 /**
  * Links with a shorter round-trip time have one connection. In one building it is below 5 ms, also

@@ -9,7 +9,8 @@
 import type Peer from 'simple-peer';
 // The default entry needs Node's globals; this build includes them.
 import PeerConstructor from 'simple-peer/simplepeer.min.js';
-import type { IceServer, PeerSignal } from '../protocol/control.ts';
+import type { IceServer } from '../protocol/control.ts';
+import type { PeerSignal } from '../protocol/linkSignal.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
 import { openChannelLink, type Connection } from './channelLink.ts';

@@ -3,7 +3,7 @@
  * browser open it, and exchange signals over a BroadcastChannel.
  */
 import { PeerHost, type RelayReply } from '../../src/engine/membership/peerRelay.ts';
-import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { askForPort } from '../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../src/transport/peerLink.ts';
 import { connectTab } from '../../src/transport/tabLink.ts';

@@ -3,7 +3,7 @@
  * worker.
  */
 import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/membership/peerRelay.ts';
-import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
 import { messageOf } from '../../src/util/errors.ts';
 import { runEnd, type End } from './linkEnd.ts';

@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import { NO_ICE } from '../../signaling/ice.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { LineRelay } from '../../tools/network/lineRelay.ts';
+import { LINES } from '../../tools/network/lines.ts';
 import { TurnServer } from '../../tools/network/turnServer.ts';
 import { World } from './world.ts';
 
@@ -12,17 +15,21 @@ const isInstalled = TurnServer.isInstalled();
 if (!isInstalled) console.warn('The TURN tests are skipped. To run them on Debian: apt install coturn');
 
 let server: TurnServer;
+/** The lines of tabs; without limits at first. */
+let lines: LineRelay;
 let turn: string[];
 let world: World;
 beforeAll(async () => {
   if (!isInstalled) return;
   server = await TurnServer.start(SECRET);
-  turn = [`turn:127.0.0.1:${server.port}`];
+  lines = await LineRelay.start({ turnPort: server.port, clock: systemClock, seed: 1 });
+  turn = [`turn:127.0.0.1:${lines.port}`];
   world = await World.start({ ice: { ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true } });
 }, 120_000);
 afterAll(async () => {
   if (!isInstalled) return;
   await world.stop();
+  lines.close();
   await server.stop();
 });
 
@@ -32,6 +39,24 @@ test.runIf(isInstalled)('two tabs train through the relay with a password from t
   for (const tab of tabs) expect(await tab.event('link')).toMatchObject({ up: true, route: 'relayed' });
   const results = await Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+});
+
+test.runIf(isInstalled)('tabs that are far apart distribute frames over four connections, others use one', async () => {
+  const job = { epochs: 1000, batchSize: 4, hidden: 8, hashEvery: 2 } as const;
+  const connectionsOf = async (count: number): Promise<void> => {
+    const room = world.createRoom(job, 2);
+    const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+    await Promise.all(
+      tabs.map((tab) =>
+        tab.event('telemetry', ({ ranks }) => ranks.every(({ right }) => right?.connections === count)),
+      ),
+    );
+    await world.reset();
+  };
+  await connectionsOf(1);
+  lines.setLines(LINES.home);
+  await connectionsOf(4);
+  lines.setLines(null);
 });
 
 test.runIf(isInstalled)('tabs of `peergrad run --relay-only` use the relay', async () => {

@@ -35,7 +35,7 @@ function find(ranks: readonly Rank[]) {
     waitMs: stepMs - own[rank]!,
     lanes: [],
     clock: { offsetMs: 0, errorMs: error },
-    right: { route: 'direct', roundTripMs: 1, bytesSent: 1, bytesReceived: 1, transitMs: transit },
+    right: { route: 'direct', roundTripMs: 1, connections: 1, bytesSent: 1, bytesReceived: 1, transitMs: transit },
   }));
   return findStragglers(statistics, telemetry);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { FurtherConnections } from '../../src/transport/furtherConnections.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 

@@ -53,6 +53,9 @@ export function Links({ run }: { run: Run }) {
                     ) : (
                       labels.routes[edge?.route ?? own?.route ?? 'unknown']
                     )}
+                    {edge !== null && edge.connections > 1 && (
+                      <span class="dim"> {labels.connections(edge.connections)}</span>
+                    )}
                   </td>
                   <td class="right number">{orDash(edge?.roundTripMs ?? own?.roundTripMs ?? null, formatMs)}</td>
                   <td class="right number">{orDash(edge?.transitMs ?? null, formatMs)}</td>

@@ -10,7 +10,8 @@
  * Tabs of one browser may be linked by a MessagePort (`transport: auto`). Then only their first
  * attempt uses a port. Later attempts use WebRTC.
  */
-import type { IceServer, LinkSignal } from '../../protocol/control.ts';
+import type { IceServer } from '../../protocol/control.ts';
+import type { LinkSignal } from '../../protocol/linkSignal.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';

@@ -5,7 +5,7 @@
  * data channels: the connection's data channel. If not: a MessagePort to the page, which forwards
  * the channel's messages. For a tab of the same browser: a port to that tab.
  */
-import type { PeerSignal } from '../../protocol/control.ts';
+import type { PeerSignal } from '../../protocol/linkSignal.ts';
 import type { AskForPort } from '../../transport/broker.ts';
 import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link, type RouteDescription } from '../../transport/link.ts';

@@ -7,7 +7,7 @@ import {
   type PeerConnector,
   type TabConnector,
 } from '../../../src/engine/membership/linkAttempt.ts';
-import type { PeerSignal } from '../../../src/protocol/control.ts';
+import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import type { Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';

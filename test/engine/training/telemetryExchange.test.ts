@@ -13,7 +13,7 @@ const statisticsOf = (rank: number) => ({
 
 const ownOf = (rank: number): OwnTelemetry => ({
   ...{ isHidden: rank === 1, waitMs: rank, span: { begin: rank, end: rank + 1 } },
-  right: rank === 2 ? null : { route: 'direct', roundTripMs: null, bytesSent: 7, bytesReceived: 8 },
+  right: rank === 2 ? null : { route: 'direct', roundTripMs: null, connections: 4, bytesSent: 7, bytesReceived: 8 },
   chunks: rank === 0 ? null : { sentAt: 1, receivedAt: 2 },
   lanes: [],
 });

@@ -110,6 +110,7 @@ export const run = {
   to: 'to',
   route: 'route',
   routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser', unknown: 'up' },
+  connections: (count: number) => `${count} connections`,
   roundTrip: 'round trip',
   transit: 'a chunk takes',
   rate: 'while communicating',

@@ -94,6 +94,7 @@ export const run: Messages['run'] = {
   to: '到',
   route: '路径',
   routes: { direct: '直连', relayed: '中继', memory: '同一浏览器', unknown: '已连接' },
+  connections: (count) => `${count} 个连接`,
   roundTrip: '往返',
   transit: '一块用时',
   rate: '通信时',

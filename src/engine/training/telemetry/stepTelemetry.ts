@@ -182,8 +182,8 @@ export class StepTelemetry {
     if (group.worldSize < 2) return;
     const link = await group.describeLink(rightOf(group.rank, group.worldSize)).catch(() => null);
     if (group !== this.#group || link === null) return;
-    const { route, roundTripMs, bytesSent, bytesReceived } = link;
-    this.#edge = { route, roundTripMs, bytesSent, bytesReceived };
+    const { route, roundTripMs, connections, bytesSent, bytesReceived } = link;
+    this.#edge = { route, roundTripMs, connections, bytesSent, bytesReceived };
   }
 }
 

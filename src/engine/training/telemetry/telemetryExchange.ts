@@ -79,7 +79,7 @@ export async function exchangeTelemetry(
     ...[statistics.commands?.dispatches ?? NaN, statistics.commands?.submits ?? NaN],
     ...[Number(isHidden), waitMs, span.begin, span.end],
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
-    ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN],
+    ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN, right?.connections ?? NaN],
     ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
     ...packLanes(lanes, count, segments),
   ]);
@@ -88,7 +88,7 @@ export async function exchangeTelemetry(
     const halves = all.subarray(0, HALVES);
     const fields = Object.fromEntries(FIELDS.map((field, i) => [field, all[HALVES + i]!])) as Fields;
     const [dispatches, submits, ...row] = all.subarray(HALVES + FIELDS.length);
-    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] =
+    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, connections, bytesSent, bytesReceived] =
       row as OwnNumbers;
     return {
       hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
@@ -101,7 +101,7 @@ export async function exchangeTelemetry(
       waitMs: wait,
       right: Number.isNaN(route)
         ? null
-        : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), bytesSent, bytesReceived },
+        : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), connections, bytesSent, bytesReceived },
       chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
       span: { begin, end },
       lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS)), segments),
@@ -113,8 +113,8 @@ export async function exchangeTelemetry(
 const HALVES = 2;
 const HALF = 8;
 /** How many numbers are sent between the commands and the lanes. */
-const OWN_NUMBERS = 10;
-type OwnNumbers = [number, number, number, number, number, number, number, number, number, number, ...number[]];
+const OWN_NUMBERS = 11;
+type OwnNumbers = [number, number, number, number, number, number, number, number, number, number, number, ...number[]];
 
 function orNull(value: number): number | null {
   return Number.isNaN(value) ? null : value;
