@@ -6,7 +6,7 @@ import {
   type ServerMessage,
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
-import { type PeerSignal } from '../../src/protocol/linkSignal.ts';
+import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import type { SentMessage } from '../../src/protocol/deltas.ts';
 import { deferred } from '../../src/util/deferred.ts';

@@ -33,8 +33,7 @@ const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'modu
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 const sendSignal = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
 const peers = new PeerHost(
-  (options) =>
-    openPeerConnection({ ...options, ...(setup.connections !== null && { connections: setup.connections }) }),
+  (options) => openPeerConnection({ ...options, connections: setup.connections }),
   askForPort,
   (reply, transfer) => post({ type: 'relay', reply }, transfer),
 );

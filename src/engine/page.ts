@@ -5,7 +5,7 @@
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';
-import { openPeerConnection } from '../transport/peerLink.ts';
+import { messageOf } from '../util/errors.ts';
 import { PeerHost } from './membership/peerRelay.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
@@ -19,24 +19,28 @@ export interface Engine {
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
-  const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
-    post({ type: 'relay', reply }, transfer),
-  );
+  const fail = (why: string): void => {
+    onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
+  };
+  let peers: PeerHost | null = null;
+  // simple-peer is loaded with the engine, because the front page does not need it.
+  const opening = import('../transport/peerLink.ts').then(({ openPeerConnection }) => {
+    peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+    return peers;
+  });
+  opening.catch((error: unknown) => fail(messageOf(error)));
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-    if (data.type === 'event') onevent(data.event);
-    else peers.receive(data.request);
+    if (data.type === 'event') return onevent(data.event);
+    // If simple-peer could not be loaded, the engine has failed already.
+    void opening.then(
+      (host) => host.receive(data.request),
+      () => {},
+    );
   });
-  worker.addEventListener('error', ({ message }) => {
-    onevent({
-      type: 'failed',
-      name: 'Error',
-      message: `The engine stopped (${message || 'it could not be loaded'}). Reload the page.`,
-      fatal: true,
-    });
-  });
+  worker.addEventListener('error', ({ message }) => fail(message || 'it could not be loaded'));
   const stop = (): void => {
     globalThis.removeEventListener('pagehide', stop);
-    peers.close();
+    peers?.close();
     worker.terminate();
   };
   // Without this, the neighbours of a closed tab would wait 6 s until their browsers notice.

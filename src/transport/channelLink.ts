@@ -3,10 +3,10 @@
  * channels. Each frame is sent over the channel with the fewest unsent bytes, and the other end
  * restores the order. docs/LIMITS.md lists the constants; the comments here explain them.
  */
+import { writeNumber } from '../protocol/frame.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
-import { writeNumber } from '../protocol/frame.ts';
 import { BaseLink } from './baseLink.ts';
 import { FrameOrder } from './frameOrder.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';

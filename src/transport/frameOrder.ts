@@ -6,10 +6,10 @@ import { FRAME_NUMBERS, numberOf } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
 
 /**
- * Largest number of frames that wait for an earlier one, together 64 MiB. A connection that repeats
- * a lost packet for a second holds up less than that on a line of 500 Mbit/s.
+ * Largest number of frames that wait for an earlier one, together 256 MiB. A connection that
+ * repeats a lost packet for two seconds holds up less than that on a line of 1 Gbit/s.
  */
-export const MAX_WAITING_FRAMES = 1024;
+export const MAX_WAITING_FRAMES = 4096;
 
 export class FrameOrder {
   readonly #waiting = new Map<number, ArrayBuffer>();

@@ -11,7 +11,7 @@ import { PeerSignal } from '../protocol/linkSignal.ts';
 import { ProtocolError } from '../util/errors.ts';
 
 /** The largest number of connections of a link. */
-export const MAX_CONNECTIONS = 4;
+const MAX_CONNECTIONS = 4;
 
 /**
  * Round trips whose shortest counts, because a busy page answers late. ICE answers on another
@@ -52,7 +52,10 @@ interface FurtherOptions {
   iceRoundTripMs: () => Promise<number | null>;
   /** Sends a text to the other end. */
   send: (text: string) => void;
-  /** Opens a connection, with the function that sends its signals to the other end. */
+  /**
+   * Opens a connection, with the function that sends its signals to the other end. Throws if the
+   * browser allows no more connections.
+   */
   open: (onsignal: (signal: PeerSignal) => void) => Further;
 }
 
@@ -62,6 +65,7 @@ export class FurtherConnections {
   #pingsLeft = PINGS;
   #pingedAt = 0;
   #shortestMs = Infinity;
+  #isClosed = false;
 
   constructor(options: FurtherOptions) {
     this.#options = options;
@@ -84,13 +88,14 @@ export class FurtherConnections {
       case 'pong':
         return this.#receivePong();
       case 'signal':
-        return this.#connectionOf(message.connection).signal(message.signal);
+        return this.#connectionOf(message.connection)?.signal(message.signal);
       default:
         message satisfies never;
     }
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const further of this.#open.values()) further.close();
     this.#open.clear();
   }
@@ -109,20 +114,26 @@ export class FurtherConnections {
   }
 
   async #openIfFar(): Promise<void> {
-    const iceMs = await this.#options.iceRoundTripMs();
-    if ((iceMs ?? Infinity) >= NEAR_MS) this.#openUpTo(MAX_CONNECTIONS);
+    // The first connection may close in the meantime, and then has no statistics.
+    const iceMs = await this.#options.iceRoundTripMs().catch(() => null);
+    if (!this.#isClosed && (iceMs ?? Infinity) >= NEAR_MS) this.#openUpTo(MAX_CONNECTIONS);
   }
 
   #openUpTo(connections: number): void {
     for (let connection = 1; connection < connections; connection++) this.#connectionOf(connection);
   }
 
-  #connectionOf(connection: number): Further {
+  /** Returns a connection, or opens it. `null`: it cannot be opened, and the link needs none. */
+  #connectionOf(connection: number): Further | null {
     const known = this.#open.get(connection);
     if (known) return known;
-    const opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
-    this.#open.set(connection, opened);
-    return opened;
+    try {
+      const opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
+      this.#open.set(connection, opened);
+      return opened;
+    } catch {
+      return null;
+    }
   }
 
   #send(message: Message): void {

@@ -31,10 +31,10 @@ export interface PeerConnectOptions {
   /** `relay` allows connections through a TURN server only. Default `all`. */
   iceTransportPolicy?: RTCIceTransportPolicy | undefined;
   /**
-   * Number of connections, 1 to 4. Default: 1, or 4 to a peer that is far away. Only the
+   * Number of connections, 1 to 4. Default (`null`): 1, or 4 to a peer that is far away. Only the
    * initiator's value counts.
    */
-  connections?: number;
+  connections?: number | null;
   /** Called with each signal that the caller must pass to `signal` on the other side. */
   onsignal: (signal: PeerSignal) => void;
 }
@@ -67,23 +67,22 @@ export interface PeerConnection extends Connection {
  */
 export function openPeerConnection(options: PeerConnectOptions): PeerConnection {
   const { initiator, connections = null } = options;
-  const { native, peer } = openPeer(options);
-  const connection = connectionOf(native, peer);
+  const { peer, connection } = openOne(options);
   const further = new FurtherConnections({
     initiator,
     connections,
     now: () => systemClock.now(),
-    iceRoundTripMs: async () => (await describe(native)).roundTripMs,
+    iceRoundTripMs: async () => (await connection.describe()).roundTripMs,
     send: (text) => {
       if (peer.connected) peer.send(text);
     },
     open: (onfurthersignal) => {
-      const { native: furtherNative, peer: furtherPeer } = openPeer({ ...options, onsignal: onfurthersignal });
-      const opened = connectionOf(furtherNative, furtherPeer);
-      // A channel that fails before it is open is not used. Afterwards, the link reports its end.
-      furtherPeer.on('error', () => {});
-      connection.onchannel?.(opened.channel);
-      return opened;
+      const opened = openOne({ ...options, onsignal: onfurthersignal });
+      // If it fails before its channel is open, the link continues without it. If it fails later,
+      // its channel reports the end.
+      opened.peer.on('error', () => {});
+      connection.onchannel?.(opened.connection.channel);
+      return opened.connection;
     },
   });
   peer.on('connect', () => further.start());
@@ -104,9 +103,10 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
   return connection;
 }
 
-function openPeer({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>): {
-  native: RTCPeerConnection;
+/** Starts one connection. */
+function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>): {
   peer: Peer.Instance;
+  connection: PeerConnection;
 } {
   const native = new RTCPeerConnection({
     iceTransportPolicy: options.iceTransportPolicy ?? 'all',
@@ -136,11 +136,7 @@ function openPeer({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 
       onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
     }
   });
-  return { native, peer };
-}
-
-function connectionOf(native: RTCPeerConnection, peer: Peer.Instance): PeerConnection {
-  return {
+  const connection: PeerConnection = {
     channel: native.createDataChannel('frames', { negotiated: true, id: FRAMES_STREAM }),
     onclose: null,
     onchannel: null,
@@ -150,6 +146,7 @@ function connectionOf(native: RTCPeerConnection, peer: Peer.Instance): PeerConne
     describe: () => describe(native),
     close: () => void peer.destroy(),
   };
+  return { peer, connection };
 }
 
 /**

@@ -8,8 +8,8 @@ import type { Clock } from '../util/clock.ts';
 
 const PROBES = 3;
 /**
- * Milliseconds between the last message and the first probe, and between probes. Messages that are
- * sent at the same time would share a packet.
+ * Milliseconds between two probes. The first one follows the last message within this time.
+ * Messages that are sent at the same time would share a packet.
  */
 const PROBE_MS = 10;
 

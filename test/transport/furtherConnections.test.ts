@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { FurtherConnections } from '../../src/transport/furtherConnections.ts';
+import { deferred } from '../../src/util/deferred.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
 const OFFER: PeerSignal = { type: 'offer', sdp: 'offer' };
@@ -9,11 +10,18 @@ interface Setting {
   connections?: number | null;
   /** Time between a ping and its pong, by ping. */
   pongsMs: (ping: number) => number;
-  iceRoundTripMs?: number | null;
+  iceRoundTripMs?: () => Promise<number | null>;
+  /** Number of connections that the browser of the end that answers can open. */
+  most?: number;
 }
 
 /** Connects two ends, and resolves with the connections that each has opened and their signals. */
-async function opened({ connections = null, pongsMs, iceRoundTripMs = null }: Setting) {
+async function opened({
+  connections = null,
+  pongsMs,
+  iceRoundTripMs = () => Promise.resolve(null),
+  most = 3,
+}: Setting) {
   let now = 0;
   let pings = 0;
   const ends: FurtherConnections[] = [];
@@ -25,13 +33,14 @@ async function opened({ connections = null, pongsMs, iceRoundTripMs = null }: Se
         initiator: end === 0,
         connections,
         now: () => now,
-        iceRoundTripMs: () => Promise.resolve(iceRoundTripMs),
+        iceRoundTripMs,
         send: (text) =>
           queueMicrotask(() => {
             if (end === 1) now += pongsMs(pings++);
             ends[1 - end]!.receive(text);
           }),
         open: (onsignal) => {
+          if (end === 1 && counts[1] === most) throw new DOMException('too many', 'UnknownError');
           counts[end]! += 1;
           if (end === 0) queueMicrotask(() => onsignal(OFFER));
           return { signal: (signal) => signals[end]!.push(signal), close: () => (counts[end]! -= 1) };
@@ -59,13 +68,28 @@ describe('further connections', () => {
   });
 
   test('are none if ICE has measured a shorter time', async () => {
-    const { counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: 1 });
+    const { counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: () => Promise.resolve(1) });
     expect(counts).toEqual([0, 0]);
   });
 
   test('are as many as the initiator wants', async () => {
     expect((await opened({ connections: 2, pongsMs: () => 0 })).counts).toEqual([1, 1]);
     expect((await opened({ connections: 1, pongsMs: () => 90 })).counts).toEqual([0, 0]);
+  });
+
+  test('are not opened after the link has closed', async () => {
+    const asked = deferred<number | null>();
+    const { ends, counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: () => asked.promise });
+    ends[0]!.close();
+    asked.reject(new Error('The connection is closed.'));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(counts).toEqual([0, 0]);
+  });
+
+  test('are fewer if a browser cannot open as many', async () => {
+    const { counts, signals } = await opened({ pongsMs: () => 50, most: 1 });
+    expect(counts).toEqual([3, 1]);
+    expect(signals[1]).toEqual([OFFER]);
   });
 
   test('are refused beyond three, like all unknown messages', async () => {
