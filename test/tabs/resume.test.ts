@@ -63,7 +63,7 @@ test('a run continues from the latest checkpoint of a returning tab, together wi
 });
 
 test('only one of two tabs of a browser saves checkpoints, and the other tab saves them after the first tab is closed', async () => {
-  const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
+  const room = world.createRoom({ epochs: 1000, maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });
   const { step } = await Promise.race([ann, ben].map((tab) => tab.event('saved')));

@@ -10,7 +10,7 @@ const machine = await World.start({}, { backend: 'wasm' });
 afterAll(() => machine.stop());
 
 test('a rank whose machine wakes up joins the run again and trains, without its user', async () => {
-  const room = world.createRoom({ maxSteps: 100_000, batchSize: 4, hashEvery: 5 }, 2, { min: 1, max: 8 });
+  const room = world.createRoom({ epochs: 1000, maxSteps: 100_000, batchSize: 4, hashEvery: 5 }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await machine.join(room, 'ben', { origin: `http://localhost:${world.server.port}` });
   await Promise.all([ann, ben].map((tab) => tab.event('step', ({ step }) => step === 10)));
