@@ -42,7 +42,7 @@ export const METHODS: readonly Method[] = [
   { name: 'ddp, DeMo', fields: { codec: 'demo' } },
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' } },
   { name: 'streaming DiLoCo, int8', fields: { strategy: 'streaming-diloco', codec: 'int8' } },
-  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 10, outerLearningRate: 1.5 } },
+  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 6, outerLearningRate: 1 } },
 ];
 
 type TaskName = 'mnist' | 'gpt tiny';

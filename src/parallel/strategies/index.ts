@@ -43,7 +43,7 @@ const DILOCO_STEPS = 20;
 /** The paper recommends a mixing of 0.5 and a delay of up to 5 steps. */
 const STREAMING: Streaming = { fragments: 4, delay: 4, mixing: 0.5 };
 /** Number of steps between two exchanges; see docs/STRATEGIES.md. */
-const SPARSE_STEPS = 40;
+const SPARSE_STEPS = 20;
 /**
  * Number of steps between two synchronizations of all ranks, for `async-parameter-server`. It is
  * small, because ranks can be compared and the model evaluated only when ranks are synchronized.
@@ -56,7 +56,7 @@ const OUTER = {
   /** The DiLoCo paper recommends these values. */
   diloco: { learningRate: 0.7, momentum: 0.9 },
   /** Measured, see docs/STRATEGIES.md. The accumulator of `SparseMean` is the momentum. */
-  sparse: { learningRate: 2 },
+  sparse: { learningRate: 4 },
 };
 
 /**

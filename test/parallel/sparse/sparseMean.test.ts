@@ -38,7 +38,7 @@ describe('a sparse mean', () => {
       return sum;
     });
     // Each element is sent about once in ten rounds, and the accumulator has then grown by the
-    // decay: 1 + 0.95 + 0.95^2 + ...
+    // decay: 1 + 0.9 + 0.9^2 + ...
     for (const sum of sums[0]!) expect(sum).toBeGreaterThan(rounds / 2);
   });
 
