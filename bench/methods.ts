@@ -171,7 +171,7 @@ export const methods = defineBenchmark({
     tabsOption(4),
     option('--seeds <n>', 'number of training runs of each classifier', wholeNumber(1), 3),
     option('--epochs <n>', 'number of epochs of each classifier', wholeNumber(1), 5),
-    option('--steps <n>', 'number of steps of each language model', wholeNumber(1), 2000),
+    option('--steps <n>', 'number of steps of each language model', wholeNumber(1), 10_000),
     digitsOption(),
     new Option('--text <file>', 'text file for the language model (default: built-in fables)'),
   ],
