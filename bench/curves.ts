@@ -21,8 +21,11 @@ interface CurvesOptions {
   json?: true;
 }
 
+/** The strategies that train. */
+type TrainingStrategy = Exclude<StrategyName, 'auto'>;
+
 interface Curve {
-  strategy: StrategyName;
+  strategy: TrainingStrategy;
   n: number;
   batch: number;
   losses: number[];
@@ -57,7 +60,7 @@ const PAGE = new URL('STRATEGIES.md', DOCS);
 const PICTURE = new URL('strategies.png', DOCS);
 
 /** Colours also differ in lightness, for black-and-white print. */
-const COLOURS: Record<StrategyName, string> = {
+const COLOURS: Record<TrainingStrategy, string> = {
   ddp: '#1f4e9c',
   'parameter-server': '#d1495b',
   'data-parallel': '#e3a018',
@@ -118,7 +121,7 @@ async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void>
 }
 
 async function curve(
-  strategy: StrategyName,
+  strategy: TrainingStrategy,
   n: number,
   job: { job: string; batch: number; steps?: number; epochs?: number; data?: string },
   io: Io,

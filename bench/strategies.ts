@@ -68,7 +68,8 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
  */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
 /** Strategies whose bytes have a simple theory. `bench methods` measures the others. */
-const MEASURED = STRATEGY_NAMES.filter((name) => name !== 'streaming-diloco' && name !== 'sparseloco');
+const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'auto']);
+const MEASURED = STRATEGY_NAMES.filter((name) => !UNMEASURED.has(name));
 /** Strategies that exchange once per period instead of once per step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
 /**

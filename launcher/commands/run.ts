@@ -211,7 +211,7 @@ function checkFolder(option: string, file: string | undefined): void {
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
-      'A range test searches for a learning rate and does not train the model. Remove --out and --checkpoint, or choose another --schedule.',
+      'This run only measures and does not train the model. Remove --out and --checkpoint, or choose another --schedule or --strategy.',
     );
   }
   const format = out === undefined ? null : weightsFormatOf(out);

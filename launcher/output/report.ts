@@ -1,7 +1,8 @@
 /** Writes the report of a finished run, and checks that the ranks agree. */
 import type { EventOf } from '../../src/protocol/events.ts';
-import type { CodecChoice, RateTest, RunResult } from '../../src/protocol/runResult.ts';
+import type { CodecChoice, MethodComparison, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
+import { changesLearning, METHOD_FIELDS, type MethodName } from '../../src/spec/methods.ts';
 import type { ShareReason } from '../../src/spec/names.ts';
 
 /**
@@ -39,12 +40,14 @@ export function summarize(result: RunResult): string {
   const isText = bigramLoss !== undefined && valLoss !== null;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
-  const { rateTest } = result;
+  const { rateTest, methods } = result;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
     rateTest
       ? foundRate(rateTest)
-      : `Loss ${[result.loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
+      : methods
+        ? compareMethods(methods)
+        : `Loss ${[result.loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
       ? [
           `Held-out text: the loss is ${valLoss.toFixed(3)} nats per character. A bigram model has ${bigramLoss.toFixed(3)}.`,
@@ -103,6 +106,23 @@ function foundRate({ rates, suggested, reason }: RateTest): string {
   return reason === 'short'
     ? `${tried}. These are too few for a suggestion, because the loss rose at once or the time was up. Try other data or more time.`
     : `${tried}, and the loss did not clearly fall. Use a larger --batch or more --steps, and check that the labels fit the data.`;
+}
+
+function optionsOf(method: MethodName): string {
+  const { strategy, codec } = METHOD_FIELDS[method];
+  return `--strategy ${strategy}${codec === 'fp32' ? '' : ` --codec ${codec}`}`;
+}
+
+/** Returns the expected costs of each method, and the options of the best. */
+function compareMethods({ costs, best, unchanged }: MethodComparison): string {
+  const rows = costs.map(
+    ({ method, stepMs, bytesPerStep, timeToGoal }) =>
+      `  ${optionsOf(method)}: ${ms(stepMs)} and ${megabytes(bytesPerStep)} per step, ${timeToGoal.toFixed(1)} times the shortest time to a goal`,
+  );
+  const other = changesLearning(best)
+    ? ` It does not learn exactly what ddp learns; of the methods that do, ${optionsOf(unchanged)} is best.`
+    : '';
+  return ['Expected costs of each method:', ...rows, `Train with ${optionsOf(best)}.${other}`].join('\n');
 }
 
 function ms(value: number): string {

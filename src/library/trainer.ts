@@ -74,8 +74,10 @@ export class Trainer {
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
-    if (this.#plan.strategy === 'data-parallel') {
-      throw new UsageError('A Trainer does not support the strategy data-parallel. Choose ddp or parameter-server.');
+    if (this.#plan.strategy === 'data-parallel' || this.#plan.strategy === 'auto') {
+      throw new UsageError(
+        `A Trainer does not support the strategy ${this.#plan.strategy}. Choose another, such as ddp or sparseloco.`,
+      );
     }
     if (group && (tabs !== undefined || room !== undefined)) {
       throw new UsageError(

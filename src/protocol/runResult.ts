@@ -6,6 +6,7 @@ import { Device } from './room.ts';
 import { MAX_PROMPT } from '../spec/gpt.ts';
 import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
+import { METHOD_NAMES } from '../spec/methods.ts';
 import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
 
 /**
@@ -71,6 +72,24 @@ export const RateTest = v.object({
   reason: v.nullable(v.picklist(['flat', 'short'])),
 });
 export type RateTest = v.InferOutput<typeof RateTest>;
+
+/** The result of a run with the strategy `auto`. All ranks have the same. */
+export const MethodComparison = v.object({
+  /** Milliseconds of a step without communication, on the slowest rank. */
+  ownMs: finite,
+  /** Milliseconds of an all-reduce of one value. */
+  latencyMs: finite,
+  /** Bytes per millisecond that a rank sends in an all-reduce; `null` if there is one rank. */
+  bytesPerMs: v.nullable(finite),
+  /** Expected costs of each method; see `methodCosts.ts`. */
+  costs: v.array(
+    v.object({ method: v.picklist(METHOD_NAMES), stepMs: finite, bytesPerStep: finite, timeToGoal: finite }),
+  ),
+  /** The method that reaches a goal soonest: of all, and of those that learn what `ddp` learns. */
+  best: v.picklist(METHOD_NAMES),
+  unchanged: v.picklist(METHOD_NAMES),
+});
+export type MethodComparison = v.InferOutput<typeof MethodComparison>;
 
 export const RunResultSchema = v.object({
   worldSize,
@@ -169,6 +188,7 @@ export const RunResultSchema = v.object({
    * The result of a range test. A range test evaluates no held-out samples and restores the model.
    */
   rateTest: v.optional(RateTest),
+  methods: v.optional(MethodComparison),
   /** How often the run has continued in another generation since this rank entered the run. */
   restarts: count,
   ms: finite,

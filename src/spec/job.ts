@@ -29,6 +29,7 @@ import {
   fitsAlgorithm,
   fitsRangeTest,
   isLocalSteps,
+  onlyMeasures,
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
@@ -285,9 +286,9 @@ export function hasCheckpoints(job: Pick<JobSpec, 'strategy' | 'pipeline'>): boo
   return isElastic(job) && !isPipeline(job);
 }
 
-/** Returns whether a run ends with a trained model. Lessons and range tests do not. */
-export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>): boolean {
-  return job !== 'lesson' && schedule !== 'range-test';
+/** Returns whether a run ends with a trained model. Lessons and measurements do not. */
+export function keepsModel(job: Pick<JobSpec, 'job' | 'schedule' | 'strategy'>): boolean {
+  return job.job !== 'lesson' && !onlyMeasures(job);
 }
 
 export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);

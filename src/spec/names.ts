@@ -20,7 +20,8 @@ export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] 
 export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
 /**
- * Strategies by which ranks learn together. src/parallel/strategies has a file for each strategy.
+ * Strategies by which ranks learn together. A run with `auto` only compares methods (`methods.ts`),
+ * and leaves the model unchanged.
  */
 export const STRATEGY_NAMES = [
   'ddp',
@@ -31,6 +32,7 @@ export const STRATEGY_NAMES = [
   'diloco',
   'streaming-diloco',
   'sparseloco',
+  'auto',
 ] as const;
 
 /**

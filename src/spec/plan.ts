@@ -199,7 +199,15 @@ export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strate
  * src/parallel/localSteps/localSteps.ts.
  */
 export function isLocalSteps(strategy: StrategyName): boolean {
-  return strategy === 'local-sgd' || isDiloco(strategy) || strategy === 'sparseloco';
+  return strategy === 'local-sgd' || isDiloco(strategy) || strategy === 'sparseloco' || strategy === 'auto';
+}
+
+/**
+ * Returns whether a run only measures, and leaves the model unchanged: a range test, or a
+ * comparison of methods.
+ */
+export function onlyMeasures({ schedule, strategy }: Pick<TrainingPlan, 'schedule' | 'strategy'>): boolean {
+  return schedule === 'range-test' || strategy === 'auto';
 }
 
 /** Returns whether an outer optimizer applies what ranks exchange by all-reduces. */

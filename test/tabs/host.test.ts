@@ -99,3 +99,23 @@ test('two tabs find a learning rate together, and the host, which only watches, 
   await ann.event('room', ({ job }) => job.learningRate === learningRate && job.schedule === 'constant');
   await button(ann, 'Start').waitFor();
 });
+
+test('two tabs compare strategies, and the host accepts one for the next run', async () => {
+  const ann = await world.open('#new?name=ann&strategy=auto&batchSize=8');
+  await button(ann, 'Open the room').click();
+  const { room } = await ann.event('admitted');
+  const ben = await world.join(room, 'ben');
+  await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await button(ann, 'Start').click();
+  const [one, other] = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  expect(other!.result.methods).toEqual(one!.result.methods);
+  expect(one!.result.methods!.bytesPerMs).toBeGreaterThan(0);
+  await ann.page.getByRole('row', { name: /^SparseLoCo/ }).waitFor();
+  expect(await ben.page.getByRole('button', { name: /^Use / }).count()).toBe(0);
+  await button(ann, 'Use SparseLoCo').click();
+  await ann.event('room', ({ job }) => job.strategy === 'sparseloco' && job.optimizer === 'adamw');
+  // The lobby still shows what each method costs.
+  await button(ann, 'Use DDP, int8').click();
+  await ann.event('room', ({ job }) => job.strategy === 'ddp' && job.codec === 'int8');
+  await button(ann, 'Start').waitFor();
+});

@@ -8,7 +8,7 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
-import { describeJob, presetOf } from '../state/jobForm.ts';
+import { describeJob, presetOf, withMethod } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { GuestView } from '../lobby/GuestView.tsx';
@@ -17,6 +17,7 @@ import { PipelinePreview, PlannedStages } from '../lobby/PlannedStages.tsx';
 import { SharedFiles } from '../lobby/SharedFiles.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
+import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { QrCode } from '../components/QrCode.tsx';
@@ -106,6 +107,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           {isPipeline(lobby.job) && <PlannedStages lobby={lobby} />}
+          {view.methods !== null && (
+            <MethodTable
+              comparison={view.methods}
+              onpick={host ? (method) => configure(withMethod(lobby.job, method)) : null}
+            />
+          )}
           <Starting view={view} lobby={lobby} />
         </section>
       </div>

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import { onlyMeasures } from '../../spec/plan.ts';
 import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { mean } from '../../util/statistics.ts';
@@ -19,7 +20,8 @@ import {
   shortHash,
 } from '../locales/format.ts';
 import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
-import { withRate } from '../state/jobForm.ts';
+import { MethodTable } from '../jobForm/MethodTable.tsx';
+import { withMethod, withRate } from '../state/jobForm.ts';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
 import { hasServer } from '../state/strategies.ts';
@@ -56,7 +58,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         <p>{meaning}</p>
       </div>
       <dl class="facts">
-        {result.rateTest === undefined && (
+        {!onlyMeasures(job) && (
           <div>
             <dt>{labels.loss}</dt>
             <dd>{formatLoss(result.loss)}</dd>
@@ -93,7 +95,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                {isWhole && result.codec !== 'powersgd' && !result.pipeline && (
+                {isWhole && result.codec !== 'powersgd' && !result.pipeline && !onlyMeasures(job) && (
                   <span class="dim small">
                     {result.strategy === 'ddp'
                       ? labels.theory(formatBytes(theory), overhead(sent, theory))
@@ -121,21 +123,24 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         </div>
       </dl>
       {result.pipeline && <LayersByRank pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
+      {result.methods && (
+        <MethodTable comparison={result.methods} onpick={host ? (method) => use(withMethod(job, method)) : null} />
+      )}
       {children}
       <div class="row">
         {host ? (
           <>
             {rate !== null && (
-              <button type="button" class="primary" onClick={() => useRate(job, rate)}>
+              <button type="button" class="primary" onClick={() => use(withRate(job, rate))}>
                 {labels.useRate(formatRate(rate))}
               </button>
             )}
-            <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
+            <button type="button" class={rate === null && !result.methods ? 'primary' : ''} onClick={start}>
               {labels.startAgain}
             </button>
             {/* A room that begins with weights from a file cannot change its job. */}
             {result.rateTest !== undefined && rate === null && (
-              <button type="button" onClick={() => useRate(job, job.learningRate)}>
+              <button type="button" onClick={() => use(withRate(job, job.learningRate))}>
                 {labels.useRate(String(job.learningRate))}
               </button>
             )}
@@ -157,15 +162,22 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 }
 
 /**
- * Returns the main result and its sentence. For a range test, the result is the suggested rate. For
+ * Returns the main result and its sentence. For a comparison of methods, the result is the best
+ * method; for a range test, the suggested rate. For
  * a language model, it is the loss on held-out samples. Otherwise it is the first metric.
  */
 function outcome(
-  { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
+  { valLoss, bigramLoss, rateTest, methods, steps, ms }: RunResult,
   metrics: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
   const { run: labels, generation } = messages.value;
   const time = formatClock(ms);
+  if (methods !== undefined) {
+    const { best, ownMs, latencyMs, bytesPerMs } = methods;
+    const { names, found } = messages.value.job.methods;
+    const rate = bytesPerMs === null ? null : formatBytes(bytesPerMs * 1000);
+    return [names[best], found(formatMs(ownMs), formatMs(latencyMs), rate)];
+  }
   if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {
     return [formatLoss(valLoss ?? NaN), generation.result(formatLoss(bigramLoss), steps, time)];
@@ -181,9 +193,9 @@ function foundRate({ suggested, reason }: RateTest, steps: number, time: string)
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
-/** Sets the learning rate for the next start. */
-function useRate(job: JobSpec, rate: number): void {
-  configure(withRate(job, rate));
+/** Shows the lobby with the job of the next start. */
+function use(job: JobSpec): void {
+  configure(job);
   closeRun();
 }
 

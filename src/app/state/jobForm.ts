@@ -12,6 +12,7 @@ import {
   type JobSpec,
   type StrategyName,
 } from '../../spec/job.ts';
+import { METHOD_FIELDS, type MethodName } from '../../spec/methods.ts';
 import { messages } from '../locales/index.ts';
 
 /** Default learning rates. They train the built-in models mlp and cnn well. */
@@ -129,6 +130,12 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const next = { ...undivided, strategy, syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer };
   const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
   return isUnfit ? { ...next, data: { kind: 'files' } } : next;
+}
+
+/** Chooses one of the methods that a run with the strategy `auto` has compared. */
+export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
+  const { strategy, codec } = METHOD_FIELDS[method];
+  return { ...withStrategy(spec, strategy), codec };
 }
 
 /**

@@ -15,6 +15,7 @@ export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' 
   diloco: ['syncEvery'],
   'streaming-diloco': ['syncEvery'],
   sparseloco: ['syncEvery'],
+  auto: [],
 };
 
 /**
@@ -78,6 +79,8 @@ export function pictureOf(
       return { lines: 'none', words: instead.streamingDiloco(syncEvery) };
     case 'sparseloco':
       return { lines: 'none', words: instead.sparseloco(syncEvery) };
+    case 'auto':
+      return { lines: 'none', words: instead.auto };
     default:
       return strategy satisfies never;
   }

@@ -5,6 +5,8 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { onlyMeasures } from '../../spec/plan.ts';
+import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
 import { initialRoom, reduceRoom, type RoomView } from './room.ts';
 import { reduceRun, runAtGeneration, type Run } from './run.ts';
@@ -27,6 +29,8 @@ export interface Failure {
 export interface View extends RoomView, OriginView {
   model: ModelSizes | null;
   run: Run | null;
+  /** The latest comparison of methods in this room. */
+  methods: MethodComparison | null;
   /** A notice about something that does not stop the run. */
   note: string | null;
   /** The reason why the current run continues without this tab for a while. */
@@ -41,6 +45,7 @@ export const initialView: View = {
   ...initialOrigin,
   model: null,
   run: null,
+  methods: null,
   note: null,
   suspension: null,
   failure: null,
@@ -66,7 +71,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'generation':
       return {
         ...view,
-        ...withoutOrigin(view, event.job.schedule === 'range-test'),
+        ...withoutOrigin(view, onlyMeasures(event.job)),
         // A note of an earlier run does not concern this one.
         note: view.run?.number === event.run ? view.note : null,
         suspension: null,
@@ -98,7 +103,12 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'lesson':
       // If there is no run, this is a late event of a run that this tab has left.
       if (view.run === null) return view;
-      return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
+      return {
+        ...view,
+        ...(event.type === 'finished' && { methods: event.result.methods ?? view.methods }),
+        run: reduceRun(view.run, event),
+        warmup: event.type === 'step' ? null : view.warmup,
+      };
     case 'failed':
       return withFailure(view, event);
     case 'note':

@@ -367,6 +367,7 @@ export class PipelineLoop {
         reporter: this.#reporter,
         ...this.#duties.outcome,
         rangeTest: null,
+        methodTest: null,
         shares: null,
       },
       {

@@ -198,9 +198,9 @@ export class CurrentRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { run, job, worldSize, signal } = generation;
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
-    // After this run, the origin is not used again: later runs start with a new model. A range test
-    // only looks for a learning rate, so the run after it still starts from the origin.
-    if (job.schedule !== 'range-test') this.origin = null;
+    // After this run, the origin is not used again: later runs start with a new model. But a run
+    // that only measures leaves it to the next run.
+    if (keepsModel(job)) this.origin = null;
     return part.enter(generation);
   }
 

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { TrainingPlan } from '../../spec/plan.ts';
+import { onlyMeasures, type TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/yielder.ts';
 import type { WholeStates } from '../storage/wholeStates.ts';
 import {
@@ -135,12 +135,12 @@ export class RunDuties {
    * @param heldOut the number of held-out samples on all ranks together.
    */
   async fulfil(group: ProcessGroup, heldOut: number): Promise<void> {
-    const { strategy, run, rangeTest, reporter, stateHash, wholeStates } = this.#options;
+    const { plan, strategy, run, rangeTest, reporter, stateHash, wholeStates } = this.#options;
     if (!strategy.isSynchronized) return;
     const { samples, comparison } = this.#due;
     const step = run.now.step - 1;
     await this.#losses.collect(group, run.now.losses);
-    if (samples > 0 && heldOut > 0 && !rangeTest) await this.#tests.run(group, run.now, samples, heldOut);
+    if (samples > 0 && heldOut > 0 && !onlyMeasures(plan)) await this.#tests.run(group, run.now, samples, heldOut);
     if (run.isOver) await rangeTest?.restore();
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;

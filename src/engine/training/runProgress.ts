@@ -1,6 +1,7 @@
 /** Holds the progress of a run, and decides when the run ends. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
+import { METHOD_TEST_BOUNDS } from './methodTest.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 
@@ -15,8 +16,8 @@ export class RunProgress {
   readonly #rangeTest: RangeTest | null;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
-    this.#maxSteps = plan.maxSteps ?? Infinity;
-    this.#bounds = rangeTest ? rangeTest.boundsOf(plan) : plan;
+    this.#bounds = plan.strategy === 'auto' ? METHOD_TEST_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
+    this.#maxSteps = this.#bounds.maxSteps ?? Infinity;
     this.#rangeTest = rangeTest;
   }
 

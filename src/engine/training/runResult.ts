@@ -7,6 +7,7 @@ import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Tested } from './evaluation.ts';
+import type { MethodTest } from './methodTest.ts';
 import type { RangeTest } from './rangeTest.ts';
 import type { JobCodec } from '../../spec/names.ts';
 import type { RunStrategy } from './runStrategy.ts';
@@ -23,12 +24,13 @@ export interface RunEnd {
   tested: Tested | null;
   comparison: StateComparison;
   rangeTest: RangeTest | null;
+  methodTest: Pick<MethodTest, 'comparison'> | null;
   /** The ranks' shares; see `WorkBalance.outcome`. */
   shares: readonly number[] | null;
 }
 
 export function resultOf(
-  { plan, device, progress, strategy, reporter, tested, comparison, rangeTest, shares }: RunEnd,
+  { plan, device, progress, strategy, reporter, tested, comparison, rangeTest, methodTest, shares }: RunEnd,
   end: Pick<RunResult, 'worldSize' | 'transport' | 'restarts' | 'ms' | 'pipeline'>,
 ): RunResult {
   const { step, position, verdicts } = progress;
@@ -65,6 +67,7 @@ export function resultOf(
     stepMs: figures.stepMs,
     losses,
     ...(rangeTest && { rateTest: rangeTest.resultOf(losses) }),
+    ...(methodTest?.comparison && { methods: methodTest.comparison }),
     restarts: end.restarts,
     ms: end.ms,
   };

@@ -14,7 +14,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
-import { misfitOfPlan, type TrainingPlan } from '../../spec/plan.ts';
+import { misfitOfPlan, onlyMeasures, type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -22,6 +22,7 @@ import { Yielder } from '../../util/yielder.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
 import type { Task } from '../tasks/task.ts';
 import { LearningRate } from './learningRate.ts';
+import { MethodTest } from './methodTest.ts';
 import { RangeTest } from './rangeTest.ts';
 import { RunDuties } from './runDuties.ts';
 import { RunProgress } from './runProgress.ts';
@@ -84,6 +85,7 @@ export class TrainingLoop {
   readonly #samples: RunSamples;
   readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
+  readonly #methodTest: MethodTest | null;
   readonly #run: RunProgress;
   readonly #rate: LearningRate;
   readonly #reporter: StepReporter;
@@ -104,13 +106,12 @@ export class TrainingLoop {
     this.#options = options;
     this.#strategy = strategy;
     this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
-    this.#captures = PassCaptures.of(
-      variablesOf(options.task.model),
-      (message) => void emit({ type: 'note', message }),
-    );
+    const variables = variablesOf(options.task.model);
+    this.#captures = PassCaptures.of(variables, (message) => void emit({ type: 'note', message }));
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan, strategy);
+    this.#methodTest = MethodTest.of(plan, clock, variables.parameters);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
     this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
@@ -156,7 +157,7 @@ export class TrainingLoop {
       const { clock, emit } = options;
       const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
       await emit(compiling);
-      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, run.#rangeTest === null, {
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, !onlyMeasures(options.plan), {
         clock,
         onprogress: (shaders) => void emit({ ...compiling, shaders }),
       });
@@ -270,6 +271,7 @@ export class TrainingLoop {
     this.#reporter.figures.skipBytes();
     for (;;) {
       if (this.#run.isOver) await this.#synchronize();
+      if (this.#run.isOver) await this.#methodTest?.compare(group, this.#reporter.figures.stepMs.median);
       await this.#duties.fulfil(group, this.#samples.totals.test);
       if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
@@ -379,6 +381,7 @@ export class TrainingLoop {
         reporter: this.#reporter,
         ...this.#duties.outcome,
         rangeTest: this.#rangeTest,
+        methodTest: this.#methodTest,
         shares: this.#balance.outcome,
       },
       { worldSize: group.worldSize, transport, restarts: this.#worlds - 1, ms },

@@ -22,6 +22,16 @@ export interface OuterMean {
   reset(): void;
 }
 
+/** Sends nothing. The mean is zero, so all ranks return to the shared parameters. */
+export const NO_MEAN: OuterMean = {
+  average: (_group, values) => {
+    values.fill(0);
+    return Promise.resolve();
+  },
+  commit: () => {},
+  reset: () => {},
+};
+
 /** All values, by an all-reduce. */
 export class DenseMean implements OuterMean {
   readonly #size: number;

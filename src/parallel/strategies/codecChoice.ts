@@ -3,6 +3,7 @@
  * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
  * ranks compute the choice from the same numbers, so all choose the same codec.
  */
+import { LOCAL_SGD_STEPS } from '../localSteps/periods.ts';
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
@@ -20,8 +21,6 @@ const ENOUGH = 0.2;
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */
 const TOO_MUCH = 0.5;
-/** Number of steps between two exchanges of local SGD (its default). DiLoCo has more. */
-const LOCAL_SGD_STEPS = 8;
 /** Factor by which the measured communication time may be too high or too low. */
 const DOUBT = 2;
 /**

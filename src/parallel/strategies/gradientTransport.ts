@@ -36,6 +36,12 @@ export interface TransportOptions {
   errorFeedback: boolean;
 }
 
+/** Returns the bytes of PowerSGD's matrices; by default, those of the codec `powersgd`. */
+export function powerSgdBytes(parameters: readonly Variable[], matrixRank = POWER_SGD_RANK): number {
+  const sizes = parameters.map(({ shape }) => compressedSize(shape, matrixRank));
+  return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
+}
+
 export class GradientTransport {
   readonly #ddp: DistributedDataParallel;
   readonly #parameters: readonly Variable[];
@@ -67,7 +73,9 @@ export class GradientTransport {
     if (codec !== 'powersgd' && codec !== 'demo') return this.#ddp.bucketBytes;
     return this.#ddp.layout.buckets.map(({ slots }) => {
       const parameters = slots.map(({ parameter }) => this.#parameters[parameter]!);
-      return codec === 'demo' ? demoBytes(parameters.map(({ size }) => size)) : this.#compressedBytes(parameters);
+      return codec === 'demo'
+        ? demoBytes(parameters.map(({ size }) => size))
+        : powerSgdBytes(parameters, this.#powerSgdRank);
     });
   }
 
@@ -112,18 +120,13 @@ export class GradientTransport {
     return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
   }
 
-  #compressedBytes(parameters: readonly Variable[]): number {
-    const sizes = parameters.map(({ shape }) => compressedSize(shape, this.#powerSgdRank));
-    return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
-  }
-
   #bytesByCodec(): Record<ChosenCodec, number> {
     const elements = this.#ddp.layout.size;
     return {
       fp32: elements * Float32Array.BYTES_PER_ELEMENT,
       fp16: codecOf('fp16')!.bytesOf(elements),
       int8: codecOf('int8')!.bytesOf(elements),
-      powersgd: this.#compressedBytes(this.#parameters),
+      powersgd: powerSgdBytes(this.#parameters, this.#powerSgdRank),
     };
   }
 }

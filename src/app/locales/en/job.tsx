@@ -16,6 +16,7 @@ const strategies = {
   diloco: 'DiLoCo',
   'streaming-diloco': 'streaming DiLoCo',
   sparseloco: 'SparseLoCo',
+  auto: 'automatic',
 };
 
 /** Names of codecs inside a sentence. */
@@ -89,6 +90,7 @@ export const job = {
       'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
     sparseloco:
       'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
+    auto: 'The run takes a few steps, measures the links between the tabs, and compares the strategies. It does not train the model. You then choose a strategy.',
   },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
@@ -196,7 +198,9 @@ export const job = {
     const plan =
       spec.schedule === 'range-test'
         ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
-        : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
+        : spec.strategy === 'auto'
+          ? `a few steps, ${spec.batchSize} samples per step and ${who}`
+          : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
@@ -216,9 +220,33 @@ export const job = {
       case 'streaming-diloco':
       case 'sparseloco':
         return syncEvery === null ? name : `${name}, an exchange ${often(syncEvery)}`;
+      case 'auto':
+        return 'compares strategies';
       default:
         return strategy satisfies never;
     }
+  },
+  /** The comparison of methods. */
+  methods: {
+    names: {
+      ddp: 'DDP',
+      'ddp-int8': 'DDP, int8',
+      'ddp-powersgd': 'DDP, PowerSGD',
+      diloco: 'DiLoCo, int8',
+      'streaming-diloco': 'Streaming DiLoCo, int8',
+      sparseloco: 'SparseLoCo',
+    },
+    method: 'Method',
+    step: 'Step',
+    sends: 'Sent',
+    goal: 'To a goal',
+    use: 'Use',
+    useMethod: (name: string) => `Use ${name}`,
+    about:
+      'Expected time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest. * These methods do not learn exactly what DDP learns, and need more steps.',
+    unchanged: (name: string) => `Of the other methods, ${name} is best.`,
+    found: (step: string, latency: string, rate: string | null) =>
+      `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },
   /** What ranks do in a run without an all-reduce of gradients. */
   instead: {
@@ -236,5 +264,6 @@ export const job = {
       `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
     sparseloco: (steps: number | null) =>
       `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
+    auto: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
   },
 };

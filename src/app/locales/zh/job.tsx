@@ -15,6 +15,7 @@ const strategies = {
   diloco: 'DiLoCo',
   'streaming-diloco': '流式 DiLoCo',
   sparseloco: 'SparseLoCo',
+  auto: '自动',
 };
 
 const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', demo: 'DeMo', auto: '适合链路的编码' };
@@ -71,6 +72,7 @@ export const job: Messages['job'] = {
     'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
     sparseloco:
       '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
+    auto: '先走几步，测量标签页之间的链路，再比较各种策略。这次运行不训练模型，之后由你选择策略。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -169,7 +171,9 @@ export const job: Messages['job'] = {
     const [begins, ends] =
       spec.schedule === 'range-test'
         ? [`寻找学习率${timed}`, '']
-        : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
+        : spec.strategy === 'auto'
+          ? ['走几步', '']
+          : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
     return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec) => {
@@ -188,9 +192,32 @@ export const job: Messages['job'] = {
       case 'streaming-diloco':
       case 'sparseloco':
         return syncEvery === null ? name : `${name}，${often(syncEvery)}交换一次`;
+      case 'auto':
+        return '比较各种策略';
       default:
         return strategy satisfies never;
     }
+  },
+  methods: {
+    names: {
+      ddp: 'DDP',
+      'ddp-int8': 'DDP，int8',
+      'ddp-powersgd': 'DDP，PowerSGD',
+      diloco: 'DiLoCo，int8',
+      'streaming-diloco': '流式 DiLoCo，int8',
+      sparseloco: 'SparseLoCo',
+    },
+    method: '方法',
+    step: '一步',
+    sends: '发送',
+    goal: '到目标',
+    use: '使用',
+    useMethod: (name) => `使用 ${name}`,
+    about:
+      '预期的一步用时、每个标签页每步发送的字节，以及达到目标的时间（最短者的几倍）。* 这些方法学到的与 DDP 不完全相同，要多走一些步。',
+    unchanged: (name) => `其余方法中 ${name} 最好。`,
+    found: (step, latency, rate) =>
+      `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
   },
   instead: {
     server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
@@ -202,5 +229,6 @@ export const job: Messages['job'] = {
     streamingDiloco: (steps) =>
       `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
     sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
+    auto: '每个 rank 先各自走几步，然后测量链路。',
   },
 };

@@ -1,0 +1,72 @@
+/** What each method is expected to cost in this room, measured by a run with the strategy `auto`. */
+import type { MethodComparison } from '../../protocol/runResult.ts';
+import { changesLearning, type MethodName } from '../../spec/methods.ts';
+import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';
+import { messages } from '../locales/index.ts';
+
+interface Props {
+  comparison: MethodComparison;
+  /** Called when the host accepts a method. `null`: this member cannot. */
+  onpick: ((method: MethodName) => void) | null;
+}
+
+export function MethodTable({ comparison, onpick }: Props) {
+  const { methods: labels } = messages.value.job;
+  const { costs, best, unchanged } = comparison;
+  return (
+    <div class="methods">
+      <div class="table-box">
+        <table class="ranks">
+          <thead>
+            <tr>
+              <th scope="col">{labels.method}</th>
+              <th scope="col" class="right">
+                {labels.step}
+              </th>
+              <th scope="col" class="right">
+                {labels.sends}
+              </th>
+              <th scope="col" class="right">
+                {labels.goal}
+              </th>
+              {onpick && <th scope="col" aria-label={labels.use} />}
+            </tr>
+          </thead>
+          <tbody>
+            {costs.map(({ method, stepMs, bytesPerStep, timeToGoal }) => (
+              <tr key={method}>
+                <th scope="row">
+                  {labels.names[method]}
+                  {changesLearning(method) && (
+                    <span class="dim" aria-hidden="true">
+                      {'\u00a0*'}
+                    </span>
+                  )}
+                </th>
+                <td class="right number">{formatMs(stepMs)}</td>
+                <td class="right number">{formatBytes(bytesPerStep)}</td>
+                <td class="right number">{formatRatio(timeToGoal)} ×</td>
+                {onpick && (
+                  <td class="right">
+                    <button
+                      type="button"
+                      class={method === best ? 'primary' : 'quiet'}
+                      aria-label={labels.useMethod(labels.names[method])}
+                      onClick={() => onpick(method)}
+                    >
+                      {labels.use}
+                    </button>
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="dim small">
+        {labels.about}
+        {changesLearning(best) && ` ${labels.unchanged(labels.names[unchanged])}`}
+      </p>
+    </div>
+  );
+}

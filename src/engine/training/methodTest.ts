@@ -1,0 +1,57 @@
+/**
+ * A run that only compares methods, for the strategy `auto`. Ranks train a few steps alone, measure
+ * their links, and estimate the time of a step with each method. Nothing of what ranks learn is
+ * exchanged, so the model is unchanged at the end.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Variable } from '../../parallel/ddp/flatten.ts';
+import { measureLinks } from '../../parallel/methods/measureLinks.ts';
+import { chooseMethods, methodCosts } from '../../parallel/methods/methodCosts.ts';
+import type { RunBounds } from '../../parallel/recovery/progress.ts';
+import { powerSgdBytes } from '../../parallel/strategies/gradientTransport.ts';
+import type { MethodComparison } from '../../protocol/runResult.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
+import type { Clock } from '../../util/clock.ts';
+
+/** The median of their times ignores the first step, which may take longer. */
+const STEPS = 5;
+
+/** It takes a few steps, whatever the plan's limits are. */
+export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
+
+export class MethodTest {
+  readonly #clock: Clock;
+  readonly #parameters: readonly Variable[];
+  #comparison: MethodComparison | null = null;
+
+  private constructor(clock: Clock, parameters: readonly Variable[]) {
+    this.#clock = clock;
+    this.#parameters = parameters;
+  }
+
+  /** Creates the test of a plan. Returns `null` if the plan has another strategy. */
+  static of({ strategy }: TrainingPlan, clock: Clock, parameters: readonly Variable[]): MethodTest | null {
+    return strategy === 'auto' ? new MethodTest(clock, parameters) : null;
+  }
+
+  /** The result; `null` before {@link compare}. */
+  get comparison(): MethodComparison | null {
+    return this.#comparison;
+  }
+
+  /**
+   * Measures links and compares methods. Every rank must call it, and gets the same result.
+   *
+   * @param stepMs duration of a step of this rank.
+   */
+  async compare(group: ProcessGroup, stepMs: number): Promise<void> {
+    const { worldSize } = group;
+    const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
+    const links = await measureLinks(group, size, this.#clock);
+    const ownMs = Math.max(...(await group.allGather(Float64Array.of(stepMs))).map(([ms]) => ms!));
+    const measured = { worldSize, size, powerSgdBytes: powerSgdBytes(this.#parameters), ownMs, ...links };
+    const costs = methodCosts(measured);
+    const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
+    this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };
+  }
+}

@@ -1,0 +1,49 @@
+/** Measures how fast the ranks of a group exchange values. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Clock } from '../../util/clock.ts';
+
+/** All ranks get the same figures. */
+export interface LinkFigures {
+  /** Time of an all-reduce of one value, in milliseconds: 2(n-1) hops. */
+  latencyMs: number;
+  /** Bytes that a rank sends per millisecond in a large all-reduce. */
+  bytesPerMs: number;
+}
+
+/** Number of all-reduces of one value. The first may wait for a rank that is late. */
+const SMALL = 4;
+/**
+ * Number of large all-reduces. Congestion control sends more and more while a transfer lasts, so
+ * the first is slower than the later ones.
+ */
+const LARGE = 2;
+/** Largest all-reduce, in values: 1 MiB, two and a half seconds over a line of 5 Mbit/s. */
+const MOST_VALUES = 2 ** 18;
+
+/**
+ * Every rank must call it. The large all-reduces have as many values as the model, up to 1 MiB.
+ *
+ * @param size number of parameters of the model.
+ */
+export async function measureLinks(group: ProcessGroup, size: number, clock: Clock): Promise<LinkFigures> {
+  const { worldSize } = group;
+  if (worldSize === 1) return { latencyMs: 0, bytesPerMs: Infinity };
+  const values = new Float32Array(Math.min(size, MOST_VALUES));
+  const shortest = async (times: number, elements: number): Promise<number> => {
+    let best = Infinity;
+    for (let i = 0; i < times; i++) {
+      const startedAt = clock.now();
+      await group.allReduce(values.subarray(0, elements), { algorithm: 'ring' });
+      best = Math.min(best, clock.now() - startedAt);
+    }
+    return best;
+  };
+  const latency = await shortest(SMALL, 1);
+  const large = await shortest(LARGE, values.length);
+  const all = await group.allGather(Float64Array.of(latency, large));
+  // A rank that waits for a later rank measures its wait too, so the shortest times are used.
+  const [latencyMs, largeMs] = [0, 1].map((i) => Math.min(...all.map((times) => times[i]!)));
+  const sent = (2 * (worldSize - 1) * values.byteLength) / worldSize;
+  // A clock may not notice a transfer inside one browser.
+  return { latencyMs: latencyMs!, bytesPerMs: sent / Math.max(largeMs! - latencyMs!, 0.1) };
+}

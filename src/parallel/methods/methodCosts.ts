@@ -1,0 +1,98 @@
+/**
+ * Estimates the time of a step with each method, and chooses a method. The same figures have the
+ * same result on all ranks.
+ */
+import { codecOf } from '../../collectives/codecs.ts';
+import { METHOD_NAMES, changesLearning, type MethodName } from '../../spec/methods.ts';
+import { DILOCO_STEPS, SPARSE_STEPS, STREAMING } from '../localSteps/periods.ts';
+import { SENT_SHARE } from '../sparse/sparseMean.ts';
+import type { LinkFigures } from './measureLinks.ts';
+
+export interface Measured extends LinkFigures {
+  worldSize: number;
+  /** Number of parameters, and bytes of PowerSGD's matrices. */
+  size: number;
+  powerSgdBytes: number;
+  /** Milliseconds of a step without communication, on the slowest rank. */
+  ownMs: number;
+}
+
+export interface MethodCost {
+  method: MethodName;
+  /** Expected milliseconds of a step. */
+  stepMs: number;
+  /** Bytes that a rank sends per step, on average. */
+  bytesPerStep: number;
+  /** Expected time to reach a goal, as a multiple of that of the quickest method. */
+  timeToGoal: number;
+}
+
+/**
+ * Number of steps until a goal is reached, as a multiple of those of `ddp`; measured, see
+ * docs/STRATEGIES.md.
+ */
+const STEPS: Record<MethodName, number> = {
+  ddp: 1,
+  'ddp-int8': 1,
+  'ddp-powersgd': 2,
+  diloco: 2,
+  'streaming-diloco': 2,
+  sparseloco: 2,
+};
+/** Measured time of encoding and decoding on one core, milliseconds per byte of gradient. */
+const CODING_MS_PER_BYTE = { int8: 2e-6, powersgd: 1e-5, sparse: 2e-5 };
+/**
+ * A method that changes more must save more than a tenth of the time, because estimates are not
+ * more exact.
+ */
+const WORTH = 0.9;
+
+/** Returns the costs of all methods, in the order of {@link METHOD_NAMES}. */
+export function methodCosts(measured: Measured): MethodCost[] {
+  const { worldSize: n, size, powerSgdBytes, ownMs, latencyMs, bytesPerMs } = measured;
+  const bytes = size * Float32Array.BYTES_PER_ELEMENT;
+  const int8Bytes = codecOf('int8')!.bytesOf(size);
+  /** Bytes that a rank sends in an all-reduce of so many bytes, and their time. */
+  const sent = (reduced: number): number => (2 * (n - 1) * reduced) / n;
+  const wireMs = (reduced: number): number => sent(reduced) / bytesPerMs;
+  const codingMs = (codec: keyof typeof CODING_MS_PER_BYTE): number =>
+    n === 1 ? 0 : bytes * CODING_MS_PER_BYTE[codec];
+  const period = DILOCO_STEPS / STREAMING.fragments;
+  const fragmentMs = 2 * latencyMs + (wireMs(int8Bytes) + codingMs('int8')) / STREAMING.fragments;
+  const gathered = (n - 1) * SENT_SHARE * bytes;
+  // An exchange of local steps also all-reduces the samples and losses.
+  const steps: Record<MethodName, [stepMs: number, bytesPerStep: number]> = {
+    ddp: [ownMs + latencyMs + wireMs(bytes), sent(bytes)],
+    'ddp-int8': [ownMs + latencyMs + wireMs(int8Bytes) + codingMs('int8'), sent(int8Bytes)],
+    // PowerSGD has two all-reduces, one after the other.
+    'ddp-powersgd': [ownMs + 2 * latencyMs + wireMs(powerSgdBytes) + codingMs('powersgd'), sent(powerSgdBytes)],
+    diloco: [
+      ownMs + (2 * latencyMs + wireMs(int8Bytes) + codingMs('int8')) / DILOCO_STEPS,
+      sent(int8Bytes) / DILOCO_STEPS,
+    ],
+    // Ranks compute while a fragment travels.
+    'streaming-diloco': [
+      ownMs + Math.max(0, fragmentMs - STREAMING.delay * ownMs) / period,
+      sent(int8Bytes) / DILOCO_STEPS,
+    ],
+    // Two all-gathers have together the hops of an all-reduce.
+    sparseloco: [
+      ownMs + (2 * latencyMs + gathered / bytesPerMs + codingMs('sparse')) / SPARSE_STEPS,
+      gathered / SPARSE_STEPS,
+    ],
+  };
+  const least = Math.min(...METHOD_NAMES.map((method) => steps[method][0] * STEPS[method]));
+  return METHOD_NAMES.map((method) => {
+    const [stepMs, bytesPerStep] = steps[method];
+    return { method, stepMs, bytesPerStep, timeToGoal: (stepMs * STEPS[method]) / least };
+  });
+}
+
+/**
+ * Returns the methods that reach a goal soonest, of all and of those that learn what `ddp` learns.
+ */
+export function chooseMethods(costs: readonly MethodCost[]): { best: MethodName; unchanged: MethodName } {
+  const soonest = (all: readonly MethodCost[]): MethodName =>
+    all.reduce((best, next) => (next.timeToGoal < WORTH * best.timeToGoal ? next : best)).method;
+  return { best: soonest(costs), unchanged: soonest(costs.filter(({ method }) => !changesLearning(method))) };
+}

@@ -1,0 +1,49 @@
+/** Runs that compare methods, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { Trainer } from '../../../src/library/trainer.ts';
+import { RunResultSchema } from '../../../src/protocol/runResult.ts';
+import { METHOD_NAMES } from '../../../src/spec/methods.ts';
+import * as v from 'valibot';
+import { train } from '../train.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+describe('a comparison of methods', () => {
+  test('has the same result on every rank, and leaves the model unchanged', async () => {
+    const untrained: string[] = [];
+    const { results, events } = await train(
+      3,
+      { strategy: 'auto', batchSize: 4, maxSteps: 1000 },
+      {
+        tamper: (run) => untrained.push(run.stateHash()),
+      },
+    );
+    const [first] = results;
+    expect(first!.methods!.costs.map(({ method }) => method)).toEqual([...METHOD_NAMES]);
+    expect(first!.methods!.latencyMs).toBeGreaterThan(0);
+    expect(first!.methods!.bytesPerMs).toBeGreaterThan(0);
+    for (const result of results) {
+      expect(v.is(RunResultSchema, result)).toBe(true);
+      expect(result).toMatchObject({ methods: first!.methods!, steps: 5, accuracy: null, valLoss: null });
+      expect(result.stateHash).toEqual(untrained);
+    }
+    expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
+  });
+
+  test('works on a rank that is alone', async () => {
+    const { results } = await train(1, { strategy: 'auto', batchSize: 4 });
+    expect(results[0]!.methods).toMatchObject({ bytesPerMs: null, best: 'ddp' });
+  });
+
+  test('takes all its steps on a small data set', async () => {
+    const { results } = await train(2, { strategy: 'auto', batchSize: 8 }, { trainSize: 20 });
+    expect(results[0]!.steps).toBe(5);
+  });
+
+  test('is not possible in a Trainer', () => {
+    expect(() => new Trainer({ strategy: 'auto' })).toThrow(/does not support the strategy auto/);
+  });
+});
