@@ -2,7 +2,10 @@
 import path from 'node:path';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
-import { parseJob } from '../../src/spec/job.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { MethodComparison } from '../../src/protocol/runResult.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { METHOD_FIELDS, type MethodName } from '../../src/spec/methods.ts';
 import { LINES, type LineName } from '../../tools/network/lines.ts';
 import { table } from '../../tools/report/table.ts';
 import { METHODS, type Method } from '../methods.ts';
@@ -37,6 +40,8 @@ export interface DistanceRow {
   /** Number of steps in this time, and their mean duration. */
   steps: number;
   stepMs: number;
+  /** Expected duration of a step by the strategy `auto`; `null` if it does not compare the method. */
+  expected: number | null;
 }
 
 const ADDRESS = '127.0.0.1';
@@ -48,13 +53,20 @@ export async function trainFarApart(network: FarApart, options: TrainingOptions,
   const rows: DistanceRow[] = [];
   for (const line of options.lines) {
     for (const goal of goalsOf(options)) {
+      network.relay.setLines(LINES[line]);
+      io.err(`${goal.task} over ${line}: auto ...`);
+      const chosen = await choose(goal, network, options, io);
       for (const method of METHODS) {
         io.err(`${goal.task} over ${line}: ${method.name} ...`);
         network.relay.setLines(LINES[line]);
         const reached = await reach(goal, method, network, options, io);
-        rows.push({ line, task: goal.task, method: method.name, ...reached });
+        rows.push({ line, task: goal.task, method: method.name, ...reached, expected: chosen.expected(method) });
         io.err(JSON.stringify({ ...rows.at(-1)!, ...network.relay.losses }));
       }
+      const best = rows.find(
+        ({ method, task, ...row }) => method === chosen.name && task === goal.task && row.line === line,
+      );
+      rows.push({ ...best!, method: `auto: ${chosen.name}` });
     }
   }
   return rows;
@@ -90,42 +102,79 @@ function goalsOf({ data, text }: TrainingOptions): Goal[] {
   ];
 }
 
-async function reach(
-  { task, fields, folder, isReached }: Goal,
-  method: Method,
-  { ice }: FarApart,
-  { tabs, seconds }: TrainingOptions,
+/** Resolves with the method that the strategy `auto` finds best. */
+async function choose(
+  goal: Goal,
+  network: FarApart,
+  { tabs }: TrainingOptions,
   io: Io,
-): Promise<Pick<DistanceRow, 'seconds' | 'steps' | 'stepMs'>> {
-  const job = parseJob({ ...fields, ...method.fields, ...(task === 'mnist' ? {} : method.gpt) });
-  let steps = 0;
-  let at = 0;
-  let reached = false;
+): Promise<{ name: string; expected: (method: Method) => number | null }> {
+  const job = parseJob({ ...goal.fields, strategy: 'auto' });
+  const compared: MethodComparison[] = [];
+  await inTabs(goal, network, tabs, job, io, (event) => {
+    if (event.type === 'finished') compared.push(event.result.methods!);
+    return event.type === 'finished';
+  });
+  const { best, costs, ...links } = compared[0]!;
+  io.err(JSON.stringify({ best, ...links }));
+  const isOf = (method: Method, name: MethodName): boolean => {
+    const { strategy = 'ddp', codec = 'fp32' } = method.fields;
+    return METHOD_FIELDS[name].strategy === strategy && METHOD_FIELDS[name].codec === codec;
+  };
+  return {
+    name: METHODS.find((method) => isOf(method, best))!.name,
+    expected: (method) => costs.find((cost) => isOf(method, cost.method))?.stepMs ?? null,
+  };
+}
+
+async function inTabs(
+  { folder }: Goal,
+  { ice }: FarApart,
+  tabs: number,
+  job: JobSpec,
+  io: Io,
+  onevent: (event: EngineEvent, tab: number) => boolean,
+): Promise<void> {
   await trainInBrowsers(
     {
       ...{ tabs, address: ADDRESS, remote: false, data: folder, ice, job, isElastic: false },
       launch: () => launchBrowser({ backend: 'wasm' }),
     },
     io,
-    (event, tab) => {
-      if (tab !== 0) return false;
-      if (event.type === 'step') {
-        steps = event.step + 1;
-        ({ at } = event);
-      }
-      if (event.type === 'evaluation') reached ||= isReached(event);
-      return reached || event.type === 'finished' || at > seconds * 1000;
-    },
+    onevent,
   );
+}
+
+async function reach(
+  goal: Goal,
+  method: Method,
+  network: FarApart,
+  { tabs, seconds }: TrainingOptions,
+  io: Io,
+): Promise<Pick<DistanceRow, 'seconds' | 'steps' | 'stepMs'>> {
+  const { task, fields, isReached } = goal;
+  const job = parseJob({ ...fields, ...method.fields, ...(task === 'mnist' ? {} : method.gpt) });
+  let steps = 0;
+  let at = 0;
+  let reached = false;
+  await inTabs(goal, network, tabs, job, io, (event, tab) => {
+    if (tab !== 0) return false;
+    if (event.type === 'step') {
+      steps = event.step + 1;
+      ({ at } = event);
+    }
+    if (event.type === 'evaluation') reached ||= isReached(event);
+    return reached || event.type === 'finished' || at > seconds * 1000;
+  });
   return { seconds: reached ? at / 1000 : null, steps, stepMs: at / steps };
 }
 
 export function distanceTable(rows: readonly DistanceRow[]): string {
   return table(
-    ['line', 'task', 'method', 'seconds to the goal', 'steps', 'ms per step'],
-    rows.map(({ line, task, method, seconds, steps, stepMs }) => [
+    ['line', 'task', 'method', 'seconds to the goal', 'steps', 'ms per step', 'ms expected by auto'],
+    rows.map(({ line, task, method, seconds, steps, stepMs, expected }) => [
       ...[line, task, method, seconds === null ? 'not reached' : seconds.toFixed(1)],
-      ...[String(steps), stepMs.toFixed(0)],
+      ...[String(steps), stepMs.toFixed(0), expected?.toFixed(0) ?? ''],
     ]),
   );
 }

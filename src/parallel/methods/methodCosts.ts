@@ -28,19 +28,19 @@ export interface MethodCost {
 }
 
 /**
- * Number of steps until a goal is reached, as a multiple of those of `ddp`; measured, see
- * docs/STRATEGIES.md.
+ * Number of steps until a goal is reached, as a multiple of those of `ddp`: measured with an mlp
+ * with 256 hidden units on MNIST, 4 ranks and batches of 32, until 90 % accuracy.
  */
 const STEPS: Record<MethodName, number> = {
   ddp: 1,
   'ddp-int8': 1,
-  'ddp-powersgd': 2,
-  diloco: 2,
-  'streaming-diloco': 2,
-  sparseloco: 2,
+  'ddp-powersgd': 1.5,
+  diloco: 1.8,
+  'streaming-diloco': 1.7,
+  sparseloco: 1.9,
 };
 /** Measured time of encoding and decoding on one core, milliseconds per byte of gradient. */
-const CODING_MS_PER_BYTE = { int8: 2e-6, powersgd: 1e-5, sparse: 2e-5 };
+const CODING_MS_PER_BYTE = { int8: 2e-6, powersgd: 1e-5, sparse: 1.2e-5 };
 /**
  * A method that changes more must save more than a tenth of the time, because estimates are not
  * more exact.
