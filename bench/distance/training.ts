@@ -117,14 +117,15 @@ async function choose(
   });
   const { best, costs, ...links } = compared[0]!;
   io.err(JSON.stringify({ best, ...links }));
-  const isOf = (method: Method, name: MethodName): boolean => {
-    const { strategy = 'ddp', codec = 'fp32' } = method.fields;
-    return METHOD_FIELDS[name].strategy === strategy && METHOD_FIELDS[name].codec === codec;
-  };
   return {
     name: METHODS.find((method) => isOf(method, best))!.name,
     expected: (method) => costs.find((cost) => isOf(method, cost.method))?.stepMs ?? null,
   };
+}
+
+function isOf({ fields }: Method, name: MethodName): boolean {
+  const { strategy = 'ddp', codec = 'fp32' } = fields;
+  return METHOD_FIELDS[name].strategy === strategy && METHOD_FIELDS[name].codec === codec;
 }
 
 async function inTabs(

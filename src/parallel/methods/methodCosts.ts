@@ -5,7 +5,8 @@
 import { codecOf } from '../../collectives/codecs.ts';
 import { METHOD_NAMES, changesLearning, type MethodName } from '../../spec/methods.ts';
 import { DILOCO_STEPS, SPARSE_STEPS, STREAMING } from '../localSteps/periods.ts';
-import { SENT_SHARE } from '../sparse/sparseMean.ts';
+import { sentShare } from '../sparse/ownerRanges.ts';
+import { PAYLOAD_SHARE } from '../sparse/sparseMean.ts';
 import type { LinkFigures } from './measureLinks.ts';
 
 export interface Measured extends LinkFigures {
@@ -59,7 +60,7 @@ export function methodCosts(measured: Measured): MethodCost[] {
     n === 1 ? 0 : bytes * CODING_MS_PER_BYTE[codec];
   const period = DILOCO_STEPS / STREAMING.fragments;
   const fragmentMs = 2 * latencyMs + (wireMs(int8Bytes) + codingMs('int8')) / STREAMING.fragments;
-  const gathered = (n - 1) * SENT_SHARE * bytes;
+  const sparse = sentShare(n, PAYLOAD_SHARE).share * bytes;
   // An exchange of local steps also all-reduces the samples and losses.
   const steps: Record<MethodName, [stepMs: number, bytesPerStep: number]> = {
     ddp: [ownMs + latencyMs + wireMs(bytes), sent(bytes)],
@@ -77,8 +78,8 @@ export function methodCosts(measured: Measured): MethodCost[] {
     ],
     // Two all-gathers have together the hops of an all-reduce.
     sparseloco: [
-      ownMs + (2 * latencyMs + gathered / bytesPerMs + codingMs('sparse')) / SPARSE_STEPS,
-      gathered / SPARSE_STEPS,
+      ownMs + (2 * latencyMs + sparse / bytesPerMs + codingMs('sparse')) / SPARSE_STEPS,
+      sparse / SPARSE_STEPS,
     ],
   };
   const least = Math.min(...METHOD_NAMES.map((method) => steps[method][0] * STEPS[method]));

@@ -1,0 +1,123 @@
+/**
+ * SparseLoCo's exchange for many ranks: each rank owns a range of the parameters. It receives the
+ * payloads of its range from all ranks, adds them up, and sends the sum to all with a byte per
+ * value. The bytes of the sum do not grow with the number of ranks, while those of an all-gather of
+ * all payloads do.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Range } from '../../util/range.ts';
+import { CHUNK } from './chunks.ts';
+import { normOf, scalesOf } from './normClipping.ts';
+import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+
+const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
+/** Bytes of a sum per byte of parameters, without scales. */
+const SUM_SHARE = 1 / Float32Array.BYTES_PER_ELEMENT;
+/** A value is a whole number from -LEVELS to LEVELS, times the scale of its chunk. */
+const LEVELS = 127;
+
+/**
+ * Returns the bytes that a rank sends in an exchange, per byte of parameters: with an all-gather of
+ * payloads, or with owners of ranges, whichever is less.
+ *
+ * @param payloadShare bytes of a payload per byte of parameters.
+ */
+export function sentShare(worldSize: number, payloadShare: number): { share: number; hasOwners: boolean } {
+  const others = worldSize - 1;
+  const gathered = others * payloadShare;
+  const owned = (others / worldSize) * (payloadShare + SUM_SHARE);
+  return { share: Math.min(gathered, owned), hasOwners: owned < gathered };
+}
+
+/**
+ * Resolves with the mean of all ranks' largest entries, with the same bits on every rank. Subtracts
+ * from `values` what this rank has contributed to it. Every rank must call it.
+ *
+ * @param weight this rank's share of the mean. A rank without weight sends nothing.
+ */
+export async function meanByOwners(
+  group: ProcessGroup,
+  values: Float32Array,
+  weight: number,
+  entries: number,
+): Promise<Float32Array> {
+  const { rank, worldSize } = group;
+  const ranges = ownedRanges(values.length, worldSize);
+  const sizes = ranges.map(({ start, end }) => end - start);
+  const payloads = ranges.map(({ start, end }) =>
+    weight > 0 ? encodeLargest(values.subarray(start, end), entries) : new Uint8Array(),
+  );
+  const lengths = payloads.map(({ length }) => length);
+  const norm = weight > 0 ? normOf(payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries))) : 0;
+  const heads = await group.allGather(Float64Array.of(weight, norm, ...lengths));
+  const outputSplits = heads.map((head) => head[2 + rank]!);
+  const received = await group.allToAll(concatenate(payloads), { inputSplits: lengths, outputSplits });
+
+  const scales = scalesOf(heads.map(([share, length]) => ({ weight: share!, norm: length! })));
+  const own = ranges[rank]!;
+  const sum = new Float32Array(sizes[rank]!);
+  let at = 0;
+  for (const [from, length] of outputSplits.entries()) {
+    if (heads[from]![0]! > 0) {
+      const part = decodeLargest(received.subarray(at, at + length), sum.length, entries);
+      for (let i = 0; i < sum.length; i++) sum[i]! += scales[from]! * part[i]!;
+    }
+    at += length;
+  }
+  const rounded = encodeSum(sum);
+  // The owner sends later what rounding has removed, as if it were its own.
+  if (weight > 0) for (let i = 0; i < sum.length; i++) values[own.start + i]! += sum[i]! / weight;
+  const sums = await group.allGather(rounded, { sizes: sizes.map(sumBytes) });
+  const mean = new Float32Array(values.length);
+  for (const [owner, { start, end }] of ranges.entries()) decodeSum(sums[owner]!, mean.subarray(start, end));
+  return mean;
+}
+
+/** Returns ranges of whole chunks, one for each rank. Ranges may be empty. */
+function ownedRanges(length: number, worldSize: number): Range[] {
+  const chunks = Math.ceil(length / CHUNK);
+  const boundary = (i: number): number => Math.min(length, Math.floor((chunks * i) / worldSize) * CHUNK);
+  return Array.from({ length: worldSize }, (_, i) => ({ start: boundary(i), end: boundary(i + 1) }));
+}
+
+function sumBytes(size: number): number {
+  return Math.ceil(size / CHUNK) * SCALE_BYTES + size;
+}
+
+/** Encodes a sum. Afterwards `sum` has what rounding has removed. */
+function encodeSum(sum: Float32Array): Uint8Array<ArrayBuffer> {
+  const encoded = new DataView(new ArrayBuffer(sumBytes(sum.length)));
+  for (let start = 0, at = 0; start < sum.length; start += CHUNK) {
+    const chunk = sum.subarray(start, start + CHUNK);
+    const largest = chunk.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const scale = Math.fround(largest / LEVELS);
+    encoded.setFloat32(at, scale, true);
+    at += SCALE_BYTES;
+    for (let i = 0; i < chunk.length; i++, at++) {
+      const level = scale > 0 ? Math.max(-LEVELS, Math.min(LEVELS, Math.round(chunk[i]! / scale))) : 0;
+      encoded.setInt8(at, level);
+      chunk[i]! -= Math.fround(scale * level);
+    }
+  }
+  return new Uint8Array(encoded.buffer);
+}
+
+function decodeSum(encoded: Uint8Array, into: Float32Array): void {
+  const view = new DataView(encoded.buffer, encoded.byteOffset, encoded.byteLength);
+  for (let start = 0, at = 0; start < into.length; start += CHUNK) {
+    const scale = view.getFloat32(at, true);
+    at += SCALE_BYTES;
+    const end = Math.min(into.length, start + CHUNK);
+    for (let i = start; i < end; i++, at++) into[i] = scale * view.getInt8(at);
+  }
+}
+
+function concatenate(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

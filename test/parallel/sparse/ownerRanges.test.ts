@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest';
+import { meanByOwners, sentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
+import { normOf, scalesOf } from '../../../src/parallel/sparse/normClipping.ts';
+import { PAYLOAD_SHARE, SparseMean } from '../../../src/parallel/sparse/sparseMean.ts';
+import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { createRng } from '../../../src/util/rng.ts';
+
+/** Five chunks, the last of which is not whole. */
+const SIZE = 20_000;
+const ENTRIES = 128;
+
+const gradientOf = (seed: number): Float32Array => {
+  const rng = createRng(seed + 1);
+  return Float32Array.from({ length: SIZE }, () => rng.next() - 0.5);
+};
+
+describe('owners of ranges', () => {
+  test('compute the mean of all payloads, rounded to a byte per value, with the same bits on every rank', async () => {
+    const worldSize = 7;
+    const means = await runWorld(worldSize, (group) =>
+      meanByOwners(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
+    );
+    const payloads = Array.from({ length: worldSize }, (_, rank) =>
+      decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES),
+    );
+    const scales = scalesOf(payloads.map((values) => ({ weight: 1 / worldSize, norm: normOf([values]) })));
+    const exact = Float32Array.from({ length: SIZE }, (_, i) =>
+      payloads.reduce((sum, values, rank) => sum + scales[rank]! * values[i]!, 0),
+    );
+    const largest = Math.max(...exact.map(Math.abs));
+    for (const mean of means) {
+      expect(mean).toEqual(means[0]);
+      const errors = mean.map((value, i) => Math.abs(value - exact[i]!));
+      expect(Math.max(...errors)).toBeLessThanOrEqual(largest / 127 / 2 + 1e-7);
+    }
+  });
+
+  test('keep what rounding removes', async () => {
+    const worldSize = 3;
+    const weight = 1 / worldSize;
+    const ranks = await runWorld(worldSize, async (group) => {
+      const values = gradientOf(0);
+      return { mean: await meanByOwners(group, values, weight, ENTRIES), left: values };
+    });
+    const before = gradientOf(0);
+    for (let i = 0; i < SIZE; i += 7) {
+      const left = ranks.reduce((sum, rank) => sum + weight * rank.left[i]!, 0);
+      expect(ranks[0]!.mean[i]! + left).toBeCloseTo(before[i]!, 5);
+    }
+  });
+
+  test('receive nothing from ranks without samples', async () => {
+    const weights = [0, 0.5, 0.5, 0];
+    const means = await runWorld(4, (group) =>
+      meanByOwners(group, gradientOf(group.rank), weights[group.rank]!, ENTRIES),
+    );
+    expect(means[1]).toEqual(means[0]);
+    expect(Math.hypot(...means[0]!)).toBeGreaterThan(0);
+  });
+
+  test('are used where they send less than an all-gather', async () => {
+    expect([2, 4, 16].map((n) => sentShare(n, PAYLOAD_SHARE).hasOwners)).toEqual([false, false, false]);
+    expect(sentShare(64, PAYLOAD_SHARE)).toMatchObject({ hasOwners: true });
+    const worldSize = 32;
+    const size = 2 * worldSize * 4096;
+    const sent = await runWorld(worldSize, async (group) => {
+      const rng = createRng(group.rank + 1);
+      const values = Float32Array.from({ length: size }, () => rng.next() - 0.5);
+      await new SparseMean(size).average(group, values, 0, 1 / worldSize);
+      return { bytes: group.bytesSent, norm: Math.hypot(...values.subarray(0, 4096)) };
+    });
+    const gathered = (worldSize - 1) * PAYLOAD_SHARE * size * 4;
+    expect(Math.max(...sent.map(({ bytes }) => bytes))).toBeLessThan(gathered);
+    expect(new Set(sent.map(({ norm }) => norm)).size).toBe(1);
+  });
+});
