@@ -31,8 +31,6 @@ const HASH_EVERY = 1_000_000;
 export interface Method {
   name: string;
   fields: Readonly<Record<string, unknown>>;
-  /** Fields for the language model only. */
-  gpt?: Readonly<Record<string, unknown>>;
 }
 
 export const METHODS: readonly Method[] = [
@@ -42,7 +40,7 @@ export const METHODS: readonly Method[] = [
   { name: 'ddp, DeMo', fields: { codec: 'demo' } },
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' } },
   { name: 'streaming DiLoCo, int8', fields: { strategy: 'streaming-diloco', codec: 'int8' } },
-  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' }, gpt: { syncEvery: 6, outerLearningRate: 1 } },
+  { name: 'SparseLoCo', fields: { strategy: 'sparseloco' } },
 ];
 
 type TaskName = 'mnist' | 'gpt tiny';
@@ -96,9 +94,9 @@ async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io
 /** All methods read the same number of tokens. */
 async function languageModels({ tabs, steps, text }: MethodsOptions, io: Io): Promise<MethodRow[]> {
   const all = { job: 'gpt', maxSteps: steps, epochs: 1000, hashEvery: HASH_EVERY };
-  const orders = METHODS.map(({ name, fields, gpt = {} }) => ({
+  const orders = METHODS.map(({ name, fields }) => ({
     name: `gpt tiny, ${name}`,
-    ...{ tabs, files: text === undefined ? [] : [text], fields: { ...all, ...fields, ...gpt } },
+    ...{ tabs, files: text === undefined ? [] : [text], fields: { ...all, ...fields } },
   }));
   const trials = await runTrials(orders, io);
   return rowsOf(

@@ -153,8 +153,8 @@ async function reach(
   { tabs, seconds }: TrainingOptions,
   io: Io,
 ): Promise<Pick<DistanceRow, 'seconds' | 'steps' | 'stepMs'>> {
-  const { task, fields, isReached } = goal;
-  const job = parseJob({ ...fields, ...method.fields, ...(task === 'mnist' ? {} : method.gpt) });
+  const { fields, isReached } = goal;
+  const job = parseJob({ ...fields, ...method.fields });
   let steps = 0;
   let at = 0;
   let reached = false;

@@ -310,11 +310,20 @@ const GPT_PLAN = {
   maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
+/**
+ * SparseLoCo's settings for language models, which take thousands of steps; see docs/STRATEGIES.md.
+ * A run with `auto` assumes the same period.
+ */
+const GPT_SPARSE = { syncEvery: 6, outerLearningRate: 1 };
+
 /** Returns the default fields for this job, strategy and schedule. */
 export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown): JobSpec {
   if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
-  if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
+  if (job === 'gpt') {
+    const isSparse = strategy === 'sparseloco' || strategy === 'auto';
+    return { ...plan, ...GPT_PLAN, job, ...(isSparse && GPT_SPARSE) };
+  }
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };

@@ -120,7 +120,7 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const { syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer } = DEFAULT_JOB;
+  const { syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
   const { pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;

@@ -8,6 +8,7 @@ import type { Variable } from '../../parallel/ddp/flatten.ts';
 import { measureLinks } from '../../parallel/methods/measureLinks.ts';
 import { chooseMethods, methodCosts } from '../../parallel/methods/methodCosts.ts';
 import type { RunBounds } from '../../parallel/recovery/progress.ts';
+import { SPARSE_STEPS } from '../../parallel/localSteps/periods.ts';
 import { powerSgdBytes } from '../../parallel/strategies/gradientTransport.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
@@ -20,18 +21,20 @@ const STEPS = 5;
 export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
 
 export class MethodTest {
+  readonly #plan: TrainingPlan;
   readonly #clock: Clock;
   readonly #parameters: readonly Variable[];
   #comparison: MethodComparison | null = null;
 
-  private constructor(clock: Clock, parameters: readonly Variable[]) {
+  private constructor(plan: TrainingPlan, clock: Clock, parameters: readonly Variable[]) {
+    this.#plan = plan;
     this.#clock = clock;
     this.#parameters = parameters;
   }
 
   /** Creates the test of a plan. Returns `null` if the plan has another strategy. */
-  static of({ strategy }: TrainingPlan, clock: Clock, parameters: readonly Variable[]): MethodTest | null {
-    return strategy === 'auto' ? new MethodTest(clock, parameters) : null;
+  static of(plan: TrainingPlan, clock: Clock, parameters: readonly Variable[]): MethodTest | null {
+    return plan.strategy === 'auto' ? new MethodTest(plan, clock, parameters) : null;
   }
 
   /** The result; `null` before {@link compare}. */
@@ -49,8 +52,11 @@ export class MethodTest {
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
     const links = await measureLinks(group, size, this.#clock);
     const ownMs = Math.max(...(await group.allGather(Float64Array.of(stepMs))).map(([ms]) => ms!));
-    const measured = { worldSize, size, powerSgdBytes: powerSgdBytes(this.#parameters), ownMs, ...links };
-    const costs = methodCosts(measured);
+    const costs = methodCosts({
+      ...{ worldSize, size, ownMs, ...links },
+      powerSgdBytes: powerSgdBytes(this.#parameters),
+      sparseSteps: this.#plan.syncEvery ?? SPARSE_STEPS,
+    });
     const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
     this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };
   }

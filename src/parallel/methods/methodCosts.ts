@@ -4,7 +4,7 @@
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import { METHOD_NAMES, changesLearning, type MethodName } from '../../spec/methods.ts';
-import { DILOCO_STEPS, SPARSE_STEPS, STREAMING } from '../localSteps/periods.ts';
+import { DILOCO_STEPS, STREAMING } from '../localSteps/periods.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
 import { PAYLOAD_SHARE } from '../sparse/sparseMean.ts';
 import type { LinkFigures } from './measureLinks.ts';
@@ -14,6 +14,8 @@ export interface Measured extends LinkFigures {
   /** Number of parameters, and bytes of PowerSGD's matrices. */
   size: number;
   powerSgdBytes: number;
+  /** Number of steps between two exchanges of SparseLoCo. */
+  sparseSteps: number;
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: number;
 }
@@ -50,7 +52,7 @@ const WORTH = 0.9;
 
 /** Returns the costs of all methods, in the order of {@link METHOD_NAMES}. */
 export function methodCosts(measured: Measured): MethodCost[] {
-  const { worldSize: n, size, powerSgdBytes, ownMs, latencyMs, bytesPerMs } = measured;
+  const { worldSize: n, size, powerSgdBytes, sparseSteps, ownMs, latencyMs, bytesPerMs } = measured;
   const bytes = size * Float32Array.BYTES_PER_ELEMENT;
   const int8Bytes = codecOf('int8')!.bytesOf(size);
   /** Bytes that a rank sends in an all-reduce of so many bytes, and their time. */
@@ -78,8 +80,8 @@ export function methodCosts(measured: Measured): MethodCost[] {
     ],
     // Two all-gathers have together the hops of an all-reduce.
     sparseloco: [
-      ownMs + (2 * latencyMs + sparse / bytesPerMs + codingMs('sparse')) / SPARSE_STEPS,
-      sparse / SPARSE_STEPS,
+      ownMs + (2 * latencyMs + sparse / bytesPerMs + codingMs('sparse')) / sparseSteps,
+      sparse / sparseSteps,
     ],
   };
   const least = Math.min(...METHOD_NAMES.map((method) => steps[method][0] * STEPS[method]));

@@ -3,7 +3,7 @@ import { chooseMethods, methodCosts, type Measured } from '../../../src/parallel
 import { METHOD_NAMES, type MethodName } from '../../../src/spec/methods.ts';
 
 /** Four ranks and a model of 800 kB, whose steps take 20 ms. */
-const ROOM = { worldSize: 4, size: 200_000, powerSgdBytes: 12_000, ownMs: 20 };
+const ROOM = { worldSize: 4, size: 200_000, powerSgdBytes: 12_000, sparseSteps: 20, ownMs: 20 };
 const LAN: Measured = { ...ROOM, ownMs: 200, latencyMs: 2, bytesPerMs: 100_000 };
 /** 15 Mbit/s and 30 ms of round trip, so that the six hops of an all-reduce take 90 ms. */
 const HOME: Measured = { ...ROOM, latencyMs: 90, bytesPerMs: 1900 };
