@@ -66,6 +66,8 @@ export class FurtherConnections {
   #pingedAt = 0;
   #shortestMs = Infinity;
   #isClosed = false;
+  /** Messages that wait until this end is open. `null`: it is open. */
+  #waiting: Message[] | null = [];
 
   constructor(options: FurtherOptions) {
     this.#options = options;
@@ -74,6 +76,9 @@ export class FurtherConnections {
   /** Call this on both ends when the first connection is open. */
   start(): void {
     const { initiator, connections } = this.#options;
+    const waiting = this.#waiting ?? [];
+    this.#waiting = null;
+    for (const message of waiting) this.#send(message);
     if (!initiator) return;
     if (connections === null) this.#ping();
     else this.#openUpTo(connections);
@@ -136,8 +141,13 @@ export class FurtherConnections {
     }
   }
 
+  /**
+   * The other end may be open before this one. Firefox takes a while to notice that it is open, and
+   * receives the first ping before.
+   */
   #send(message: Message): void {
-    this.#options.send(JSON.stringify(message));
+    if (this.#waiting) this.#waiting.push(message);
+    else this.#options.send(JSON.stringify(message));
   }
 }
 

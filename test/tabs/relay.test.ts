@@ -5,7 +5,9 @@ import { NO_ICE } from '../../signaling/ice.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { LineRelay } from '../../tools/network/lineRelay.ts';
 import { LINES } from '../../tools/network/lines.ts';
+import { findFirefox } from '../../tools/firefox.ts';
 import { TurnServer } from '../../tools/network/turnServer.ts';
+import { Firefox } from '../firefox/firefox.ts';
 import { World } from './world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -56,6 +58,21 @@ test.runIf(isInstalled)('tabs that are far apart distribute frames over four con
   await connectionsOf(1);
   lines.setLines(LINES.home);
   await connectionsOf(4);
+  lines.setLines(null);
+});
+
+test.runIf(isInstalled && findFirefox() !== null)('a Firefox tab far away has four connections, too', async () => {
+  lines.setLines(LINES.home);
+  const room = world.createRoom({ epochs: 1000, batchSize: 4, hidden: 8, hashEvery: 2 }, 2);
+  const firefox = await Firefox.start();
+  const tabs = await Promise.all([
+    firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
+    world.join(room, 'chromium'),
+  ]);
+  for (const tab of tabs) {
+    await tab.event('telemetry', ({ ranks }) => ranks.every(({ right }) => right?.connections === 4));
+  }
+  await firefox.close();
   lines.setLines(null);
 });
 

@@ -11,6 +11,8 @@ interface Setting {
   /** Time between a ping and its pong, by ping. */
   pongsMs: (ping: number) => number;
   iceRoundTripMs?: () => Promise<number | null>;
+  /** Whether the end that answers is not open yet when pings arrive. */
+  startsLate?: boolean;
   /** Number of connections that the browser of the end that answers can open. */
   most?: number;
 }
@@ -20,6 +22,7 @@ async function opened({
   connections = null,
   pongsMs,
   iceRoundTripMs = () => Promise.resolve(null),
+  startsLate = false,
   most = 3,
 }: Setting) {
   let now = 0;
@@ -48,7 +51,7 @@ async function opened({
       }),
     );
   }
-  for (const end of ends) end.start();
+  for (const end of startsLate ? ends.slice(0, 1) : ends) end.start();
   await new Promise((resolve) => setImmediate(resolve));
   return { ends, counts, signals };
 }
@@ -60,6 +63,14 @@ describe('further connections', () => {
     expect(signals).toEqual([[], [OFFER, OFFER, OFFER]]);
     for (const end of ends) end.close();
     expect(counts).toEqual([0, 0]);
+  });
+
+  test('are opened if the other end answers late, because it is not yet open', async () => {
+    const { ends, counts } = await opened({ pongsMs: () => 20, startsLate: true });
+    expect(counts).toEqual([0, 0]);
+    ends[1]!.start();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(counts).toEqual([3, 3]);
   });
 
   test('are none if one round trip is shorter', async () => {
