@@ -40,7 +40,7 @@ export interface DistanceRow {
   /** Number of steps in this time, and their mean duration. */
   steps: number;
   stepMs: number;
-  /** Expected duration of a step by the strategy `auto`; `null` if it does not compare the method. */
+  /** Duration of a step that `auto` expects; `null` if `auto` does not compare the method. */
   expected: number | null;
 }
 

@@ -50,8 +50,8 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
 }
 
 /**
- * Returns the origin after a run has begun. The run has used the origin, so it is cleared. But a run
- * that only measures does not change the weights, so the next run begins with them too.
+ * Returns the origin after a run has begun. The run has used the origin, so it is cleared. But a
+ * run that only measures does not change the weights, so the next run begins with them too.
  */
 export function withoutOrigin(origin: OriginView, onlyMeasures: boolean): Partial<OriginView> {
   return { resumesAfter: null, beginsWith: onlyMeasures ? origin.beginsWith : null };

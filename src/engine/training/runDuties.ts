@@ -16,7 +16,7 @@ import {
   type Duties,
   type HeldOutTask,
 } from './evaluation.ts';
-import type { RangeTest } from './rangeTest.ts';
+import type { RangeTest } from './measuring/rangeTest.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunEnd } from './runResult.ts';
 import type { RunSamples } from './data/runSamples.ts';

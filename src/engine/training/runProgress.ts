@@ -1,8 +1,8 @@
 /** Holds the progress of a run, and decides when the run ends. */
 import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { METHOD_TEST_BOUNDS } from './methodTest.ts';
-import type { RangeTest } from './rangeTest.ts';
+import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
+import type { RangeTest } from './measuring/rangeTest.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 
 export class RunProgress {

@@ -3,16 +3,16 @@
  * their links, and estimate the time of a step with each method. Nothing of what ranks learn is
  * exchanged, so the model is unchanged at the end.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Variable } from '../../parallel/ddp/flatten.ts';
-import { measureLinks } from '../../parallel/methods/measureLinks.ts';
-import { chooseMethods, methodCosts } from '../../parallel/methods/methodCosts.ts';
-import type { RunBounds } from '../../parallel/recovery/progress.ts';
-import { SPARSE_STEPS } from '../../parallel/localSteps/periods.ts';
-import { powerSgdBytes } from '../../parallel/strategies/gradientTransport.ts';
-import type { MethodComparison } from '../../protocol/runResult.ts';
-import type { TrainingPlan } from '../../spec/plan.ts';
-import type { Clock } from '../../util/clock.ts';
+import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { Variable } from '../../../parallel/ddp/flatten.ts';
+import { measureLinks } from '../../../parallel/methods/measureLinks.ts';
+import { chooseMethods, methodCosts } from '../../../parallel/methods/methodCosts.ts';
+import type { RunBounds } from '../../../parallel/recovery/progress.ts';
+import { SPARSE_STEPS } from '../../../parallel/localSteps/periods.ts';
+import { powerSgdBytes } from '../../../parallel/strategies/gradientTransport.ts';
+import type { MethodComparison } from '../../../protocol/runResult.ts';
+import type { TrainingPlan } from '../../../spec/plan.ts';
+import type { Clock } from '../../../util/clock.ts';
 
 /** The median of their times ignores the first step, which may take longer. */
 const STEPS = 5;

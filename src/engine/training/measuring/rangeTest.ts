@@ -2,14 +2,14 @@
  * A learning rate range test: a run that only looks for a learning rate. The model is unchanged at
  * its end.
  */
-import { findRate, hasExploded } from '../../optim/rangeTest.ts';
-import type { RunBounds } from '../../parallel/recovery/progress.ts';
-import { Ddp } from '../../parallel/strategies/index.ts';
-import type { RunResult } from '../../protocol/runResult.ts';
-import { FITTING_RANGE_TEST, type TrainingPlan } from '../../spec/plan.ts';
-import { UsageError } from '../../util/errors.ts';
-import type { RunState } from './runState.ts';
-import type { RunStrategy } from './runStrategy.ts';
+import { findRate, hasExploded } from '../../../optim/rangeTest.ts';
+import type { RunBounds } from '../../../parallel/recovery/progress.ts';
+import { Ddp } from '../../../parallel/strategies/index.ts';
+import type { RunResult } from '../../../protocol/runResult.ts';
+import { FITTING_RANGE_TEST, type TrainingPlan } from '../../../spec/plan.ts';
+import { UsageError } from '../../../util/errors.ts';
+import type { RunState } from '../runState.ts';
+import type { RunStrategy } from '../runStrategy.ts';
 
 export class RangeTest {
   readonly #maxSteps: number;
