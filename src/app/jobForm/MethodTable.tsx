@@ -5,14 +5,16 @@ import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 
 interface Props {
-  comparison: MethodComparison;
+  methods: MethodComparison;
+  /** Number of ranks that were measured. */
+  worldSize: number;
   /** Called when the host accepts a method. `null`: this member cannot. */
   onpick: ((method: MethodName) => void) | null;
 }
 
-export function MethodTable({ comparison, onpick }: Props) {
+export function MethodTable({ methods, worldSize, onpick }: Props) {
   const { methods: labels } = messages.value.job;
-  const { costs, best, unchanged } = comparison;
+  const { costs, best, unchanged } = methods;
   return (
     <div class="methods">
       <div class="table-box">
@@ -64,7 +66,7 @@ export function MethodTable({ comparison, onpick }: Props) {
         </table>
       </div>
       <p class="dim small">
-        {labels.about}
+        {labels.about(worldSize)}
         {changesLearning(best) && ` ${labels.unchanged(labels.names[unchanged])}`}
       </p>
     </div>

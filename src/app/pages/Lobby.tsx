@@ -8,7 +8,7 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
-import { describeJob, presetOf, withMethod } from '../state/jobForm.ts';
+import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { GuestView } from '../lobby/GuestView.tsx';
@@ -107,9 +107,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           {isPipeline(lobby.job) && <PlannedStages lobby={lobby} />}
-          {view.methods !== null && (
+          {view.compared !== null && hasSameCosts(view.compared.job, lobby.job) && (
             <MethodTable
-              comparison={view.methods}
+              {...view.compared}
               onpick={host ? (method) => configure(withMethod(lobby.job, method)) : null}
             />
           )}

@@ -124,7 +124,11 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
       </dl>
       {result.pipeline && <LayersByRank pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
       {result.methods && (
-        <MethodTable comparison={result.methods} onpick={host ? (method) => use(withMethod(job, method)) : null} />
+        <MethodTable
+          methods={result.methods}
+          worldSize={worldSize}
+          onpick={host ? (method) => use(withMethod(job, method)) : null}
+        />
       )}
       {children}
       <div class="row">

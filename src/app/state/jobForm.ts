@@ -138,6 +138,14 @@ export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
   return { ...withStrategy(spec, strategy), codec };
 }
 
+/** The fields, besides strategy and codec, on which the costs of a step depend. */
+const COSTLY = ['job', 'model', 'hidden', 'gpt', 'side', 'channels', 'data', 'batchSize', 'precision'] as const;
+
+/** Returns whether costs that were measured for one job are those of the other. */
+export function hasSameCosts(one: JobSpec, other: JobSpec): boolean {
+  return COSTLY.every((field) => JSON.stringify(one[field]) === JSON.stringify(other[field]));
+}
+
 /**
  * Changes the number of stages of a pipeline. With several, fields get values that a pipeline
  * supports: its strategy is DDP, and values between stages have no codec of gradients.

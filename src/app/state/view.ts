@@ -5,6 +5,7 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import type { JobSpec } from '../../spec/job.ts';
 import { onlyMeasures } from '../../spec/plan.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
@@ -29,8 +30,8 @@ export interface Failure {
 export interface View extends RoomView, OriginView {
   model: ModelSizes | null;
   run: Run | null;
-  /** The latest comparison of methods in this room. */
-  methods: MethodComparison | null;
+  /** The latest comparison of methods in this room, and what was measured. */
+  compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
   note: string | null;
   /** The reason why the current run continues without this tab for a while. */
@@ -45,7 +46,7 @@ export const initialView: View = {
   ...initialOrigin,
   model: null,
   run: null,
-  methods: null,
+  compared: null,
   note: null,
   suspension: null,
   failure: null,
@@ -105,7 +106,7 @@ export function reduce(view: View, event: EngineEvent): View {
       if (view.run === null) return view;
       return {
         ...view,
-        ...(event.type === 'finished' && { methods: event.result.methods ?? view.methods }),
+        compared: event.type === 'finished' ? comparedIn(view.run.job, event.result, view.compared) : view.compared,
         run: reduceRun(view.run, event),
         warmup: event.type === 'step' ? null : view.warmup,
       };
@@ -137,6 +138,14 @@ function withFailure(view: View, { name, message, fatal }: EventOf<'failed'>): V
   const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal }, warmup: null };
   if (!fatal) return failed;
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
+}
+
+function comparedIn(
+  job: JobSpec,
+  { methods, worldSize }: EventOf<'finished'>['result'],
+  before: View['compared'],
+): View['compared'] {
+  return methods ? { job, worldSize, methods } : before;
 }
 
 /** Returns the view after the user has closed the run. */

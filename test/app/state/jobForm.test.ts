@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import {
   describeJob,
+  hasSameCosts,
   presetOf,
   withJob,
+  withMethod,
   withOptimizer,
   withPipeline,
   withPreset,
@@ -13,6 +15,7 @@ import {
 } from '../../../src/app/state/jobForm.ts';
 import { SETTINGS } from '../../../src/app/state/strategies.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
+import { METHOD_NAMES } from '../../../src/spec/methods.ts';
 import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
@@ -24,6 +27,24 @@ test('the job form creates only valid jobs', () => {
   expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
   expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
   expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});
+
+describe('a method that `auto` has compared', () => {
+  test.each(METHOD_NAMES)('%s makes a valid job with the same costs', (method) => {
+    for (const job of [parseJob({ strategy: 'auto' }), parseJob({ job: 'gpt', strategy: 'auto' })]) {
+      const chosen = withMethod(job, method);
+      expect(checkJob(chosen)).toEqual({ job: chosen });
+      expect(chosen.strategy).not.toBe('auto');
+      expect(hasSameCosts(job, chosen)).toBe(true);
+      expect(hasSameCosts(job, { ...chosen, batchSize: 7 })).toBe(false);
+    }
+  });
+
+  test('gives language models the periods that suit them', () => {
+    const gpt = parseJob({ job: 'gpt', strategy: 'auto' });
+    expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });
+    expect(withMethod(gpt, 'diloco')).toMatchObject({ syncEvery: null, outerLearningRate: null, codec: 'int8' });
+  });
 });
 
 describe('a change of the strategy', () => {

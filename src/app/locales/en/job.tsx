@@ -242,8 +242,8 @@ export const job = {
     goal: 'To a goal',
     use: 'Use',
     useMethod: (name: string) => `Use ${name}`,
-    about:
-      'Expected time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest. * These methods do not learn exactly what DDP learns, and need more steps.',
+    about: (tabs: number) =>
+      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest. * These methods do not learn exactly what DDP learns, and need more steps.`,
     unchanged: (name: string) => `Of the other methods, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,

@@ -213,8 +213,8 @@ export const job: Messages['job'] = {
     goal: '到目标',
     use: '使用',
     useMethod: (name) => `使用 ${name}`,
-    about:
-      '预期的一步用时、每个标签页每步发送的字节，以及达到目标的时间（最短者的几倍）。* 这些方法学到的与 DDP 不完全相同，要多走一些步。',
+    about: (tabs) =>
+      `${tabs} 个标签页的预期值：一步用时、每个标签页每步发送的字节，以及达到目标的时间（最短者的几倍）。* 这些方法学到的与 DDP 不完全相同，要多走一些步。`,
     unchanged: (name) => `其余方法中 ${name} 最好。`,
     found: (step, latency, rate) =>
       `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
