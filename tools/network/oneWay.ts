@@ -21,6 +21,11 @@ export interface OneWayOptions {
  */
 const QUEUE_MS = 100;
 const BITS = 8;
+/**
+ * Number of packets that are delivered at once, if timers are late. Sockets buffer only some fifty
+ * packets, so that the kernel would drop packets of a longer burst.
+ */
+const BURST = 16;
 
 export class OneWay {
   readonly #options: OneWayOptions;
@@ -73,7 +78,9 @@ export class OneWay {
 
   #deliver(): void {
     const now = this.#clock.now();
-    while (this.#packets.length > 0 && this.#packets[0]!.at <= now) this.#packets.shift()!.deliver();
+    for (let i = 0; i < BURST && this.#packets.length > 0 && this.#packets[0]!.at <= now; i++) {
+      this.#packets.shift()!.deliver();
+    }
     this.#wait();
   }
 }
