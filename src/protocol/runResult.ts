@@ -77,7 +77,7 @@ export type RateTest = v.InferOutput<typeof RateTest>;
 export const MethodComparison = v.object({
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: finite,
-  /** Milliseconds of an all-reduce of one value. */
+  /** Milliseconds of an all-reduce of one value per rank. */
   latencyMs: finite,
   /** Bytes per millisecond that a rank sends in an all-reduce; `null` if there is one rank. */
   bytesPerMs: v.nullable(finite),

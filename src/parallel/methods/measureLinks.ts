@@ -1,22 +1,19 @@
 /** Measures how fast the ranks of a group exchange values. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
+import { median } from '../../util/statistics.ts';
 
 /** All ranks get the same figures. */
 export interface LinkFigures {
-  /** Time of an all-reduce of one value, in milliseconds: 2(n-1) hops. */
+  /** Time of an all-reduce of one value per rank, in milliseconds: 2(n-1) hops. */
   latencyMs: number;
   /** Bytes that a rank sends per millisecond in a large all-reduce. */
   bytesPerMs: number;
 }
 
-/** Number of all-reduces of one value. The first may wait for a rank that is late. */
-const SMALL = 4;
-/**
- * Number of large all-reduces. Congestion control sends more and more while a transfer lasts, so
- * the first is slower than the later ones.
- */
-const LARGE = 2;
+/** Numbers of small and of large all-reduces. Their median counts, because packets are lost. */
+const SMALL = 5;
+const LARGE = 3;
 /** Largest all-reduce, in values: 1 MiB, two and a half seconds over a line of 5 Mbit/s. */
 const MOST_VALUES = 2 ** 18;
 
@@ -28,18 +25,19 @@ const MOST_VALUES = 2 ** 18;
 export async function measureLinks(group: ProcessGroup, size: number, clock: Clock): Promise<LinkFigures> {
   const { worldSize } = group;
   if (worldSize === 1) return { latencyMs: 0, bytesPerMs: Infinity };
-  const values = new Float32Array(Math.min(size, MOST_VALUES));
-  const shortest = async (times: number, elements: number): Promise<number> => {
-    let best = Infinity;
-    for (let i = 0; i < times; i++) {
+  const values = new Float32Array(Math.max(worldSize, Math.min(size, MOST_VALUES)));
+  const typical = async (count: number, elements: number): Promise<number> => {
+    const times: number[] = [];
+    for (let i = 0; i < count; i++) {
       const startedAt = clock.now();
       await group.allReduce(values.subarray(0, elements), { algorithm: 'ring' });
-      best = Math.min(best, clock.now() - startedAt);
+      times.push(clock.now() - startedAt);
     }
-    return best;
+    return median(times);
   };
-  const latency = await shortest(SMALL, 1);
-  const large = await shortest(LARGE, values.length);
+  // With fewer values than ranks, some ranks would send nothing.
+  const latency = await typical(SMALL, worldSize);
+  const large = await typical(LARGE, values.length);
   const all = await group.allGather(Float64Array.of(latency, large));
   // A rank that waits for a later rank measures its wait too, so the shortest times are used.
   const [latencyMs, largeMs] = [0, 1].map((i) => Math.min(...all.map((times) => times[i]!)));
