@@ -51,7 +51,7 @@ export async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<Li
   return rows;
 }
 
-/** Resolves with the median of several transfers, because a lost packet may stop one for seconds. */
+/** Resolves with the median of several transfers, because lost packets stop some for seconds. */
 async function rateOf(world: World): Promise<number> {
   const rates: number[] = [];
   for (let i = 0; i < TRANSFERS; i++) rates.push((await world.run('workerLink', LINK))[0]!.MBps);
