@@ -75,9 +75,7 @@ export class Trainer {
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
     if (this.#plan.strategy === 'data-parallel' || this.#plan.strategy === 'auto') {
-      throw new UsageError(
-        `A Trainer does not support the strategy ${this.#plan.strategy}. Choose another, such as ddp or sparseloco.`,
-      );
+      throw new UsageError(`A Trainer does not support the strategy ${this.#plan.strategy}. Choose ddp, for instance.`);
     }
     if (group && (tabs !== undefined || room !== undefined)) {
       throw new UsageError(
