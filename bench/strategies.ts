@@ -67,8 +67,9 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
  * both directions.
  */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
-/** Strategies whose bytes have a simple theory. `bench methods` measures the others. */
+/** Strategies that `bench methods` measures, and `auto`, which does not train. */
 const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'auto']);
+/** Strategies whose bytes have a simple theory. */
 const MEASURED = STRATEGY_NAMES.filter((name) => !UNMEASURED.has(name));
 /** Strategies that exchange once per period instead of once per step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);

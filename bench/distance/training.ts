@@ -56,17 +56,16 @@ export async function trainFarApart(network: FarApart, options: TrainingOptions,
       network.relay.setLines(LINES[line]);
       io.err(`${goal.task} over ${line}: auto ...`);
       const chosen = await choose(goal, network, options, io);
+      const own: DistanceRow[] = [];
       for (const method of METHODS) {
         io.err(`${goal.task} over ${line}: ${method.name} ...`);
         network.relay.setLines(LINES[line]);
         const reached = await reach(goal, method, network, options, io);
-        rows.push({ line, task: goal.task, method: method.name, ...reached, expected: chosen.expected(method) });
-        io.err(JSON.stringify({ ...rows.at(-1)!, ...network.relay.losses }));
+        own.push({ line, task: goal.task, method: method.name, ...reached, expected: chosen.expected(method) });
+        io.err(JSON.stringify({ ...own.at(-1)!, ...network.relay.losses }));
       }
-      const best = rows.find(
-        ({ method, task, ...row }) => method === chosen.name && task === goal.task && row.line === line,
-      );
-      rows.push({ ...best!, method: `auto: ${chosen.name}` });
+      const best = own.find(({ method }) => method === chosen.name)!;
+      rows.push(...own, { ...best, method: `auto: ${chosen.name}` });
     }
   }
   return rows;

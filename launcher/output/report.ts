@@ -40,14 +40,9 @@ export function summarize(result: RunResult): string {
   const isText = bigramLoss !== undefined && valLoss !== null;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
-  const { rateTest, methods } = result;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
-    rateTest
-      ? foundRate(rateTest)
-      : methods
-        ? compareMethods(methods)
-        : `Loss ${[result.loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
+    mainResult(result),
     ...(isText
       ? [
           `Held-out text: the loss is ${valLoss.toFixed(3)} nats per character. A bigram model has ${bigramLoss.toFixed(3)}.`,
@@ -57,6 +52,13 @@ export function summarize(result: RunResult): string {
       `communication ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} were not overlapped.`,
     `The busiest rank sent ${megabytes(sent)}; one gradient has ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
+}
+
+function mainResult(result: RunResult): string {
+  const { rateTest, methods, loss, stateHash } = result;
+  if (rateTest) return foundRate(rateTest);
+  if (methods) return compareMethods(methods);
+  return `Loss ${[loss.toFixed(4), ...formatMetrics(result)].join(', ')}. State ${stateHash[0]} on every rank.`;
 }
 
 /** Returns the metrics of held-out samples, without the loss: `accuracy 97.2 %`, `rmse 1234`. */
@@ -117,7 +119,7 @@ function optionsOf(method: MethodName): string {
 function compareMethods({ costs, best, unchanged }: MethodComparison): string {
   const rows = costs.map(
     ({ method, stepMs, bytesPerStep, timeToGoal }) =>
-      `  ${optionsOf(method)}: ${ms(stepMs)} and ${megabytes(bytesPerStep)} per step, ${timeToGoal.toFixed(1)} times the shortest time to a goal`,
+      `  ${optionsOf(method)}: ${ms(stepMs)} and ${(bytesPerStep / 1000).toFixed(1)} kB per step, ${timeToGoal.toFixed(1)} times the shortest time to a goal`,
   );
   const other = changesLearning(best)
     ? ` It does not learn exactly what ddp learns; of the methods that do, ${optionsOf(unchanged)} is best.`

@@ -83,7 +83,15 @@ export const MethodComparison = v.object({
   bytesPerMs: v.nullable(finite),
   /** Expected costs of each method; see `methodCosts.ts`. */
   costs: v.array(
-    v.object({ method: v.picklist(METHOD_NAMES), stepMs: finite, bytesPerStep: finite, timeToGoal: finite }),
+    v.object({
+      method: v.picklist(METHOD_NAMES),
+      /** Milliseconds of a step. */
+      stepMs: finite,
+      /** Bytes that a rank sends per step, on average. */
+      bytesPerStep: finite,
+      /** Time to reach a goal, as a multiple of that of the quickest method. */
+      timeToGoal: finite,
+    }),
   ),
   /** The method that reaches a goal soonest: of all, and of those that learn what `ddp` learns. */
   best: v.picklist(METHOD_NAMES),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import type { RunResult } from '../../src/protocol/runResult.ts';
+import type { MethodComparison, RunResult } from '../../src/protocol/runResult.ts';
 import { disagreement, summarize } from '../../launcher/output/report.ts';
 import { RunWatch } from '../../launcher/watch.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -128,6 +128,31 @@ test('the summary of a run states its steps, loss, times and bytes', () => {
     'The busiest rank sent 5.00 MB; one gradient has 0.10 MB.',
   ]);
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
+});
+
+test('the summary of a comparison of methods states their costs, and the options of the best', () => {
+  const cost = { stepMs: 40, bytesPerStep: 1000, timeToGoal: 1 };
+  const methods: MethodComparison = {
+    ownMs: 30,
+    latencyMs: 90,
+    bytesPerMs: 1000,
+    best: 'sparseloco',
+    unchanged: 'ddp-int8',
+    costs: [
+      { method: 'ddp-int8', ...cost, timeToGoal: 2.5 },
+      { method: 'sparseloco', ...cost },
+    ],
+  };
+  expect(
+    summarize({ ...result('ab'), methods })
+      .split('\n')
+      .slice(1, 5),
+  ).toEqual([
+    'Expected costs of each method:',
+    '  --strategy ddp --codec int8: 40 ms and 1.0 kB per step, 2.5 times the shortest time to a goal',
+    '  --strategy sparseloco: 40 ms and 1.0 kB per step, 1.0 times the shortest time to a goal',
+    'Train with --strategy sparseloco. It does not learn exactly what ddp learns; of the methods that do, --strategy ddp --codec int8 is best.',
+  ]);
 });
 
 test('the summary of a range test states the suggested rate, or why no rate is suggested', () => {

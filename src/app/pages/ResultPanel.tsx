@@ -167,8 +167,8 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 
 /**
  * Returns the main result and its sentence. For a comparison of methods, the result is the best
- * method; for a range test, the suggested rate. For
- * a language model, it is the loss on held-out samples. Otherwise it is the first metric.
+ * method. For a range test, it is the suggested rate. For a language model, it is the loss on
+ * held-out samples. Otherwise it is the first metric.
  */
 function outcome(
   { valLoss, bigramLoss, rateTest, methods, steps, ms }: RunResult,

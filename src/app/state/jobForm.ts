@@ -139,11 +139,11 @@ export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
 }
 
 /** The fields, besides strategy and codec, on which the costs of a step depend. */
-const COSTLY = ['job', 'model', 'hidden', 'gpt', 'side', 'channels', 'data', 'batchSize', 'precision'] as const;
+const COST_FIELDS = ['job', 'model', 'hidden', 'gpt', 'side', 'channels', 'data', 'batchSize', 'precision'] as const;
 
 /** Returns whether costs that were measured for one job are those of the other. */
 export function hasSameCosts(one: JobSpec, other: JobSpec): boolean {
-  return COSTLY.every((field) => JSON.stringify(one[field]) === JSON.stringify(other[field]));
+  return COST_FIELDS.every((field) => JSON.stringify(one[field]) === JSON.stringify(other[field]));
 }
 
 /**

@@ -270,8 +270,10 @@ export class TrainingLoop {
     this.#startedAt ??= clock.now();
     this.#reporter.figures.skipBytes();
     for (;;) {
-      if (this.#run.isOver) await this.#synchronize();
-      if (this.#run.isOver) await this.#methodTest?.compare(group, this.#reporter.figures.stepMs.median);
+      if (this.#run.isOver) {
+        await this.#synchronize();
+        await this.#methodTest?.compare(group, this.#reporter.figures.stepMs.median);
+      }
       await this.#duties.fulfil(group, this.#samples.totals.test);
       if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();

@@ -3,6 +3,7 @@
  * same result on all ranks.
  */
 import { codecOf } from '../../collectives/codecs.ts';
+import type { MethodComparison } from '../../protocol/runResult.ts';
 import { METHOD_NAMES, changesLearning, type MethodName } from '../../spec/methods.ts';
 import { DILOCO_STEPS, STREAMING } from '../localSteps/periods.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
@@ -20,15 +21,7 @@ export interface Measured extends LinkFigures {
   ownMs: number;
 }
 
-export interface MethodCost {
-  method: MethodName;
-  /** Expected milliseconds of a step. */
-  stepMs: number;
-  /** Bytes that a rank sends per step, on average. */
-  bytesPerStep: number;
-  /** Expected time to reach a goal, as a multiple of that of the quickest method. */
-  timeToGoal: number;
-}
+type MethodCost = MethodComparison['costs'][number];
 
 /**
  * Number of steps until a goal is reached, as a multiple of those of `ddp`: measured with an mlp

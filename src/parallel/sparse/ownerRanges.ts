@@ -4,6 +4,8 @@
  * value. The bytes of the sum do not grow with the number of ranks, while those of an all-gather of
  * all payloads do.
  */
+import { concatenate, split } from '../../collectives/coalesce.ts';
+import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { CHUNK } from './chunks.ts';
@@ -51,18 +53,18 @@ export async function meanByOwners(
   const norm = weight > 0 ? normOf(payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries))) : 0;
   const heads = await group.allGather(Float64Array.of(weight, norm, ...lengths));
   const outputSplits = heads.map((head) => head[2 + rank]!);
-  const received = await group.allToAll(concatenate(payloads), { inputSplits: lengths, outputSplits });
+  const received = await group.allToAll(concatenate(payloads, displacementsOf(lengths)), {
+    inputSplits: lengths,
+    outputSplits,
+  });
 
   const scales = scalesOf(heads.map(([share, length]) => ({ weight: share!, norm: length! })));
   const own = ranges[rank]!;
   const sum = new Float32Array(sizes[rank]!);
-  let at = 0;
-  for (const [from, length] of outputSplits.entries()) {
-    if (heads[from]![0]! > 0) {
-      const part = decodeLargest(received.subarray(at, at + length), sum.length, entries);
-      for (let i = 0; i < sum.length; i++) sum[i]! += scales[from]! * part[i]!;
-    }
-    at += length;
+  for (const [from, payload] of split(received, displacementsOf(outputSplits)).entries()) {
+    if (heads[from]![0] === 0) continue;
+    const part = decodeLargest(payload, sum.length, entries);
+    for (let i = 0; i < sum.length; i++) sum[i]! += scales[from]! * part[i]!;
   }
   const rounded = encodeSum(sum);
   // The owner sends later what rounding has removed, as if it were its own.
@@ -110,14 +112,4 @@ function decodeSum(encoded: Uint8Array, into: Float32Array): void {
     const end = Math.min(into.length, start + CHUNK);
     for (let i = start; i < end; i++, at++) into[i] = scale * view.getInt8(at);
   }
-}
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
