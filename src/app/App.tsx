@@ -1,5 +1,5 @@
 /** The app: the current page with its header and footer. */
-import { useEffect } from 'preact/hooks';
+import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { Footer, Header } from './shell/Header.tsx';
 import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
@@ -48,6 +48,8 @@ export function App() {
 function Page() {
   const now = view.value;
   const address = route.value;
+  // Each page opens at its top, even if the one before was scrolled.
+  useLayoutEffect(() => scrollTo(0, 0), [screen.value]);
   switch (screen.value) {
     case 'home':
       return <Home key={address.wrongCode} wrongCode={address.wrongCode} failure={now.failure} />;

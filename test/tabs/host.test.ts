@@ -51,7 +51,12 @@ test('a host that only watches can start, pause and stop the run, and sees the s
   await ann.event('room', ({ hosts, members }) => hosts.includes(member) && members.length === 0);
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await ann.page.setViewportSize({ width: 1280, height: 400 });
+  await ann.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
   await button(ann, 'Start').click();
+  // The run's page opens at its top, although the lobby was scrolled.
+  await ann.page.getByRole('heading', { name: 'Training' }).waitFor();
+  expect(await ann.page.evaluate(() => scrollY)).toBe(0);
   await ann.event('generation', ({ rank, worldSize }) => rank === 0 && worldSize === 2);
   await ann.event('step');
   await ann.event('trace');
@@ -85,7 +90,12 @@ test('two tabs find a learning rate together, and the host, which only watches, 
   const { room } = await ann.event('admitted');
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await ann.page.setViewportSize({ width: 1280, height: 400 });
+  await ann.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
   await button(ann, 'Start').click();
+  // The run's page opens at its top, although the lobby was scrolled.
+  await ann.page.getByRole('heading', { name: 'Training' }).waitFor();
+  expect(await ann.page.evaluate(() => scrollY)).toBe(0);
   const [one, other] = await Promise.all(tabs.map((tab) => tab.event('finished')));
   const { rateTest, stateHash } = one!.result;
   expect(other!.result).toMatchObject({ rateTest, stateHash });
