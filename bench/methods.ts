@@ -25,8 +25,14 @@ interface MethodsOptions {
   json?: true;
 }
 
-/** So large that ranks compare their states only at the end. */
-const HASH_EVERY = 1_000_000;
+/** Fields of all jobs. */
+const ALL = {
+  // So large that ranks compare their states only at the end.
+  hashEvery: 1_000_000,
+  // Shares by measured speed would differ from run to run, and with them the order of sums. After
+  // thousands of steps, losses of equal jobs then differ by hundredths.
+  balance: 'equal',
+};
 
 export interface Method {
   name: string;
@@ -77,7 +83,7 @@ async function benchMethods(options: MethodsOptions, io: Io): Promise<void> {
 
 async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io): Promise<MethodRow[]> {
   const { fields: digits, files } = digitsOrder(data);
-  const all = { ...digits, hidden: 256, batchSize: 32, epochs, hashEvery: HASH_EVERY };
+  const all = { ...ALL, ...digits, hidden: 256, batchSize: 32, epochs };
   const orders = METHODS.flatMap(({ name, fields }) =>
     Array.from({ length: seeds }, (_, seed) => ({
       name: `digits, ${name}, seed ${seed + 1}`,
@@ -93,7 +99,7 @@ async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io
 
 /** All methods read the same number of tokens. */
 async function languageModels({ tabs, steps, text }: MethodsOptions, io: Io): Promise<MethodRow[]> {
-  const all = { job: 'gpt', maxSteps: steps, epochs: 1000, hashEvery: HASH_EVERY };
+  const all = { ...ALL, job: 'gpt', maxSteps: steps, epochs: 1000 };
   const orders = METHODS.map(({ name, fields }) => ({
     name: `gpt tiny, ${name}`,
     ...{ tabs, files: text === undefined ? [] : [text], fields: { ...all, ...fields } },
