@@ -140,7 +140,10 @@ export async function createMember(
     listen: (hear) => (heard = hear),
     values: () => {
       const weights = task.model instanceof tf.LayersModel ? task.model.getWeights() : task.model;
-      return weights.flatMap((weight) => Array.from(weight.dataSync()));
+      const values: number[] = [];
+      // Array.from and flatMap take ten times as long, which would be a quarter of a test's time.
+      for (const weight of weights) for (const value of weight.dataSync()) values.push(value);
+      return values;
     },
     dispose: () => {
       run.dispose();

@@ -152,7 +152,7 @@ test('a model that cannot be saved is an error, but a checkpoint that cannot be 
     writer.on('a', hashes(step));
     await turns();
     answer('a', step);
-    await turns();
+    await writer.idle;
   }
   expect(notes).toHaveLength(1);
   expect(notes[0]).toMatch(/^No checkpoint was written to .*: .*run\.peergrad could not be written: ENOENT/);
