@@ -8,8 +8,9 @@ const world = await worldOfFile({}, { backend: 'wasm' });
 
 const TABS = 8;
 
-test('eight tabs train by the ring with equal states, and when three of them are closed, the others finish', async () => {
-  const fields = { job: 'digits', batchSize: 8, maxSteps: 16, hashEvery: 4, algorithm: 'ring' };
+test('eight tabs train by the ring with equal states, and when three of them are closed, the others continue', async () => {
+  // The run does not end before the tabs are closed, however busy the machine is.
+  const fields = { job: 'digits', batchSize: 8, epochs: 1000, hashEvery: 4, algorithm: 'ring' };
   const room = world.createRoom(fields, TABS, { min: 2, max: TABS });
   const first = await world.join(room, 'tab-1');
   const others = await Promise.all(
@@ -21,7 +22,7 @@ test('eight tabs train by the ring with equal states, and when three of them are
   expect(hashes).toHaveLength(TABS);
   expect(agree).toBe(true);
   const { ranks } = await first.event('ranks');
-  const { gradientBytes } = await first.event('model');
+  const { gradientBytes, trainSamples } = await first.event('model');
   for (const { gradientBytesSent } of ranks) {
     const ratio = gradientBytesSent / (((2 * (TABS - 1)) / TABS) * gradientBytes * 4);
     expect(ratio).toBeGreaterThanOrEqual(0.99);
@@ -31,20 +32,31 @@ test('eight tabs train by the ring with equal states, and when three of them are
   const leavers = [all[2]!, all[3]!, all[7]!];
   const rest = all.filter((tab) => !leavers.includes(tab));
   await Promise.all(leavers.map((tab) => tab.page.close()));
-  const results = await Promise.all(rest.map(async (tab) => (await tab.event('finished')).result));
-  for (const result of results) {
-    expect(result).toMatchObject({ worldSize: rest.length, steps: 16, algorithm: 'ring', backend: 'wasm' });
-    expect(new Set([...result.stateHash, ...results[0]!.stateHash]).size).toBe(1);
-  }
-  expect(samplesOf(rest)).toEqual([...samplesOf(rest).keys()]);
+  await Promise.all(
+    rest.map(async (tab) => {
+      const after = await tab.event('hashes', (event) => event.hashes.length === rest.length);
+      expect(after.agree).toBe(true);
+    }),
+  );
+  expectEachSampleOnce(rest, trainSamples);
 });
 
-/** The samples that the steps of these tabs used, in the order of the steps. A step counts once. */
-function samplesOf(tabs: readonly Tab[]): number[] {
-  const steps = tabs.flatMap(({ events }) => events.filter((event) => event.type === 'step'));
+/**
+ * Expects that the windows of all steps of these tabs follow each other, through all epochs. A step
+ * counts once.
+ */
+function expectEachSampleOnce(tabs: readonly Tab[], trainSamples: number): void {
+  const reports = tabs.flatMap(({ events }) => events.filter((event) => event.type === 'step'));
   const windows = new Map(
-    steps.map(({ step, epoch, offset, samples }) => [`${step} ${epoch} ${offset}`, { step, offset, samples }]),
+    reports.map(({ step, epoch, offset, samples }) => [
+      `${step} ${epoch} ${offset} ${samples}`,
+      { step, start: epoch * trainSamples + offset, samples },
+    ]),
   );
-  const inOrder = [...windows.values()].sort((a, b) => a.step - b.step || a.offset - b.offset);
-  return inOrder.flatMap(({ offset, samples }) => Array.from({ length: samples }, (_, i) => offset + i));
+  const inOrder = [...windows.values()].sort((a, b) => a.step - b.step);
+  let start = 0;
+  for (const [step, window] of inOrder.entries()) {
+    expect(window).toMatchObject({ step, start });
+    start += window.samples;
+  }
 }
