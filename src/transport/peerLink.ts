@@ -165,18 +165,29 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
 
 async function describe(native: RTCPeerConnection): Promise<RouteDescription> {
   const stats = await native.getStats();
-  let pair: RTCIceCandidatePairStats | null = null;
-  stats.forEach((report: RTCStats) => {
-    const candidatePair = report as RTCIceCandidatePairStats;
-    if (report.type === 'candidate-pair' && candidatePair.nominated && candidatePair.state === 'succeeded') {
-      pair = candidatePair;
-    }
-  });
+  const pair = selectedPair(stats);
   if (!pair) return UNKNOWN_WAY;
-  const { localCandidateId, remoteCandidateId, currentRoundTripTime } = pair as RTCIceCandidatePairStats;
+  const { localCandidateId, remoteCandidateId, currentRoundTripTime } = pair;
   const isRelay = (id: string) => (stats.get(id) as { candidateType?: string } | undefined)?.candidateType === 'relay';
   return {
     route: isRelay(localCandidateId) || isRelay(remoteCandidateId) ? 'relayed' : 'direct',
     roundTripMs: currentRoundTripTime === undefined ? null : currentRoundTripTime * 1000,
   };
+}
+
+/**
+ * Returns the candidate pair that the connection uses. In Chromium the end that did not nominate
+ * the pair uses it for a moment before it is nominated. Other browsers may not name the pair in
+ * use, only the nominated one.
+ */
+function selectedPair(stats: RTCStatsReport): RTCIceCandidatePairStats | undefined {
+  const reports = [...stats.values()] as RTCStats[];
+  const selected = reports
+    .filter((report) => report.type === 'transport')
+    .map((report) => (report as RTCTransportStats).selectedCandidatePairId)
+    .find((id) => id !== undefined);
+  if (selected !== undefined) return stats.get(selected) as RTCIceCandidatePairStats | undefined;
+  return (reports as RTCIceCandidatePairStats[]).find(
+    ({ type, nominated, state }) => type === 'candidate-pair' && nominated === true && state === 'succeeded',
+  );
 }

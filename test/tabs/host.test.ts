@@ -9,7 +9,7 @@ const world = await worldOfFile();
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
 test('a host locks the room, is still the host after it closes and reopens its tab, removes a member, and stops the run', async () => {
-  const ann = await world.open('#new?name=ann');
+  const ann = await world.open('#new?name=ann&epochs=1000');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
   const ben = await world.join(room, 'ben');
@@ -45,7 +45,7 @@ test('a host locks the room, is still the host after it closes and reopens its t
 
 test('a host that only watches can start, pause and stop the run, and sees the steps of the run', async () => {
   // A tab without WebRTC can only watch.
-  const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
+  const ann = await world.open('#new?name=ann&epochs=1000', { before: 'delete globalThis.RTCPeerConnection;' });
   await button(ann, 'Open and only watch').click();
   const { room, member } = await ann.event('admitted');
   await ann.event('room', ({ hosts, members }) => hosts.includes(member) && members.length === 0);

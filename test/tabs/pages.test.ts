@@ -77,7 +77,7 @@ async function inspect(page: Page, name: string, { theme, size }: Look): Promise
 }
 
 test('axe finds no accessibility problem on any page, in both themes, in wide and narrow windows', () => {
-  expect(objections).toEqual([]);
+  expect(objections, objections.join('\n')).toEqual([]);
 });
 
 test('the front page loads little JavaScript and no TensorFlow.js', () => {

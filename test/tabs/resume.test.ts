@@ -4,7 +4,7 @@ import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const world = await worldOfFile();
+const world = await worldOfFile({}, { backend: 'wasm' });
 
 /** The run has many more steps than are taken until the first checkpoint is written. */
 const MAX_STEPS = 40;

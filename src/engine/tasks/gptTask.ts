@@ -50,6 +50,7 @@ export function createGptTask(
         }),
       ),
     classifies: true,
+    isLanguageModel: true,
     score,
     evaluate: (indices) =>
       testBatch.with(indices, async (batch) => {

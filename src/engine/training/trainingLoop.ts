@@ -111,7 +111,7 @@ export class TrainingLoop {
     this.#samples = new RunSamples(plan, options.task, dataHash);
     this.#balance = new WorkBalance({ ...options, strategy });
     this.#rangeTest = RangeTest.of(plan, strategy);
-    this.#methodTest = MethodTest.of(plan, clock, variables.parameters);
+    this.#methodTest = MethodTest.of(options, variables.parameters);
     this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock, optimizers);
     this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });

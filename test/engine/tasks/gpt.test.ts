@@ -44,6 +44,13 @@ async function train(
   return { results, events, authors };
 }
 
+test('a comparison of methods expects the steps of a language model', async () => {
+  const [result] = (await train(1, { strategy: 'auto', batchSize: 2 })).results;
+  const timeOf = (name: string): number => result!.methods!.costs.find(({ method }) => method === name)!.timeToGoal;
+  // One rank communicates nothing, so only numbers of steps differ. Classifiers need fewer with diloco.
+  expect(timeOf('diloco')).toBeGreaterThan(timeOf('sparseloco'));
+});
+
 test('four ranks have the same losses as one rank with four times the batch, even with dropout', async () => {
   const plan = { maxSteps: 20, learningRate: 0.01 };
   const dropout = { dropout: 0.2, width: 8, context: 8 };

@@ -10,9 +10,11 @@ import { chooseMethods, methodCosts } from '../../../parallel/methods/methodCost
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { SPARSE_STEPS } from '../../../parallel/localSteps/periods.ts';
 import { powerSgdBytes } from '../../../parallel/strategies/gradientTransport.ts';
+import type { Device } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
+import type { Task } from '../../tasks/task.ts';
 
 /** The median of their times ignores the first step, which may take longer. */
 const STEPS = 5;
@@ -20,21 +22,26 @@ const STEPS = 5;
 /** It takes a few steps, whatever the plan's limits are. */
 export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
 
+interface MethodTestOptions {
+  plan: TrainingPlan;
+  clock: Clock;
+  task: Pick<Task, 'isLanguageModel'>;
+  device: Pick<Device, 'backend'>;
+}
+
 export class MethodTest {
-  readonly #plan: TrainingPlan;
-  readonly #clock: Clock;
+  readonly #options: MethodTestOptions;
   readonly #parameters: readonly Variable[];
   #comparison: MethodComparison | null = null;
 
-  private constructor(plan: TrainingPlan, clock: Clock, parameters: readonly Variable[]) {
-    this.#plan = plan;
-    this.#clock = clock;
+  private constructor(options: MethodTestOptions, parameters: readonly Variable[]) {
+    this.#options = options;
     this.#parameters = parameters;
   }
 
   /** Creates the test of a plan. Returns `null` if the plan has another strategy. */
-  static of(plan: TrainingPlan, clock: Clock, parameters: readonly Variable[]): MethodTest | null {
-    return plan.strategy === 'auto' ? new MethodTest(plan, clock, parameters) : null;
+  static of(options: MethodTestOptions, parameters: readonly Variable[]): MethodTest | null {
+    return options.plan.strategy === 'auto' ? new MethodTest(options, parameters) : null;
   }
 
   /** The result; `null` before {@link compare}. */
@@ -48,14 +55,18 @@ export class MethodTest {
    * @param stepMs duration of a step of this rank.
    */
   async compare(group: ProcessGroup, stepMs: number): Promise<void> {
+    const { plan, clock, task, device } = this.#options;
     const { worldSize } = group;
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
-    const links = await measureLinks(group, size, this.#clock);
-    const ownMs = Math.max(...(await group.allGather(Float64Array.of(stepMs))).map(([ms]) => ms!));
+    const links = await measureLinks(group, size, clock);
+    const isOnCpu = device.backend === 'wasm' || device.backend === 'cpu';
+    const times = await group.allGather(Float64Array.of(stepMs, isOnCpu ? stepMs : 0));
+    const [ownMs, busyMs] = [0, 1].map((i) => Math.max(...times.map((ms) => ms[i]!))) as [number, number];
     const costs = methodCosts({
-      ...{ worldSize, size, ownMs, ...links },
+      ...{ worldSize, size, ownMs, busyMs, ...links },
+      learner: task.isLanguageModel === true ? 'language model' : 'classifier',
       powerSgdBytes: powerSgdBytes(this.#parameters),
-      sparseSteps: this.#plan.syncEvery ?? SPARSE_STEPS,
+      sparseSteps: plan.syncEvery ?? SPARSE_STEPS,
     });
     const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
     this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };
