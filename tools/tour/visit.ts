@@ -46,6 +46,8 @@ const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
  * shaders for tens of seconds.
  */
 const PATIENCE_MS = 240_000;
+/** Milliseconds for a page to answer a click on a download. */
+const DOWNLOAD_MS = 60_000;
 /** The strokes of a 2, as fractions of the pad's sides. */
 const TWO = [
   [0.3, 0.28],
@@ -74,6 +76,8 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
   }
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize(SIZES.wide);
+  // Panels move until charts have their new size, and a button that moves may lose a click.
+  await page.evaluate(settled);
 }
 
 /**
@@ -162,7 +166,10 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
 
 /** Downloads the flight recorder's file. */
 async function saveRecording(page: Page): Promise<string> {
-  const [download] = await Promise.all([page.waitForEvent('download'), press(page, 'Download flight recording')]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download', { timeout: DOWNLOAD_MS }),
+    press(page, 'Download flight recording'),
+  ]);
   return download.path();
 }
 
