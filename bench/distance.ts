@@ -12,7 +12,14 @@ import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, oneOf, option, tabsOption } from './command/options.ts';
 import { farApart } from './distance/farApart.ts';
 import { linksTable, linksText, measureLinks, type LinkDistanceRow } from './distance/links.ts';
-import { distanceTable, trainFarApart, type DistanceRow, type TrainingOptions } from './distance/training.ts';
+import {
+  DIGITS_STEPS,
+  distanceTable,
+  TEXT_STEPS,
+  trainFarApart,
+  type DistanceRow,
+  type TrainingOptions,
+} from './distance/training.ts';
 
 interface DistanceOptions extends TrainingOptions {
   json?: true;
@@ -40,7 +47,7 @@ function tablesOf({ links, rows }: DistanceResult): string {
 export function section({ tabs, seconds, links, rows }: DistanceResult): string {
   return `## Distance
 
-\`npm run -s bench -- distance --data DIR --text FILE\`. Tabs connect through a TURN server and a line of their own (tools/network).
+\`npm run -s bench -- distance --data DIR --text FILE --seconds ${seconds}\`. Tabs connect through a TURN server and a line of their own (tools/network).
 
 ${linksText}
 
@@ -51,7 +58,8 @@ ${linksTable(links)}
 ${tabs} tabs, each in its own browser, on WebAssembly. The line *home* has 15 Mbit/s up, 100 down, a round trip of 30 ms and 0.1 % loss;
 *phone* 5, 20, 60 ms and 0.5 %; *continent* 50, 50, 80 ms and 0.05 %.
 The goal is 90 % accuracy on mnist (mlp with 256 hidden units, batches of 32), or 2.2 nats per character with gpt tiny. *Seconds* are those
-from the first step to the evaluation that reaches the goal. A run ends after ${seconds} seconds.
+from the first step to the evaluation that reaches the goal. A run ends after ${seconds} seconds, or ${DIGITS_STEPS} steps
+of mnist and ${TEXT_STEPS} of gpt.
 
 ${distanceTable(rows)}
 `;

@@ -46,8 +46,8 @@ export interface DistanceRow {
 
 const ADDRESS = '127.0.0.1';
 /** A run has eight evaluations, and one after each epoch. */
-const DIGITS_STEPS = 240;
-const TEXT_STEPS = 1600;
+export const DIGITS_STEPS = 240;
+export const TEXT_STEPS = 1600;
 
 export async function trainFarApart(network: FarApart, options: TrainingOptions, io: Io): Promise<DistanceRow[]> {
   const rows: DistanceRow[] = [];

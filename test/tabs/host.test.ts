@@ -8,6 +8,15 @@ const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
+/** Starts a run while the lobby is scrolled. Expects that the run's page opens at its top. */
+async function startFromBottom(host: Tab): Promise<void> {
+  await host.page.setViewportSize({ width: 1280, height: 400 });
+  await host.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await button(host, 'Start').click();
+  await host.page.getByRole('heading', { name: 'Training' }).waitFor();
+  expect(await host.page.evaluate(() => scrollY)).toBe(0);
+}
+
 test('a host locks the room, is still the host after it closes and reopens its tab, removes a member, and stops the run', async () => {
   const ann = await world.open('#new?name=ann&epochs=1000');
   await button(ann, 'Open the room').click();
@@ -51,12 +60,7 @@ test('a host that only watches can start, pause and stop the run, and sees the s
   await ann.event('room', ({ hosts, members }) => hosts.includes(member) && members.length === 0);
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
-  await ann.page.setViewportSize({ width: 1280, height: 400 });
-  await ann.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-  await button(ann, 'Start').click();
-  // The run's page opens at its top, although the lobby was scrolled.
-  await ann.page.getByRole('heading', { name: 'Training' }).waitFor();
-  expect(await ann.page.evaluate(() => scrollY)).toBe(0);
+  await startFromBottom(ann);
   await ann.event('generation', ({ rank, worldSize }) => rank === 0 && worldSize === 2);
   await ann.event('step');
   await ann.event('trace');
@@ -90,12 +94,7 @@ test('two tabs find a learning rate together, and the host, which only watches, 
   const { room } = await ann.event('admitted');
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
-  await ann.page.setViewportSize({ width: 1280, height: 400 });
-  await ann.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-  await button(ann, 'Start').click();
-  // The run's page opens at its top, although the lobby was scrolled.
-  await ann.page.getByRole('heading', { name: 'Training' }).waitFor();
-  expect(await ann.page.evaluate(() => scrollY)).toBe(0);
+  await startFromBottom(ann);
   const [one, other] = await Promise.all(tabs.map((tab) => tab.event('finished')));
   const { rateTest, stateHash } = one!.result;
   expect(other!.result).toMatchObject({ rateTest, stateHash });

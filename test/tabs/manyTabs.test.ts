@@ -36,6 +36,8 @@ test('eight tabs train by the ring with equal states, and when three of them are
     rest.map(async (tab) => {
       const after = await tab.event('hashes', (event) => event.hashes.length === rest.length);
       expect(after.agree).toBe(true);
+      expect((await tab.event('algorithm')).algorithm).toBe('ring');
+      expect((await tab.event('device')).device.backend).toBe('wasm');
     }),
   );
   expectEachSampleOnce(rest, trainSamples);

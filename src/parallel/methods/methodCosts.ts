@@ -35,7 +35,7 @@ export type Learner = 'classifier' | 'language model';
  * Number of steps until a goal is reached, as a multiple of those of `ddp`; measured with 4 ranks
  * and each strategy's default settings.
  */
-const STEPS: Record<Learner, Record<MethodName, number>> = {
+const STEPS_TO_GOAL: Record<Learner, Record<MethodName, number>> = {
   /** An mlp with 256 hidden units on MNIST, batches of 32, until 90 % accuracy. */
   classifier: {
     ddp: 1,
@@ -103,11 +103,11 @@ export function methodCosts(measured: Measured): MethodCost[] {
       sparse / sparseSteps,
     ],
   };
-  const needed = STEPS[learner];
-  const least = Math.min(...METHOD_NAMES.map((method) => steps[method][0] * needed[method]));
+  const stepsToGoal = STEPS_TO_GOAL[learner];
+  const least = Math.min(...METHOD_NAMES.map((method) => steps[method][0] * stepsToGoal[method]));
   return METHOD_NAMES.map((method) => {
     const [stepMs, bytesPerStep] = steps[method];
-    return { method, stepMs, bytesPerStep, timeToGoal: (stepMs * needed[method]) / least };
+    return { method, stepMs, bytesPerStep, timeToGoal: (stepMs * stepsToGoal[method]) / least };
   });
 }
 

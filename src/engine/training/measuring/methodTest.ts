@@ -61,7 +61,8 @@ export class MethodTest {
     const links = await measureLinks(group, size, clock);
     const isOnCpu = device.backend === 'wasm' || device.backend === 'cpu';
     const times = await group.allGather(Float64Array.of(stepMs, isOnCpu ? stepMs : 0));
-    const [ownMs, busyMs] = [0, 1].map((i) => Math.max(...times.map((ms) => ms[i]!))) as [number, number];
+    const ownMs = Math.max(...times.map(([ms]) => ms!));
+    const busyMs = Math.max(...times.map(([, ms]) => ms!));
     const costs = methodCosts({
       ...{ worldSize, size, ownMs, busyMs, ...links },
       learner: task.isLanguageModel === true ? 'language model' : 'classifier',
