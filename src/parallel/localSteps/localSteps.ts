@@ -121,8 +121,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   /**
-   * Whether the latest step ended with an exchange. With fragments, only the {@link state} is then
-   * equal on all ranks, because each rank has learned more in the other fragments.
+   * Whether the latest step ended with an exchange. With fragments or a sparse mean, only the
+   * {@link state} is then equal on all ranks, because each rank has learned more than it has sent.
    */
   get isSynchronized(): boolean {
     return this.#uncommitted === 0;
@@ -145,11 +145,12 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
    */
   async synchronize(): Promise<void> {
     const begun = this.#exchange?.fragment;
-    if (begun) await this.#apply(begun, 0);
+    if (begun) await this.#apply(begun);
     for (const fragment of this.#fragments) {
-      const isEqual = this.#step % this.options.syncEvery === fragment.remainder && this.#streaming.mixing === 0;
-      if (!isEqual) await this.#apply(fragment, 0);
+      const isExchanged = this.#step % this.options.syncEvery === fragment.remainder && this.#streaming.mixing === 0;
+      if (!isExchanged) await this.#apply(fragment);
     }
+    this.replica.parameters.set(this.#shared);
     this.replica.write();
     this.#commit();
   }
@@ -157,7 +158,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
-    const { delay, mixing } = this.#streaming;
+    const { delay } = this.#streaming;
     Replica.average(replica.sums);
     if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
     this.#step += 1;
@@ -170,7 +171,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const next = exchangedAfter(delay);
     if (next) this.#begin(next);
     const due = exchangedAfter(0);
-    if (due) await this.#apply(due, mixing);
+    if (due) await this.#apply(due);
     return { loss, samples, communicate: clock.now() - updatedAt };
   }
 
@@ -196,26 +197,17 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return sums;
   }
 
-  /**
-   * Ends the exchange of a fragment.
-   *
-   * @param mixing see {@link Streaming}.
-   */
-  async #apply(fragment: Fragment, mixing: number): Promise<void> {
+  /** Ends the exchange of a fragment. */
+  async #apply(fragment: Fragment): Promise<void> {
     const [samples, ...losses] = await (this.#exchange ?? this.#begin(fragment)).sums;
     await this.replica.shareBuffers();
     // Nothing waits from here to the commit, so that a rank has either all of the exchange or
     // nothing of it.
-    const { parameters } = this.replica;
-    const { start, end } = fragment;
     this.#exchange = null;
     if (samples! > 0) {
       this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
       this.#mean.commit(fragment);
-    }
-    for (let i = start; i < end; i++) {
-      const shared = this.#shared[i]!;
-      parameters[i] = mixing === 0 ? shared : shared + mixing * (parameters[i]! - shared);
+      this.#continueFrom(fragment);
     }
     for (let i = 0; i < losses.length; i += 2) {
       // After a run was resumed, nobody knows the losses that were not sent before.
@@ -226,13 +218,23 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.#uncommitted = 0;
   }
 
-  #commit(): void {
+  /** Sets this rank's own parameters after an exchange. */
+  #continueFrom({ start, end }: Fragment): void {
     const { parameters } = this.replica;
+    const { mixing } = this.#streaming;
+    const { unsent } = this.#mean;
+    for (let i = start; i < end; i++) {
+      const shared = this.#shared[i]!;
+      const own = mixing === 0 ? 0 : mixing * (parameters[i]! - shared);
+      parameters[i] = shared + own - (unsent?.[i] ?? 0);
+    }
+  }
+
+  #commit(): void {
     this.#buffers.commit();
     this.#committed = {
       progress: structuredClone(this.#progress),
-      // After an exchange of everything at once, own parameters are the shared parameters.
-      parameters: this.#streaming === ALL_AT_ONCE ? this.#shared : parameters.slice(),
+      parameters: this.replica.parameters.slice(),
       samples: this.#fragments.map(({ samples }) => samples),
     };
   }

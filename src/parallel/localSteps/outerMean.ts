@@ -9,6 +9,11 @@ import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 
 export interface OuterMean {
   /**
+   * What this rank has learned but the latest mean does not contain, for all parameters. The rank
+   * continues with it. `null`: the mean contains everything.
+   */
+  readonly unsent: Float32Array | null;
+  /**
    * Replaces `values` by the mean of all ranks' values, or by an approximation of it, with the same
    * bits on every rank. Every rank must call it.
    *
@@ -24,6 +29,7 @@ export interface OuterMean {
 
 /** Sends nothing. The mean is zero, so all ranks return to the shared parameters. */
 export const NO_MEAN: OuterMean = {
+  unsent: null,
   average: (_group, values) => {
     values.fill(0);
     return Promise.resolve();
@@ -34,6 +40,7 @@ export const NO_MEAN: OuterMean = {
 
 /** All values, by an all-reduce. */
 export class DenseMean implements OuterMean {
+  readonly unsent = null;
   readonly #size: number;
   readonly #codec: CodecName;
   readonly #feedback: ErrorFeedback | null;

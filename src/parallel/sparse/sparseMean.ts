@@ -2,18 +2,21 @@
  * SparseLoCo's exchange: each rank sends the largest entries of what it has learned, and adds the
  * rest to later exchanges.
  *
- * Each rank has an accumulator: e := decay e + outer gradient. It sends the largest entries of each
- * chunk of e (`sparsePayload.ts`) and subtracts exactly what it has sent. The decay of the
- * accumulator acts as outer momentum. All ranks receive all payloads and add them up in rank order,
+ * Each rank sends the largest entries of each chunk of its outer gradient (`sparsePayload.ts`) and
+ * subtracts exactly what it has sent. All ranks receive all payloads and add them up in rank order,
  * so the mean has the same bits everywhere. With many ranks, owners of ranges add them up
- * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled
- * down to it, so that one rank cannot outweigh the others.
+ * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled down to it, so that
+ * one rank cannot outweigh the others. "Communication Efficient LLM Pre-training with SparseLoCo"
+ * (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
  *
- * "Communication Efficient LLM Pre-training with SparseLoCo" (2025,
- * https://arxiv.org/abs/2508.15706), algorithm 1.
+ * Unlike in the paper, a rank does not return to the shared parameters: it continues from the sum
+ * of these and of what it has not sent. So the outer gradient contains what is unsent, as the
+ * paper's accumulator does, and gradients are not computed for parameters that lack it. That is
+ * CHOCO-SGD (Koloskova et al., "Decentralized Stochastic Optimization and Gossip Algorithms with
+ * Compressed Communication", ICML 2019, https://arxiv.org/abs/1902.00340) with links between all
+ * ranks. docs/STRATEGIES.md compares the results.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
 import type { OuterMean } from '../localSteps/outerMean.ts';
 import { gatherPayloads } from './gatherPayloads.ts';
 import { normOf, scalesOf } from './normClipping.ts';
@@ -27,38 +30,28 @@ const ENTRIES = 128;
  * entries.
  */
 export const PAYLOAD_SHARE = 0.0091;
-/** The paper has 0.95 for far longer runs. */
-const DECAY = 0.9;
 
 export class SparseMean implements OuterMean {
+  readonly unsent: Float32Array;
   readonly #entries: number;
-  readonly #accumulator: Float32Array;
-  /** The accumulator after the current exchange. */
-  readonly #next: Float32Array;
 
   constructor(size: number, entries = ENTRIES) {
+    this.unsent = new Float32Array(size);
     this.#entries = entries;
-    this.#accumulator = new Float32Array(size);
-    this.#next = new Float32Array(size);
   }
 
   async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
-    const next = this.#next.subarray(start, start + values.length);
-    for (let i = 0; i < values.length; i++) next[i] = DECAY * this.#accumulator[start + i]! + values[i]!;
+    const unsent = this.unsent.subarray(start, start + values.length);
+    unsent.set(values);
     const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
-    values.set(await exchange(group, next, weight, this.#entries));
-    // What a rank without samples sends has no weight, so it sends nothing and loses nothing.
-    if (weight === 0) next.set(this.#accumulator.subarray(start, start + values.length));
+    values.set(await exchange(group, unsent, weight, this.#entries));
   }
 
-  commit({ start, end }: Range): void {
-    this.#accumulator.set(this.#next.subarray(start, end), start);
-  }
+  /** A rank's own parameters contain what it has not sent, so nothing is kept here. */
+  commit(): void {}
 
-  reset(): void {
-    this.#accumulator.fill(0);
-  }
+  reset(): void {}
 }
 
 /** Does the same as {@link meanByOwners} with an all-gather of all payloads. */

@@ -45,8 +45,8 @@ const OUTER = {
   average: { learningRate: 1 },
   /** The DiLoCo paper recommends these values. */
   diloco: { learningRate: 0.7, momentum: 0.9 },
-  /** Measured, see docs/STRATEGIES.md. The accumulator of `SparseMean` is the momentum. */
-  sparse: { learningRate: 4 },
+  /** Measured, see docs/STRATEGIES.md. */
+  sparse: { learningRate: 3 },
 };
 
 /**
