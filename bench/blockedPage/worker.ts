@@ -2,7 +2,9 @@
 import { train, type Training } from './train.ts';
 
 export type FromProgram =
-  { type: 'ready' } | { type: 'trained'; stepsPerSecond: number } | { type: 'failed'; message: string };
+  | { type: 'ready' }
+  | { type: 'trained'; stepsPerSecond: number }
+  | { type: 'failed'; message: string };
 
 const post = (message: FromProgram): void => globalThis.postMessage(message);
 

@@ -45,7 +45,8 @@ export interface OpenRun {
 
 /** The checkpoint or the weights from which a room's first run starts. */
 export type Origin =
-  { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
+  | { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState }
+  | { kind: 'weights'; weights: WeightsFile };
 
 /** The number of bytes at the start of a file. They show which kind of file it is. */
 const HEAD_BYTES = 32;
