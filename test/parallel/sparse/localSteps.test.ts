@@ -16,7 +16,7 @@ beforeAll(async () => {
 const SIZE = 500;
 const ENTRIES = 256;
 
-/** Trains `SIZE` parameters towards a target of this rank, and exchanges after every second step. */
+/** Trains towards a target of this rank, and exchanges after every second step. */
 async function train(
   worldSize: number,
   steps: number,
