@@ -6,16 +6,13 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Mesh } from '../../src/collectives/mesh.ts';
-import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { Sgd } from '../../src/optim/sgd.ts';
 import { startOfRun } from '../../src/parallel/recovery/progress.ts';
 import type { Streaming } from '../../src/parallel/localSteps/fragments.ts';
-import { LocalSteps } from '../../src/parallel/localSteps/localSteps.ts';
+import type { LocalSteps } from '../../src/parallel/localSteps/localSteps.ts';
 import { DenseMean } from '../../src/parallel/localSteps/outerMean.ts';
 import { runWorld } from '../../src/testing/index.ts';
-import { systemClock } from '../../src/util/clock.ts';
 import { UsageError } from '../../src/util/errors.ts';
+import { createLocalSteps } from './localSteps.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -24,12 +21,8 @@ beforeAll(async () => {
 const SYNC_EVERY = 6;
 
 function create(model: tf.Variable[], streaming: Streaming): Promise<LocalSteps> {
-  const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
-  return LocalSteps.create({
-    ...{ model, group: new ProcessGroup(alone), clock: systemClock, checkGradients: () => {}, onnote: () => {} },
-    ...{ syncEvery: SYNC_EVERY, codec: 'fp32', streaming },
-    createOptimizer: (size) => new Sgd({ learningRate: 1 }, size),
-    createOuterOptimizer: (size) => new Sgd({ learningRate: 2 }, size),
+  return createLocalSteps(model, {
+    ...{ learningRate: 1, outerLearningRate: 2, syncEvery: SYNC_EVERY, streaming },
     createMean: (size) => new DenseMean(size, { codec: 'fp32', errorFeedback: false }),
   });
 }

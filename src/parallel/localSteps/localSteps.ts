@@ -231,10 +231,12 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   #commit(): void {
+    // After an exchange of everything at once, own parameters are the shared parameters.
+    const isOwn = this.#streaming !== ALL_AT_ONCE || this.#mean.unsent !== null;
     this.#buffers.commit();
     this.#committed = {
       progress: structuredClone(this.#progress),
-      parameters: this.replica.parameters.slice(),
+      parameters: isOwn ? this.replica.parameters.slice() : this.#shared,
       samples: this.#fragments.map(({ samples }) => samples),
     };
   }

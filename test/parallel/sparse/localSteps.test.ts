@@ -1,13 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Mesh } from '../../../src/collectives/mesh.ts';
-import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { Sgd } from '../../../src/optim/sgd.ts';
+import type { LocalSteps } from '../../../src/parallel/localSteps/localSteps.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { LocalSteps } from '../../../src/parallel/localSteps/localSteps.ts';
 import { SparseMean } from '../../../src/parallel/sparse/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
-import { systemClock } from '../../../src/util/clock.ts';
+import { createLocalSteps } from '../localSteps.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -16,47 +13,60 @@ beforeAll(async () => {
 const SIZE = 500;
 const ENTRIES = 256;
 
-/** Trains towards a target of this rank, and exchanges after every second step. */
+interface Trained {
+  own: Float32Array;
+  shared: Float32Array;
+}
+
+/**
+ * Trains towards a target of this rank, and exchanges after every second step.
+ *
+ * @param then called after the steps.
+ */
 async function train(
   worldSize: number,
   steps: number,
-  isEnd: boolean,
-): Promise<{ own: Float32Array; shared: Float32Array }[]> {
+  then: (strategy: LocalSteps) => unknown = () => {},
+): Promise<Trained[]> {
   return runWorld(worldSize, async (group) => {
     const parameters = tf.variable(tf.zeros([SIZE]));
     const target = tf.range(0, SIZE).mul(group.rank + 1);
-    const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
-    const strategy = await LocalSteps.create({
-      ...{ model: [parameters], group: new ProcessGroup(alone), clock: systemClock },
-      ...{ checkGradients: () => {}, onnote: () => {}, syncEvery: 2, codec: 'fp32' },
-      createOptimizer: (size) => new Sgd({ learningRate: 0.1 }, size),
-      createOuterOptimizer: (size) => new Sgd({ learningRate: 1 }, size),
+    const strategy = await createLocalSteps([parameters], {
+      ...{ learningRate: 0.1, outerLearningRate: 1, syncEvery: 2 },
       createMean: (size) => new SparseMean(size, ENTRIES),
     });
     await strategy.attach(group, startOfRun(), null);
     const loss = () => tf.tidy(() => parameters.sub(target).square().sum().asScalar());
     for (let step = 0; step < steps; step++) await strategy.step(loss, { samples: 1 }, () => {});
-    if (isEnd) await strategy.synchronize();
+    await then(strategy);
     const [shared] = strategy.state() as [Float32Array];
-    const result = { own: parameters.dataSync().slice() as Float32Array, shared: shared.slice() };
+    const trained = { own: parameters.dataSync().slice() as Float32Array, shared: shared.slice() };
     strategy.dispose();
-    return result;
+    return trained;
   });
 }
 
 describe('local steps with a sparse mean', () => {
   test('continue from what a rank has learned itself, sent or not', async () => {
-    const [rank] = await train(1, 10, false);
+    const [rank] = await train(1, 10);
     // Training alone, without exchanges: p := p - 0.1 * 2 (p - target).
     for (let i = 0; i < SIZE; i++) expect(rank!.own[i]).toBeCloseTo(i * (1 - 0.8 ** 10), 2);
     expect(rank!.shared).not.toEqual(rank!.own);
   });
 
+  test('return to what a rank had itself after the latest exchange, if the group ends', async () => {
+    const atExchange = await train(3, 10);
+    const later = await train(3, 11);
+    const rolledBack = await train(3, 11, (strategy) => strategy.rollBack());
+    expect(later).not.toEqual(atExchange);
+    expect(rolledBack).toEqual(atExchange);
+  });
+
   test('have an equal state on all ranks after an exchange, and equal parameters at the end of a run', async () => {
-    const running = await train(3, 10, false);
+    const running = await train(3, 10);
     expect(running[1]!.shared).toEqual(running[0]!.shared);
     expect(running[1]!.own).not.toEqual(running[0]!.own);
-    for (const { own, shared } of await train(3, 10, true)) {
+    for (const { own, shared } of await train(3, 10, (strategy) => strategy.synchronize())) {
       expect(shared).toEqual(running[0]!.shared);
       expect(own).toEqual(shared);
     }

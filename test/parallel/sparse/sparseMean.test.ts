@@ -45,7 +45,10 @@ describe('a sparse mean', () => {
       const mean = new SparseMean(SIZE);
       const values = gradientOf(group.rank);
       await mean.average(group, values, 0, [1, 0][group.rank]!);
-      return { mean: values, unsent: mean.unsent };
+      const unsent = mean.unsent.slice();
+      const later = unsent.slice();
+      await mean.average(group, later, 0, 0.5);
+      return { mean: values, unsent, later };
     });
     const [alone] = await runWorld(1, async (group) => {
       const values = gradientOf(0);
@@ -54,6 +57,7 @@ describe('a sparse mean', () => {
     });
     expect(ranks.map(({ mean }) => mean)).toEqual([alone, alone]);
     expect(ranks[1]!.unsent).toEqual(gradientOf(1));
+    expect(ranks[1]!.later).toEqual(ranks[0]!.later);
   });
 
   test('limits a rank that has learned far more than the others', async () => {

@@ -1,0 +1,27 @@
+/** Local steps whose inner and outer optimizers are plain SGD. */
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { Sgd } from '../../src/optim/sgd.ts';
+import type { Variable } from '../../src/parallel/ddp/flatten.ts';
+import { LocalSteps, type LocalStepsOptions } from '../../src/parallel/localSteps/localSteps.ts';
+import { systemClock } from '../../src/util/clock.ts';
+
+interface Settings extends Pick<LocalStepsOptions, 'syncEvery' | 'createMean' | 'streaming'> {
+  learningRate: number;
+  outerLearningRate: number;
+}
+
+/** Creates the strategy in a group that has only this rank. */
+export function createLocalSteps(
+  model: readonly Variable[],
+  { learningRate, outerLearningRate, ...settings }: Settings,
+): Promise<LocalSteps> {
+  const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
+  return LocalSteps.create({
+    ...{ model, group: new ProcessGroup(alone), clock: systemClock, checkGradients: () => {}, onnote: () => {} },
+    codec: 'fp32',
+    createOptimizer: (size) => new Sgd({ learningRate }, size),
+    createOuterOptimizer: (size) => new Sgd({ learningRate: outerLearningRate }, size),
+    ...settings,
+  });
+}
