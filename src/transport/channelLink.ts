@@ -31,7 +31,9 @@ const LATE_FRAMES_MS = 50;
 
 /** The connections of a link. They may live on another thread. */
 export interface Connection {
-  /** Called once when the first connection has ended or failed. */
+  /**
+   * Called once when the first connection has ended or failed, or a further one after it was open.
+   */
   onclose: ((error: Error | null) => void) | null;
   /** Called with the channel of each further connection before that channel is open. */
   onchannel: ((channel: RTCDataChannel) => void) | null;
@@ -54,6 +56,8 @@ class ChannelLink extends BaseLink {
   readonly #order = new FrameOrder();
   /** Number of frames that were passed to channels. */
   #sent = 0;
+  /** Why the connection has ended. Its channels' close events do not have the reason. */
+  #failure: Error | null = null;
 
   /** @param further channels of further connections so far. */
   constructor(channel: RTCDataChannel, further: readonly RTCDataChannel[], connection: Connection) {
@@ -63,7 +67,10 @@ class ChannelLink extends BaseLink {
     this.#add(channel);
     for (const one of further) this.#await(one);
     connection.onchannel = (one) => this.#await(one);
-    connection.onclose = (error) => systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
+    connection.onclose = (error) => {
+      this.#failure = error;
+      systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
+    };
   }
 
   protected transmit(frame: ArrayBuffer): void {
@@ -104,7 +111,7 @@ class ChannelLink extends BaseLink {
     if (this.state === 'closed') return channel.close();
     channel.onbufferedamountlow = this.#drain;
     channel.onerror = ({ error }) => this.closed(error);
-    channel.onclose = () => this.closed(null);
+    channel.onclose = () => this.closed(this.#failure);
     this.#channels.push({ channel, probes: new TailProbes(channel, systemClock) });
     for (const { channel: each } of this.#channels) {
       each.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES / this.#channels.length;
@@ -114,8 +121,9 @@ class ChannelLink extends BaseLink {
   readonly #drain = (): void => {
     while (this.#queue.length > 0) {
       const { channel, probes } = this.#emptiest();
+      // A browser may not report that this end has closed a channel.
+      if (channel.readyState !== 'open') return this.closed(this.#failure);
       if (channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
-      if (channel.readyState !== 'open') return;
       const frame = this.#queue.shift()!;
       try {
         writeNumber(frame, this.#sent);

@@ -78,9 +78,11 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
     },
     open: (onfurthersignal) => {
       const opened = openOne({ ...options, onsignal: onfurthersignal });
-      // If it fails before its channel is open, the link continues without it. If it fails later,
-      // its channel reports the end.
-      opened.peer.on('error', () => {});
+      opened.connection.onclose = (error) => {
+        // Frames may have been sent over it, so the link ends. If it fails before its channel can
+        // be open, the link continues without it.
+        if (opened.wasConnected()) peer.destroy(error ?? undefined);
+      };
       connection.onchannel?.(opened.connection.channel);
       return opened.connection;
     },
@@ -93,13 +95,7 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       peer.destroy(asError(error));
     }
   });
-  let failure: Error | null = null;
-  peer.on('error', (error: Error) => (failure = error));
-  // simple-peer always emits `close`. If there is an error, `error` comes first.
-  peer.on('close', () => {
-    further.close();
-    connection.onclose?.(failure);
-  });
+  peer.on('close', () => further.close());
   return connection;
 }
 
@@ -107,6 +103,8 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
 function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>): {
   peer: Peer.Instance;
   connection: PeerConnection;
+  /** Whether the two ends have been connected, so that channels may have been open. */
+  wasConnected: () => boolean;
 } {
   const native = new RTCPeerConnection({
     iceTransportPolicy: options.iceTransportPolicy ?? 'all',
@@ -146,7 +144,13 @@ function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, '
     describe: () => describe(native),
     close: () => void peer.destroy(),
   };
-  return { peer, connection };
+  let wasConnected = false;
+  native.addEventListener('connectionstatechange', () => (wasConnected ||= native.connectionState === 'connected'));
+  let failure: Error | null = null;
+  peer.on('error', (error: Error) => (failure = error));
+  // simple-peer always emits `close`. If there is an error, `error` comes first.
+  peer.on('close', () => connection.onclose?.(failure));
+  return { peer, connection, wasConnected: () => wasConnected };
 }
 
 /**

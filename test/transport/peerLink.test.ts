@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { openPeerConnection } from '../../src/transport/peerLink.ts';
+import { FakeChannel } from './fakeChannel.ts';
+
+/** The part of a WebRTC connection that simple-peer uses, without a network. */
+class FakeConnection extends EventTarget {
+  static all: FakeConnection[] = [];
+  connectionState: RTCPeerConnectionState = 'new';
+  iceConnectionState: RTCIceConnectionState = 'new';
+  readonly signalingState = 'stable';
+  readonly localDescription = { type: 'offer', sdp: 'offer' };
+  onconnectionstatechange: (() => void) | null = null;
+  oniceconnectionstatechange: (() => void) | null = null;
+  readonly #channels: FakeChannel[] = [];
+
+  constructor() {
+    super();
+    FakeConnection.all.push(this);
+    this.addEventListener('connectionstatechange', () => this.onconnectionstatechange?.());
+  }
+
+  createDataChannel(): FakeChannel {
+    const channel = new FakeChannel();
+    this.#channels.push(channel);
+    return channel;
+  }
+
+  createOffer(): Promise<RTCSessionDescriptionInit> {
+    return Promise.resolve({ type: 'offer', sdp: 'offer' });
+  }
+
+  setLocalDescription(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  getStats(): Promise<Map<string, object>> {
+    return Promise.resolve(new Map([['pair', { id: 'pair', type: 'candidate-pair', selected: true }]]));
+  }
+
+  close(): void {}
+
+  set(state: RTCPeerConnectionState): void {
+    this.connectionState = state;
+    this.dispatchEvent(new Event('connectionstatechange'));
+  }
+
+  connect(): void {
+    this.set('connected');
+    this.iceConnectionState = 'connected';
+    this.oniceconnectionstatechange?.();
+    for (const channel of this.#channels) channel.open();
+  }
+}
+
+beforeEach(() => {
+  FakeConnection.all = [];
+  vi.stubGlobal('RTCPeerConnection', FakeConnection);
+  vi.stubGlobal('RTCSessionDescription', Object);
+  vi.stubGlobal('RTCIceCandidate', Object);
+});
+afterEach(() => vi.unstubAllGlobals());
+
+/** Opens two connections to one peer. Returns the second one, and the errors of the link. */
+async function openTwo() {
+  const connection = openPeerConnection({ initiator: true, iceServers: [], connections: 2, onsignal: () => {} });
+  const closes: (string | undefined)[] = [];
+  connection.onclose = (error) => closes.push(error?.message);
+  FakeConnection.all[0]!.connect();
+  await vi.waitUntil(() => FakeConnection.all.length === 2);
+  return { connection, further: FakeConnection.all[1]!, closes };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test('a further connection that fails after it was connected ends the link with its error', async () => {
+  const { further, closes } = await openTwo();
+  further.connect();
+  further.set('failed');
+  await settled();
+  expect(closes).toEqual(['Connection failed.']);
+});
+
+test('a link continues without a further connection that cannot be opened', async () => {
+  const { connection, further, closes } = await openTwo();
+  further.set('failed');
+  await settled();
+  expect(closes).toEqual([]);
+  connection.close();
+  await settled();
+  expect(closes).toEqual([undefined]);
+});
