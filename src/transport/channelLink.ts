@@ -116,6 +116,7 @@ class ChannelLink extends BaseLink {
     for (const { channel: each } of this.#channels) {
       each.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES / this.#channels.length;
     }
+    this.#drain();
   }
 
   readonly #drain = (): void => {

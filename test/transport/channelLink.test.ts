@@ -40,6 +40,16 @@ async function openLink(count: number) {
   return { link, connection, closeConnection, channels: [first, ...further] };
 }
 
+/** Sends this number of frames of 64 KiB. Sends of a full link remain pending. */
+function fill(link: Link, frames: number): void {
+  for (let i = 0; i < frames; i++) void link.send(frameOf(64 * KIB));
+}
+
+/** Returns the number of frames that were sent over each channel. */
+function framesOver(channels: readonly FakeChannel[]): number[] {
+  return channels.map(({ sent }) => sent.length);
+}
+
 /** Returns the errors with which a link closes. */
 function closesOf(link: Link): (Error | null)[] {
   const closes: (Error | null)[] = [];
@@ -66,5 +76,15 @@ describe('a link over several channels', () => {
     channels[1]!.close();
     await expect(link.send(frameOf(KIB))).rejects.toBeInstanceOf(PeerGoneError);
     expect(closes).toEqual([null]);
+  });
+
+  test('sends waiting frames over a new channel at once', async () => {
+    const { link, connection, channels } = await openLink(1);
+    fill(link, 20);
+    expect(framesOver(channels)).toEqual([16]);
+    const further = addChannel(connection);
+    expect(further.sent).toEqual([]);
+    further.open();
+    expect(framesOver([...channels, further])).toEqual([16, 4]);
   });
 });
