@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createFrame, emptyHeader, FrameKind } from '../../src/protocol/frame.ts';
+import { createFrame, emptyHeader, FrameKind, numberOf } from '../../src/protocol/frame.ts';
 import { openChannelLink, type Connection } from '../../src/transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link } from '../../src/transport/link.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
@@ -76,6 +76,88 @@ describe('a link over several channels', () => {
     channels[1]!.close();
     await expect(link.send(frameOf(KIB))).rejects.toBeInstanceOf(PeerGoneError);
     expect(closes).toEqual([null]);
+  });
+
+  test('sends each frame over the channel with the fewest unsent bytes', async () => {
+    const { link, channels } = await openLink(3);
+    for (const bytes of [3, 1, 1, 1, 2]) await link.send(frameOf(bytes * KIB));
+    expect(channels.map(({ sent }) => sent.map(({ byteLength }) => byteLength / KIB))).toEqual([[3], [1, 1], [1, 2]]);
+    channels[0]!.drainTo(0);
+    await link.send(frameOf(KIB));
+    expect(framesOver(channels)).toEqual([2, 2, 2]);
+  });
+
+  test('numbers frames in the order in which they were sent', async () => {
+    const { link, channels } = await openLink(2);
+    for (let i = 0; i < 4; i++) await link.send(frameOf(KIB));
+    expect(channels.map(({ sent }) => sent.map((frame) => numberOf(frame)))).toEqual([
+      [0, 2],
+      [1, 3],
+    ]);
+  });
+
+  test('divides the limits of unsent bytes by the number of its channels', async () => {
+    const { link, channels } = await openLink(4);
+    expect(channels.map(({ bufferedAmountLowThreshold }) => bufferedAmountLowThreshold / KIB)).toEqual([
+      64, 64, 64, 64,
+    ]);
+    fill(link, 20);
+    expect(framesOver(channels)).toEqual([4, 4, 4, 4]);
+    channels[2]!.drainTo(65 * KIB);
+    expect(framesOver(channels)).toEqual([4, 4, 4, 4]);
+    channels[2]!.drainTo(64 * KIB);
+    expect(framesOver(channels)).toEqual([4, 4, 7, 4]);
+  });
+
+  test('does not send over a further channel that is not yet open, but receives over it', async () => {
+    const { link, connection, channels } = await openLink(1);
+    const further = addChannel(connection);
+    const received: number[] = [];
+    link.onframe = ({ byteLength }) => received.push(byteLength);
+    for (let i = 0; i < 3; i++) await link.send(frameOf(KIB));
+    further.onmessage?.({ data: frameOf(KIB) });
+    expect(framesOver([...channels, further])).toEqual([3, 0]);
+    expect(received).toEqual([KIB]);
+  });
+
+  test('ends when a further channel closes', async () => {
+    const { link, closeConnection, channels } = await openLink(3);
+    const closes = closesOf(link);
+    channels[2]!.onclose?.();
+    expect(closes).toEqual([null]);
+    expect(channels.map(({ readyState }) => readyState)).toEqual(['closed', 'closed', 'closed']);
+    expect(closeConnection).toHaveBeenCalledOnce();
+  });
+
+  test('continues if a further channel closes that was never open', async () => {
+    const { link, connection } = await openLink(2);
+    const closes = closesOf(link);
+    addChannel(connection).onclose?.();
+    await link.send(frameOf(KIB));
+    expect(closes).toEqual([]);
+  });
+
+  test('closes a further channel that opens after the link has closed', async () => {
+    const { link, connection } = await openLink(1);
+    const late = addChannel(connection);
+    link.close();
+    late.open();
+    expect(late.readyState).toBe('closed');
+  });
+
+  test('sends three probes after the last frame; with one channel it sends none', async () => {
+    for (const [count, probes] of [
+      [2, 3],
+      [1, 0],
+    ] as const) {
+      const { link, channels } = await openLink(count);
+      await link.send(frameOf(KIB));
+      for (const channel of channels) channel.drainTo(0);
+      vi.advanceTimersByTime(1000);
+      const empty = channels.flatMap(({ sent }) => sent.filter(({ byteLength }) => byteLength === 0));
+      expect(empty).toHaveLength(probes);
+      link.close();
+    }
   });
 
   test('sends waiting frames over a new channel at once', async () => {
