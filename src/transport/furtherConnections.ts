@@ -61,7 +61,8 @@ interface FurtherOptions {
 
 export class FurtherConnections {
   readonly #options: FurtherOptions;
-  readonly #open = new Map<number, Further>();
+  /** Further connections by number. `null`: it could not be opened. */
+  readonly #opened = new Map<number, Further | null>();
   #pingsLeft = PINGS;
   #pingedAt = 0;
   #shortestMs = Infinity;
@@ -86,6 +87,7 @@ export class FurtherConnections {
 
   /** @throws ProtocolError if the other end has sent something else. */
   receive(text: string): void {
+    if (this.#isClosed) return;
     const message = read(text);
     switch (message.type) {
       case 'ping':
@@ -93,7 +95,7 @@ export class FurtherConnections {
       case 'pong':
         return this.#receivePong();
       case 'signal':
-        return this.#connectionOf(message.connection)?.signal(message.signal);
+        return this.#receiveSignal(message.connection, message.signal);
       default:
         message satisfies never;
     }
@@ -101,8 +103,8 @@ export class FurtherConnections {
 
   close(): void {
     this.#isClosed = true;
-    for (const further of this.#open.values()) further.close();
-    this.#open.clear();
+    for (const further of this.#opened.values()) further?.close();
+    this.#opened.clear();
   }
 
   #ping(): void {
@@ -125,20 +127,25 @@ export class FurtherConnections {
   }
 
   #openUpTo(connections: number): void {
-    for (let connection = 1; connection < connections; connection++) this.#connectionOf(connection);
+    for (let connection = 1; connection < connections; connection++) this.#open(connection);
   }
 
-  /** Returns a connection, or opens it. `null`: it cannot be opened, and the link needs none. */
-  #connectionOf(connection: number): Further | null {
-    const known = this.#open.get(connection);
-    if (known) return known;
+  #receiveSignal(connection: number, signal: PeerSignal): void {
+    // The first signal of a connection is its offer. Without it, the connection would never open.
+    if (!this.#options.initiator && signal.type === 'offer') this.#open(connection);
+    this.#opened.get(connection)?.signal(signal);
+  }
+
+  /** Opens a connection once. If the browser cannot open it, the link does without it. */
+  #open(connection: number): void {
+    if (this.#opened.has(connection)) return;
+    let opened: Further | null = null;
     try {
-      const opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
-      this.#open.set(connection, opened);
-      return opened;
+      opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));
     } catch {
-      return null;
+      // The link needs only its first connection.
     }
+    this.#opened.set(connection, opened);
   }
 
   /**

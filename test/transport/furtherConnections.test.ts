@@ -5,6 +5,7 @@ import { deferred } from '../../src/util/deferred.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
 const OFFER: PeerSignal = { type: 'offer', sdp: 'offer' };
+const CANDIDATE: PeerSignal = { type: 'candidate', candidate: { candidate: 'candidate' } };
 
 interface Setting {
   connections?: number | null;
@@ -101,6 +102,36 @@ describe('further connections', () => {
     const { counts, signals } = await opened({ pongsMs: () => 50, most: 1 });
     expect(counts).toEqual([3, 1]);
     expect(signals[1]).toEqual([OFFER]);
+  });
+
+  test('are opened once by the end that answers, and only for an offer', () => {
+    let attempts = 0;
+    const end = new FurtherConnections({
+      ...{ initiator: false, connections: null, now: () => 0, iceRoundTripMs: () => Promise.resolve(null) },
+      send: () => {},
+      open: () => {
+        attempts += 1;
+        throw new DOMException('too many', 'UnknownError');
+      },
+    });
+    const attemptsAfter = (signal: PeerSignal): number => {
+      end.receive(JSON.stringify({ type: 'signal', connection: 1, signal }));
+      return attempts;
+    };
+    expect([CANDIDATE, OFFER, CANDIDATE, OFFER].map(attemptsAfter)).toEqual([0, 1, 1, 1]);
+  });
+
+  test('are not opened for signals that arrive after the link has closed', async () => {
+    const { ends, counts } = await opened({ connections: 1, pongsMs: () => 0 });
+    ends[1]!.close();
+    ends[1]!.receive(JSON.stringify({ type: 'signal', connection: 1, signal: OFFER }));
+    expect(counts).toEqual([0, 0]);
+  });
+
+  test('are not opened by an offer to the end that opens them', async () => {
+    const { ends, counts } = await opened({ connections: 1, pongsMs: () => 0 });
+    ends[0]!.receive(JSON.stringify({ type: 'signal', connection: 1, signal: OFFER }));
+    expect(counts).toEqual([0, 0]);
   });
 
   test('are refused beyond three, like all unknown messages', async () => {
