@@ -1,12 +1,11 @@
 /** Lines of the test network. */
-import { createSocket } from 'node:dgram';
+import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LineRelay } from '../../tools/network/lineRelay.ts';
 import { directionsOf, LINES } from '../../tools/network/lines.ts';
 import { OneWay } from '../../tools/network/oneWay.ts';
 import { turnUserOf } from '../../tools/network/turnUser.ts';
-import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -83,18 +82,106 @@ describe('the user of a TURN request', () => {
   });
 });
 
-test('a relay carries packets both ways between a tab and the server', async () => {
-  const server = createSocket('udp4');
-  server.bind(0, '127.0.0.1');
-  await once(server, 'listening');
-  server.on('message', (packet, { port, address }) => server.send(`echo ${packet.length}`, port, address));
-  const relay = await LineRelay.start({ turnPort: server.address().port, clock: systemClock, seed: 1 });
-  relay.setLines({ ...LINES.campus, roundTripMs: 4 });
-  const tab = createSocket('udp4');
-  tab.send(request('1764000000:ann'), relay.port, '127.0.0.1');
-  const [answer] = (await once(tab, 'message')) as [Buffer];
-  expect(answer.toString()).toBe('echo 52');
-  tab.close();
-  relay.close();
-  server.close();
+const LOOPBACK = '127.0.0.1';
+const FAST = { upKbit: 100_000, downKbit: 100_000, roundTripMs: 0, jitterMs: 0, loss: 0 };
+/** A packet of a request takes more than 100 ms. All packets that find no full queue are lost. */
+const SLOW = { ...FAST, upKbit: 5, loss: 2 };
+
+async function bind(): Promise<Socket> {
+  const socket = createSocket('udp4');
+  socket.bind(0, LOOPBACK);
+  await once(socket, 'listening');
+  return socket;
+}
+
+describe('a relay', () => {
+  let clock: ManualClock;
+  let server: Socket;
+  let relay: LineRelay;
+  /** Bytes of the packets that the server has received. */
+  let received: number[];
+  let tabs: Socket[];
+
+  beforeEach(async () => {
+    clock = new ManualClock();
+    received = [];
+    tabs = [];
+    server = await bind();
+    server.on('message', (packet, { port, address }) => {
+      received.push(packet.length);
+      server.send(`echo ${packet.length}`, port, address);
+    });
+    relay = await LineRelay.start({ turnPort: server.address().port, clock, seed: 1 });
+  });
+  afterEach(() => {
+    relay.close();
+    for (const socket of [server, ...tabs]) socket.close();
+  });
+
+  async function openTab(): Promise<Socket> {
+    const tab = await bind();
+    tabs.push(tab);
+    return tab;
+  }
+
+  const sendFrom = (tab: Socket, packet: Buffer): void => tab.send(packet, relay.port, LOOPBACK);
+
+  /** Sends a packet that takes 150 ms on the line of its user, or finds a full queue there. */
+  async function occupy(tab: Socket, user: string): Promise<void> {
+    const before = relay.losses;
+    sendFrom(tab, request(user));
+    await expect.poll(() => relay.losses).not.toEqual(before);
+  }
+
+  test('carries packets both ways between a tab and the server, without lines at once', async () => {
+    const tab = await openTab();
+    sendFrom(tab, request('1764000000:ann'));
+    const [answer] = (await once(tab, 'message')) as [Buffer];
+    expect(answer.toString()).toBe('echo 52');
+  });
+
+  test('delays packets by both directions of the line of their user', async () => {
+    relay.setLines({ ...FAST, roundTripMs: 40 });
+    const [ann, unknown] = [await openTab(), await openTab()];
+    sendFrom(ann, request('1764000000:ann'));
+    await expect.poll(() => clock.untilNext).toBeCloseTo(10, 1);
+    // A tab without a user has no line, so its later packet arrives first.
+    sendFrom(unknown, Buffer.from('data'));
+    expect(String((await once(unknown, 'message'))[0])).toBe('echo 4');
+    expect(received).toEqual([4]);
+    clock.advance(11);
+    await expect.poll(() => received).toEqual([4, 52]);
+    const answered = once(ann, 'message');
+    await expect.poll(() => clock.untilNext).toBeCloseTo(10, 1);
+    clock.advance(11);
+    expect(String((await answered)[0])).toBe('echo 52');
+  });
+
+  test('loses packets of a line', async () => {
+    // Each direction of a line has half of the loss.
+    relay.setLines({ ...FAST, loss: 2 });
+    sendFrom(await openTab(), request('1764000000:ann'));
+    await expect.poll(() => relay.losses).toEqual({ lost: 1, dropped: 0 });
+    expect(received).toEqual([]);
+  });
+
+  test('has one line for all sockets of a user, and another one for another user', async () => {
+    relay.setLines(SLOW);
+    const [first, second, third] = [await openTab(), await openTab(), await openTab()];
+    await occupy(first, '1764000000:ann');
+    await occupy(second, '1764000001:ann');
+    expect(relay.losses).toEqual({ lost: 1, dropped: 1 });
+    await occupy(third, '1764000000:ben');
+    expect(relay.losses).toEqual({ lost: 2, dropped: 1 });
+  });
+
+  test('uses the line of the last user of a port', async () => {
+    relay.setLines(SLOW);
+    const [port, other] = [await openTab(), await openTab()];
+    await occupy(port, '1764000000:ann');
+    await occupy(port, '1764000000:ben');
+    expect(relay.losses).toEqual({ lost: 2, dropped: 0 });
+    await occupy(other, '1764000000:ben');
+    expect(relay.losses).toEqual({ lost: 2, dropped: 1 });
+  });
 });

@@ -87,7 +87,8 @@ export class LineRelay {
 
   #fromTab(packet: Buffer, from: RemoteInfo): void {
     const flow = this.#flowOf(from);
-    flow.user ??= turnUserOf(packet);
+    // A later tab may have the port of an earlier one.
+    flow.user = turnUserOf(packet) ?? flow.user;
     const deliver = (): void => flow.socket.send(packet, this.#turnPort, LOOPBACK);
     const line = this.#lineOf(flow.user);
     if (line) line.up.send(packet.length + HEADER_BYTES, deliver);
