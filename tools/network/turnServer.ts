@@ -6,16 +6,23 @@ import { createSocket } from 'node:dgram';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { systemClock } from '../../src/util/clock.ts';
+import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 
 const COTURN = 'turnserver';
 const LOOPBACK = '127.0.0.1';
+const STOP_SIGNAL = 'SIGTERM';
+/** Longest time in which coturn may start or end. */
+const DEADLINE_MS = 10_000;
 
 export class TurnServer {
   readonly port: number;
   readonly #process: ChildProcess;
   readonly #folder: string;
+  /** Resolves with the exit code or the signal with which coturn has ended. */
+  readonly #ended: Promise<number | NodeJS.Signals>;
   /** Number of relayed addresses that the server has allocated. */
   allocations = 0;
 
@@ -23,6 +30,7 @@ export class TurnServer {
     this.port = port;
     this.#process = process;
     this.#folder = folder;
+    this.#ended = once(process, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   }
 
   static isInstalled(): boolean {
@@ -33,14 +41,14 @@ export class TurnServer {
    * Resolves when the server accepts connections.
    *
    * @param secret see coturn's `static-auth-secret`.
-   * @throws (rejects) PeergradError if coturn is not installed or ends.
+   * @throws (rejects) PeergradError if coturn is not installed, ends, or does not start in time.
    */
   static async start(secret: string): Promise<TurnServer> {
     if (!TurnServer.isInstalled()) {
       throw new PeergradError(`${COTURN} is not installed. On Debian, run: apt install coturn`);
     }
-    const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-turn-'));
     const port = await freePort();
+    const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-turn-'));
     const process = spawn(
       COTURN,
       [
@@ -57,16 +65,43 @@ export class TurnServer {
       if (line.includes('UDP listener opened')) listening.resolve();
       if (line.includes('ALLOCATE processed, success')) server.allocations += 1;
     });
-    process.once('exit', (code) => listening.reject(new PeergradError(`${COTURN} has ended with code ${code}.`)));
-    await listening.promise;
+    const ending = server.#ended.then((how) => {
+      throw new PeergradError(`${COTURN} has ended (${how}).`);
+    });
+    try {
+      await inTime(Promise.race([listening.promise, ending]), 'start');
+    } catch (error) {
+      await server.#end();
+      throw error;
+    }
     return server;
   }
 
+  /**
+   * Ends coturn.
+   *
+   * @throws (rejects) PeergradError if coturn had ended before.
+   */
   async stop(): Promise<void> {
-    this.#process.kill();
-    if (this.#process.exitCode === null) await once(this.#process, 'exit');
-    await rm(this.#folder, { recursive: true });
+    const how = await this.#end();
+    if (how !== 0 && how !== STOP_SIGNAL)
+      throw new PeergradError(`${COTURN} had ended before it was stopped (${how}).`);
   }
+
+  /** Resolves with the exit code or the signal. */
+  async #end(): Promise<number | NodeJS.Signals> {
+    this.#process.kill(STOP_SIGNAL);
+    try {
+      return await inTime(this.#ended, 'end');
+    } finally {
+      this.#process.kill('SIGKILL');
+      await rm(this.#folder, { recursive: true });
+    }
+  }
+}
+
+function inTime<T>(promise: Promise<T>, what: string): Promise<T> {
+  return within(systemClock, DEADLINE_MS, promise, () => new PeergradError(`${COTURN} did not ${what} in time.`));
 }
 
 async function freePort(): Promise<number> {
