@@ -6,10 +6,36 @@ import { LineRelay } from '../../tools/network/lineRelay.ts';
 import { directionsOf, LINES } from '../../tools/network/lines.ts';
 import { OneWay } from '../../tools/network/oneWay.ts';
 import { turnUserOf } from '../../tools/network/turnUser.ts';
+import type { Clock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const PERFECT = { kbitPerSecond: 1000, delayMs: 20, jitterMs: 0, loss: 0 };
+
+/** 20 packets of 1250 bytes in a millisecond. */
+const CAMPUS = { kbitPerSecond: LINES.campus.downKbit };
+
+/** A clock whose timers take at least a millisecond, as those of Node do. */
+class TimerClock extends ManualClock {
+  override after(ms: number, fn: () => void): () => void {
+    return super.after(Math.max(1, ms), fn);
+  }
+}
+
+/** A clock whose last timer fires when a test calls `fire`. */
+class StoppedClock implements Clock {
+  time = 0;
+  fire = (): void => {};
+
+  now(): number {
+    return this.time;
+  }
+
+  after(_ms: number, fn: () => void): () => void {
+    this.fire = fn;
+    return () => {};
+  }
+}
 
 /** Sends packets of 125 bytes, which take a millisecond, and returns when each arrived. */
 function arrivals(options: Partial<typeof PERFECT>, count: number): { at: number[]; way: OneWay } {
@@ -45,6 +71,50 @@ describe('a direction of a line', () => {
     expect(way.counts.dropped).toBe(200 - at.length);
     expect(at.length).toBeGreaterThanOrEqual(100);
     expect(at.length).toBeLessThanOrEqual(102);
+  });
+
+  test('keeps the rate of a fast line although timers are a millisecond apart', () => {
+    const clock = new TimerClock();
+    const way = new OneWay({ ...PERFECT, ...CAMPUS }, clock, createRng(7));
+    const at: number[] = [];
+    for (let i = 0; i < 1000; i++) way.send(1250, () => at.push(clock.now()));
+    clock.advance(1000);
+    expect(at).toHaveLength(1000);
+    // The line carries 20 packets in a millisecond.
+    for (const [i, time] of at.entries()) expect(time).toBeLessThanOrEqual(20 + (i + 1) / 20 + 2);
+  });
+
+  test('delivers in short bursts and in order what has become due while timers were late', () => {
+    const clock = new StoppedClock();
+    const way = new OneWay({ ...PERFECT, ...CAMPUS }, clock, createRng(7));
+    const delivered: number[] = [];
+    for (let i = 0; i < 100; i++) way.send(1250, () => delivered.push(i));
+    clock.time = 90;
+    const bursts: number[] = [];
+    while (delivered.length < 100) {
+      const before = delivered.length;
+      clock.fire();
+      bursts.push(delivered.length - before);
+    }
+    expect(bursts).toEqual([40, 40, 20]);
+    expect(delivered).toEqual(Array.from({ length: 100 }, (_, i) => i));
+  });
+
+  test('drops packets while one is overdue by more than 100 ms, because timers are late', () => {
+    const clock = new StoppedClock();
+    const way = new OneWay(PERFECT, clock, createRng(7));
+    let delivered = 0;
+    const send = (): void => way.send(125, () => (delivered += 1));
+    send();
+    for (const time of [121, 122]) {
+      clock.time = time;
+      send();
+    }
+    expect(way.counts).toEqual({ packets: 2, lost: 0, dropped: 1 });
+    clock.fire();
+    expect(delivered).toBe(1);
+    send();
+    expect(way.counts.dropped).toBe(1);
   });
 
   test('has half of the delay between two tabs, because a packet passes two lines', () => {
