@@ -3,7 +3,7 @@
  * channels. Each frame is sent over the channel with the fewest unsent bytes, and the other end
  * restores the order. docs/LIMITS.md lists the constants; the comments here explain them.
  */
-import { writeNumber } from '../protocol/frame.ts';
+import { generationOf, writeNumber } from '../protocol/frame.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -87,6 +87,13 @@ class ChannelLink extends BaseLink {
       channel.close();
     }
     this.#connection.close();
+  }
+
+  discard(generation: number): void {
+    for (const frame of this.#queue.splice(0)) {
+      if (generationOf(frame) === generation) this.left(frame.byteLength);
+      else this.#queue.push(frame);
+    }
   }
 
   async describe(): Promise<LinkDescription> {

@@ -52,6 +52,11 @@ export interface Link {
   onclose: ((error: Error | null) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
+  /**
+   * Drops the frames of a generation that wait in the link's own queue, and settles their sends. A
+   * link without such a queue does not have this method.
+   */
+  discard?(generation: number): void;
   /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**

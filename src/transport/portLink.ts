@@ -14,6 +14,8 @@ const PortMessage = v.variant('type', [
   /** The other side has processed this many bytes of frames. */
   v.strictObject({ type: v.literal('taken'), bytes: v.number() }),
   v.strictObject({ type: v.literal('closed'), message: v.nullable(v.string()) }),
+  /** See {@link Link.discard}. */
+  v.strictObject({ type: v.literal('discard'), generation: v.number() }),
   v.strictObject({ type: v.literal('describe') }),
   v.strictObject({
     type: v.literal('description'),
@@ -53,6 +55,10 @@ export class PortLink extends BaseLink {
     for (const waiter of this.#describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
   }
 
+  discard(generation: number): void {
+    this.#post({ type: 'discard', generation });
+  }
+
   describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return Promise.resolve(UNKNOWN_WAY);
     const waiter = deferred<LinkDescription>();
@@ -83,6 +89,9 @@ export class PortLink extends BaseLink {
         return this.left(message.bytes);
       case 'closed':
         return this.closed(message.message === null ? null : new PeerGoneError(message.message));
+      case 'discard':
+        // All frames of the other end have arrived before this message.
+        return;
       case 'describe':
         return this.#post({ type: 'description', description: { route: 'memory', roundTripMs: null, connections: 0 } });
       case 'description':
@@ -124,6 +133,7 @@ export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => 
     }
     const message = v.parse(PortMessage, data);
     if (message.type === 'closed') link.close();
+    else if (message.type === 'discard') link.discard?.(message.generation);
     else if (message.type === 'describe') {
       void link.describe().then((description) => post({ type: 'description', description }));
     }

@@ -54,7 +54,7 @@ export class SharedLink {
    * Creates a generation's view of the link. The view sends frames unchanged and receives only
    * frames of its generation, including frames that arrived before the view was created. Closing
    * the view does not close the link and does not notify the other end; later frames of its
-   * generation are dropped.
+   * generation are dropped, as are those that are still in the link's queue.
    *
    * @param generation must come after the generations of all previous views.
    * @throws UsageError if `generation` does not come after them, because frames of `generation` may
@@ -67,7 +67,11 @@ export class SharedLink {
       );
     }
     this.#latestGeneration = generation;
-    const view = new GenerationView(this.#link, () => this.#views.delete(generation));
+    const view = new GenerationView(this.#link, () => {
+      this.#views.delete(generation);
+      // The handshake of the next generation would wait behind these frames.
+      this.#link.discard?.(generation);
+    });
     this.#views.set(generation, view);
     const early = this.#early;
     this.#early = early.filter((kept) => kept.generation > generation);

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createFrame, emptyHeader, FrameKind, numberOf } from '../../src/protocol/frame.ts';
+import { createFrame, emptyHeader, FrameKind, generationOf, numberOf } from '../../src/protocol/frame.ts';
 import { openChannelLink, type Connection } from '../../src/transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link } from '../../src/transport/link.ts';
+import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { FakeChannel } from './fakeChannel.ts';
 
@@ -158,6 +159,19 @@ describe('a link over several channels', () => {
       expect(empty).toHaveLength(probes);
       link.close();
     }
+  });
+
+  test('does not send waiting frames of a generation whose view has closed', async () => {
+    const { link, channels } = await openLink(1);
+    const shared = new SharedLink(link);
+    const [old, next] = [shared.view(1), shared.view(2)];
+    const sends = Array.from({ length: 40 }, () => old.send(frameOf(64 * KIB)));
+    const hello = next.send(createFrame(emptyHeader(FrameKind.HELLO, 2), 0));
+    old.close();
+    await Promise.all([...sends, hello]);
+    channels[0]!.drainTo(0);
+    const sent = channels[0]!.sent.map((frame) => [generationOf(frame), numberOf(frame)]);
+    expect(sent).toEqual([...Array.from({ length: 16 }, (_, number) => [1, number]), [2, 16]]);
   });
 
   test('sends waiting frames over a new channel at once', async () => {

@@ -33,6 +33,18 @@ describe.each([
   });
 });
 
+test('a bridged link passes on which generation to discard', async () => {
+  const near: Link = createMemoryLinkPair()[0];
+  const discarded: number[] = [];
+  near.discard = (generation) => discarded.push(generation);
+  const { port1, port2 } = new MessageChannel();
+  bridgeLink(near, port1);
+  const link = createPortLink(port2);
+  link.discard?.(3);
+  await expect.poll(() => discarded).toEqual([3]);
+  link.close();
+});
+
 test('a link closes with an error if its port receives an unknown message', async () => {
   const { port1, port2 } = new MessageChannel();
   const link = createPortLink(port1);
