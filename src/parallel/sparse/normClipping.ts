@@ -1,5 +1,4 @@
 /** Limits how much one rank can change the mean of all ranks. */
-import { median } from '../../util/statistics.ts';
 
 /** Returns the Euclidean norm of all values together. */
 export function normOf(parts: readonly Float32Array[]): number {
@@ -8,11 +7,28 @@ export function normOf(parts: readonly Float32Array[]): number {
   return Math.sqrt(sum);
 }
 
+interface RankNorm {
+  /** The rank's share of the mean; the shares of all ranks add up to 1. */
+  weight: number;
+  norm: number;
+}
+
 /**
- * Returns the factor of each rank's values in the mean: its weight, or less if its norm is above
- * the median of the ranks that have a weight.
+ * Returns for each rank the share of its values that counts, 0 to 1: all, or less if its norm is
+ * above the median norm. A rank's weight counts in the median, so that a rank with few samples
+ * cannot limit those with most. Of two medians, the larger one is the limit.
  */
-export function scalesOf(ranks: readonly { weight: number; norm: number }[]): number[] {
-  const limit = median(ranks.filter(({ weight }) => weight > 0).map(({ norm }) => norm));
-  return ranks.map(({ weight, norm }) => (norm > limit ? (weight * limit) / norm : weight));
+export function keptShares(ranks: readonly RankNorm[]): number[] {
+  const limit = medianNorm(ranks);
+  return ranks.map(({ norm }) => (norm > limit ? limit / norm : 1));
+}
+
+function medianNorm(ranks: readonly RankNorm[]): number {
+  const half = ranks.reduce((sum, { weight }) => sum + weight, 0) / 2;
+  let below = 0;
+  for (const { weight, norm } of [...ranks].sort((a, b) => a.norm - b.norm)) {
+    below += weight;
+    if (below > half) return norm;
+  }
+  return 0;
 }

@@ -9,8 +9,8 @@ import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { CHUNK } from './chunks.ts';
-import { normOf, scalesOf } from './normClipping.ts';
-import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { keptShares, normOf } from './normClipping.ts';
+import { addScaled, decodeLargest, encodeLargest } from './sparsePayload.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 /** Bytes of a sum per byte of parameters, without scales. */
@@ -50,25 +50,26 @@ export async function meanByOwners(
     weight > 0 ? encodeLargest(values.subarray(start, end), entries) : new Uint8Array(),
   );
   const lengths = payloads.map(({ length }) => length);
-  const norm = weight > 0 ? normOf(payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries))) : 0;
-  const heads = await group.allGather(Float64Array.of(weight, norm, ...lengths));
+  const sent = weight > 0 ? payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries)) : [];
+  const heads = await group.allGather(Float64Array.of(weight, normOf(sent), ...lengths));
   const outputSplits = heads.map((head) => head[2 + rank]!);
   const received = await group.allToAll(concatenate(payloads, displacementsOf(lengths)), {
     inputSplits: lengths,
     outputSplits,
   });
 
-  const scales = scalesOf(heads.map(([share, length]) => ({ weight: share!, norm: length! })));
+  const kept = keptShares(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
+  for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;
   const sum = new Float32Array(sizes[rank]!);
   for (const [from, payload] of split(received, displacementsOf(outputSplits)).entries()) {
-    if (heads[from]![0] === 0) continue;
-    const part = decodeLargest(payload, sum.length, entries);
-    for (let i = 0; i < sum.length; i++) sum[i]! += scales[from]! * part[i]!;
+    const [share] = heads[from]!;
+    if (share === 0) continue;
+    addScaled(sum, decodeLargest(payload, sum.length, entries), share! * kept[from]!);
   }
   const rounded = encodeSum(sum);
   // The owner sends later what rounding has removed, as if it were its own.
-  if (weight > 0) for (let i = 0; i < sum.length; i++) values[own.start + i]! += sum[i]! / weight;
+  if (weight > 0) addScaled(values.subarray(own.start), sum, 1 / weight);
   const sums = await group.allGather(rounded, { sizes: sizes.map(sumBytes) });
   const mean = new Float32Array(values.length);
   for (const [owner, { start, end }] of ranges.entries()) decodeSum(sums[owner]!, mean.subarray(start, end));

@@ -6,8 +6,8 @@
  * subtracts exactly what it has sent. All ranks receive all payloads and add them up in rank order,
  * so the mean has the same bits everywhere. With many ranks, owners of ranges add them up
  * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled down to it, so that
- * one rank cannot outweigh the others. "Communication Efficient LLM Pre-training with SparseLoCo"
- * (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
+ * one rank cannot outweigh the others; the rank sends the rest later. "Communication Efficient LLM
+ * Pre-training with SparseLoCo" (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
  *
  * Unlike in the paper, a rank does not return to the shared parameters: it continues from the sum
  * of these and of what it has not sent. So the outer gradient contains what is unsent, as the
@@ -19,9 +19,9 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterMean } from '../localSteps/outerMean.ts';
 import { gatherPayloads } from './gatherPayloads.ts';
-import { normOf, scalesOf } from './normClipping.ts';
+import { keptShares, normOf } from './normClipping.ts';
 import { meanByOwners, sentShare } from './ownerRanges.ts';
-import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { addScaled, decodeLargest, encodeLargest } from './sparsePayload.ts';
 
 /** Entries of a chunk that are sent; measured, see docs/STRATEGIES.md. */
 const ENTRIES = 128;
@@ -42,7 +42,9 @@ export class SparseMean implements OuterMean {
 
   async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
     const unsent = this.unsent.subarray(start, start + values.length);
-    unsent.set(values);
+    // One invalid value must not make others of its chunk invalid, on all ranks. The rank continues
+    // with the shared parameter.
+    for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
     const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
     values.set(await exchange(group, unsent, weight, this.#entries));
@@ -62,13 +64,13 @@ async function meanOfPayloads(
   entries: number,
 ): Promise<Float32Array> {
   const payload = weight > 0 ? encodeLargest(values, entries) : new Uint8Array();
-  const parts = (await gatherPayloads(group, { weight, payload }))
-    .filter((part) => part.weight > 0)
-    .map((part) => ({ weight: part.weight, values: decodeLargest(part.payload, values.length, entries) }));
-  const scales = scalesOf(parts.map((part) => ({ weight: part.weight, norm: normOf([part.values]) })));
+  const ranks = (await gatherPayloads(group, { weight, payload })).map((sent) => {
+    const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries) : new Float32Array();
+    return { weight: sent.weight, part, norm: normOf([part]) };
+  });
+  const kept = keptShares(ranks);
   const mean = new Float32Array(values.length);
-  for (const [i, part] of parts.entries()) {
-    for (let j = 0; j < mean.length; j++) mean[j]! += scales[i]! * part.values[j]!;
-  }
+  for (const [rank, { weight: share, part }] of ranks.entries()) addScaled(mean, part, share * kept[rank]!);
+  addScaled(values, ranks[group.rank]!.part, 1 - kept[group.rank]!);
   return mean;
 }

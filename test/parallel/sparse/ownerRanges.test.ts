@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { meanByOwners, sentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
-import { normOf, scalesOf } from '../../../src/parallel/sparse/normClipping.ts';
+import { keptShares, normOf } from '../../../src/parallel/sparse/normClipping.ts';
 import { PAYLOAD_SHARE, SparseMean } from '../../../src/parallel/sparse/sparseMean.ts';
 import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -24,9 +24,9 @@ describe('owners of ranges', () => {
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
       decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES),
     );
-    const scales = scalesOf(payloads.map((values) => ({ weight: 1 / worldSize, norm: normOf([values]) })));
+    const kept = keptShares(payloads.map((values) => ({ weight: 1 / worldSize, norm: normOf([values]) })));
     const exact = Float32Array.from({ length: SIZE }, (_, i) =>
-      payloads.reduce((sum, values, rank) => sum + scales[rank]! * values[i]!, 0),
+      payloads.reduce((sum, values, rank) => sum + (kept[rank]! / worldSize) * values[i]!, 0),
     );
     const largest = Math.max(...exact.map(Math.abs));
     for (const mean of means) {
@@ -36,17 +36,17 @@ describe('owners of ranges', () => {
     }
   });
 
-  test('keep what rounding removes', async () => {
-    const worldSize = 3;
-    const weight = 1 / worldSize;
-    const ranks = await runWorld(worldSize, async (group) => {
-      const values = gradientOf(0);
-      return { mean: await meanByOwners(group, values, weight, ENTRIES), left: values };
+  test('lose nothing by rounding or by the limit for large ranks', async () => {
+    const weights = [0.5, 0.25, 0.25];
+    const all = weights.map((_, rank) => gradientOf(rank).map((value) => 10 ** rank * value));
+    const ranks = await runWorld(3, async (group) => {
+      const values = all[group.rank]!.slice();
+      return { mean: await meanByOwners(group, values, weights[group.rank]!, ENTRIES), left: values };
     });
-    const before = gradientOf(0);
     for (let i = 0; i < SIZE; i += 7) {
-      const left = ranks.reduce((sum, rank) => sum + weight * rank.left[i]!, 0);
-      expect(ranks[0]!.mean[i]! + left).toBeCloseTo(before[i]!, 5);
+      const left = ranks.reduce((sum, { left: own }, rank) => sum + weights[rank]! * own[i]!, 0);
+      const before = weights.reduce((sum, weight, rank) => sum + weight * all[rank]![i]!, 0);
+      expect(ranks[0]!.mean[i]! + left).toBeCloseTo(before, 4);
     }
   });
 

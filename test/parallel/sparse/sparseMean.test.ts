@@ -73,4 +73,36 @@ describe('a sparse mean', () => {
     });
     expect(norms[0]).toBeLessThan(alone[0]! * 1.1);
   });
+
+  test('does not limit a rank with most samples by one with few, and loses nothing', async () => {
+    const weights = [0.9, 0.1];
+    const all = [gradientOf(0), gradientOf(1).map((value) => value / 20)];
+    const ranks = await runWorld(2, async (group) => {
+      const mean = new SparseMean(SIZE);
+      const values = all[group.rank]!.slice();
+      await mean.average(group, values, 0, weights[group.rank]!);
+      return { mean: values, unsent: mean.unsent };
+    });
+    const alone = all[0]!.slice();
+    await runWorld(1, (group) => new SparseMean(SIZE).average(group, alone, 0, 1));
+    expect(Math.hypot(...ranks[0]!.mean)).toBeGreaterThan(0.8 * Math.hypot(...alone));
+    for (let i = 0; i < SIZE; i += 7) {
+      const left = ranks.reduce((sum, { unsent }, rank) => sum + weights[rank]! * unsent[i]!, 0);
+      const before = weights.reduce((sum, weight, rank) => sum + weight * all[rank]![i]!, 0);
+      expect(ranks[0]!.mean[i]! + left).toBeCloseTo(before, 4);
+    }
+  });
+
+  test('ignores values that are not finite, and continues with the shared parameters there', async () => {
+    const ranks = await runWorld(2, async (group) => {
+      const mean = new SparseMean(SIZE);
+      const values = gradientOf(group.rank);
+      if (group.rank === 1) values.set([NaN, Infinity, -Infinity]);
+      await mean.average(group, values, 0, 0.5);
+      return { mean: values, unsent: mean.unsent };
+    });
+    expect(ranks[1]!.mean).toEqual(ranks[0]!.mean);
+    expect(ranks.every(({ mean, unsent }) => [...mean, ...unsent].every(Number.isFinite))).toBe(true);
+    expect(Array.from(ranks[1]!.unsent.subarray(0, 3))).toEqual([0, 0, 0]);
+  });
 });
