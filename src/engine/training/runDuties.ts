@@ -35,6 +35,11 @@ interface RunDutiesOptions {
   plan: TrainingPlan;
   task: HeldOutTask;
   strategy: Pick<RunStrategy, 'reportsAllRanks' | 'isSynchronized' | 'elastic'>;
+  /**
+   * Makes all ranks' parameters equal. Called if an evaluation ends the run. Missing if they are
+   * equal after each step.
+   */
+  synchronize?: () => Promise<void>;
   run: RunProgress;
   rangeTest: RangeTest | null;
   reporter: StepReporter;
@@ -135,15 +140,20 @@ export class RunDuties {
    * @param heldOut the number of held-out samples on all ranks together.
    */
   async fulfil(group: ProcessGroup, heldOut: number): Promise<void> {
-    const { plan, strategy, run, rangeTest, reporter, stateHash, wholeStates } = this.#options;
+    const { plan, strategy, synchronize, run, rangeTest, reporter, stateHash, wholeStates } = this.#options;
     if (!strategy.isSynchronized) return;
     const { samples, comparison } = this.#due;
+    const wasOver = run.isOver;
     const step = run.now.step - 1;
     await this.#losses.collect(group, run.now.losses);
     if (samples > 0 && heldOut > 0 && !onlyMeasures(plan)) await this.#tests.run(group, run.now, samples, heldOut);
-    if (run.isOver) await rangeTest?.restore();
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;
+    if (isOver && !wasOver) {
+      reporter.figures.skipBytes();
+      await synchronize?.();
+    }
+    if (isOver) await rangeTest?.restore();
     // At the end of the run, the result needs the byte counts of this exchange.
     if (comparison || isOver) {
       const compare = async () => this.#comparison.compare(group, step, await stateHash());

@@ -128,6 +128,7 @@ export class TrainingLoop {
       ...options,
       wholeStates: this.#wholeStates,
       strategy,
+      synchronize: () => this.#synchronize(),
       run: this.#run,
       rangeTest: this.#rangeTest,
       reporter: this.#reporter,

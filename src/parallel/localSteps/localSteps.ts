@@ -51,6 +51,8 @@ export interface LocalStepsOptions extends StrategyOptions {
 /** An exchange that has begun. */
 interface Exchange {
   fragment: Fragment;
+  /** This rank's samples since the last exchange of the fragment. */
+  samples: number;
   /**
    * Resolves with the sums over all ranks: the samples since the last exchange, and for each step
    * whose loss is not known yet, the loss of its samples and their number.
@@ -141,9 +143,26 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   /**
    * Exchanges what ranks have learned since the latest exchanges, so that all have the same
-   * parameters. Another call changes nothing, because no rank has learned more.
+   * parameters. If it fails, this rank has the same state as before.
    */
   async synchronize(): Promise<void> {
+    const shared = this.#shared.slice();
+    const outer = structuredClone(this.#outer.state());
+    const losses = [...this.#losses];
+    try {
+      await this.#exchangeAll();
+    } catch (error) {
+      this.#shared.set(shared);
+      this.#outer.load(outer);
+      this.#losses = losses;
+      // Some residuals belong to exchanges that are undone.
+      this.#mean.reset();
+      throw error;
+    }
+    this.#commit();
+  }
+
+  async #exchangeAll(): Promise<void> {
     const begun = this.#exchange?.fragment;
     if (begun) await this.#apply(begun);
     for (const fragment of this.#fragments) {
@@ -152,7 +171,6 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     }
     this.replica.parameters.set(this.#shared);
     this.replica.write();
-    this.#commit();
   }
 
   protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
@@ -185,13 +203,13 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const sums = this.#average(values, start, samples);
     // The error is reported when the exchange is awaited.
     sums.catch(() => {});
-    this.#exchange = { fragment, sums };
+    this.#exchange = { fragment, samples, sums };
     return this.#exchange;
   }
 
   async #average(values: Float32Array, start: number, samples: number): Promise<Float64Array> {
     const losses = this.#losses.flatMap((loss) => [loss.sum, loss.samples]);
-    const sums = await this.#group.allReduce(Float64Array.of(samples, ...losses));
+    const sums = await this.#group.allReduce(Float64Array.from([samples, ...losses]));
     const total = sums[0]!;
     if (total > 0) await this.#mean.average(this.#group, values, start, samples / total);
     return sums;
@@ -199,10 +217,11 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   /** Ends the exchange of a fragment. */
   async #apply(fragment: Fragment): Promise<void> {
-    const [samples, ...losses] = await (this.#exchange ?? this.#begin(fragment)).sums;
-    await this.replica.shareBuffers();
-    // Nothing waits from here to the commit, so that a rank has either all of the exchange or
-    // nothing of it.
+    const exchange = this.#exchange ?? this.#begin(fragment);
+    const [samples, ...losses] = await exchange.sums;
+    await this.replica.shareBuffers(exchange.samples > 0);
+    // A step does not wait from here to the commit, so that a rank has either all of its exchange
+    // or nothing of it.
     this.#exchange = null;
     if (samples! > 0) {
       this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);

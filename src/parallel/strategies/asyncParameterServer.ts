@@ -65,7 +65,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     if (this.#server) await this.#server.pushOwn();
     else await this.#exchange();
     this.#steps = (this.#steps + 1) % syncEvery;
-    if (this.isSynchronized) await this.replica.shareBuffers();
+    if (this.isSynchronized) await this.replica.shareBuffers(samples > 0);
     return { loss, samples, communicate: clock.now() - startedAt };
   }
 
@@ -79,7 +79,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     }
     this.#steps = 0;
     replica.write();
-    await replica.shareBuffers();
+    await replica.shareBuffers(true);
   }
 
   state(): readonly ArrayBufferView[] {

@@ -100,7 +100,7 @@ export function createStrategy(
         createOuterOptimizer: (size) => new Sgd({ ...OUTER.sparse, ...outer }, size),
         createMean: (size) => new SparseMean(size),
       });
-    // The run ends before an exchange. Its end changes nothing, so that the model is unchanged.
+    // The run ends before an exchange, and its end does not change the parameters.
     case 'auto':
       return LocalSteps.create({
         ...options,

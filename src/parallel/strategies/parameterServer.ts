@@ -7,7 +7,7 @@
  * server is synchronous, and there is only one.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { Replica } from './replica.ts';
+import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
@@ -33,7 +33,7 @@ export class ParameterServer extends ServerStrategy {
     this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
   }
 
-  protected async update(): Promise<UpdateResult> {
+  protected async update({ samples }: LocalGradient): Promise<UpdateResult> {
     const { clock } = this.options;
     const { group, replica } = this;
     const server = group.ranks[0]!;
@@ -47,7 +47,7 @@ export class ParameterServer extends ServerStrategy {
       answer.set([mean.loss, mean.samples], replica.size);
     }
     await group.broadcast(answer, server, { algorithm: 'direct' });
-    await replica.shareBuffers();
+    await replica.shareBuffers(samples > 0);
     const communicate = clock.now() - startedAt;
     replica.parameters.set(answer.subarray(0, replica.size));
     return { loss: answer[replica.size]!, samples: answer[replica.size + 1]!, communicate };

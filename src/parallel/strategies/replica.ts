@@ -147,11 +147,13 @@ export class Replica {
     writeVariables(this.variables.parameters, this.#slots, this.parameters);
   }
 
-  /** Broadcasts rank 0's values of buffers that any rank has changed since the last call. */
-  async shareBuffers(): Promise<void> {
+  /**
+   * Broadcasts buffers that any rank has changed since the last call, from the lowest rank with
+   * samples.
+   */
+  async shareBuffers(hasSamples: boolean): Promise<void> {
     if (this.#buffers.count === 0) return;
-    const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));
-    await this.#buffers.broadcast(0, changes);
+    await this.#buffers.share(await this.#group.allReduce(Float32Array.from(this.#buffers.flags(hasSamples))));
   }
 
   dispose(): void {

@@ -81,6 +81,21 @@ test('the result is the same on all ranks if a rank is lost at any frame of the 
   expect(redone).toBeGreaterThan(3);
 }, 60_000);
 
+test.each(['streaming-diloco', 'sparseloco'])(
+  'with %s, ranks have equal models after the evaluation that ends the run',
+  async (strategy) => {
+    const plan = { ...PLAN, strategy, syncEvery: 4, patience: 1 };
+    const members = await Promise.all([0, 1, 2].map((i) => createMember(`m${i}`, taskWithBest(0), plan)));
+    const { results } = await runGeneration(members);
+    for (const [i, result] of results.entries()) {
+      expect(result).toMatchObject({ steps: (results[0] as RunResult).steps });
+      expect((result as RunResult).losses).toHaveLength((result as RunResult).steps);
+      expect(members[i]!.values()).toEqual(members[0]!.values());
+    }
+    for (const member of members) member.dispose();
+  },
+);
+
 test('a joining rank receives the results of earlier evaluations', async () => {
   const { members } = await createMembers(3);
   await runGeneration(members, { end: { rank: 2, step: 6, frame: 0 } });

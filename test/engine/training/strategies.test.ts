@@ -230,6 +230,24 @@ describe('strategies', () => {
     },
   );
 
+  test.each(['local-sgd', 'parameter-server'] as const)(
+    '%s sends the buffers of a rank with samples, even if rank 0 has none',
+    async (strategy) => {
+      const seen = await runWorld(2, async (group) => {
+        const [weight, average] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(0), false)];
+        const made = await makeStrategy(strategy, group, [weight, average], { syncEvery: 2 });
+        const loss = () => {
+          average.assign(average.add(1));
+          return weight.square().asScalar();
+        };
+        for (let step = 0; step < 4; step++) await made.step(() => tf.tidy(loss), { samples: group.rank }, ignore);
+        made.dispose();
+        return average.dataSync()[0];
+      });
+      expect(seen).toEqual([4, 4]);
+    },
+  );
+
   test.each(STRATEGY_NAMES)('%s rejects models and samples that it cannot train, on every rank', async (strategy) => {
     await runWorld(2, async (group) => {
       const weight = tf.variable(tf.scalar(1));
