@@ -125,17 +125,23 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
-  const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
+  const isUnfitSchedule = spec.schedule === 'range-test' && strategy !== 'ddp';
+  const scheduled = isUnfitSchedule ? withRate(optimized, optimized.learningRate) : optimized;
   const undivided = { ...scheduled, pipeline, microBatches, pipelineSchedule, recompute };
   const next = { ...undivided, strategy, syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer };
   const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
   return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }
 
-/** Chooses one of the methods that a run with the strategy `auto` has compared. */
+/**
+ * Chooses one of the methods that a run with the strategy `auto` has compared. Fields that not every
+ * method supports are reset, because the comparison assumes their defaults.
+ */
 export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
   const { strategy, codec } = METHOD_FIELDS[method];
-  return { ...withStrategy(spec, strategy), codec };
+  const { algorithm, shardOptimizer, pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
+  const plain = { algorithm, shardOptimizer, pipeline, microBatches, pipelineSchedule, recompute };
+  return { ...withStrategy(spec, strategy), ...plain, codec };
 }
 
 /** The fields, besides strategy and codec, on which the costs of a step depend. */

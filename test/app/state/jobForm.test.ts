@@ -40,6 +40,22 @@ describe('a method that `auto` has compared', () => {
     }
   });
 
+  test.each(METHOD_NAMES)('%s makes a valid job, whatever the host has chosen before', (method) => {
+    for (const fields of [
+      { strategy: 'auto', algorithm: 'doubling' },
+      { pipeline: 2 },
+      { shardOptimizer: true },
+      { schedule: 'range-test' },
+    ]) {
+      expect(checkJob(withMethod(parseJob(fields), method))).toHaveProperty('job');
+    }
+  });
+
+  test.each(METHOD_NAMES)('%s keeps the schedule that the host has chosen', (method) => {
+    const job = parseJob({ strategy: 'auto', schedule: 'cosine', maxSteps: 77 });
+    expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
+  });
+
   test('gives language models the periods that suit them', () => {
     const gpt = parseJob({ job: 'gpt', strategy: 'auto' });
     expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });

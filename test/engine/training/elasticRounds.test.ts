@@ -71,7 +71,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
     }
     expect(losses).toBeGreaterThan(20);
     expect(late).toBeGreaterThan(0);
-  });
+  }, 60_000);
 
   test('ends with equal replicas, whichever ranks join and leave', async () => {
     for (let seed = 1; seed <= 6; seed++) {
