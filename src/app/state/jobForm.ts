@@ -134,8 +134,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
 }
 
 /**
- * Chooses one of the methods that a run with the strategy `auto` has compared. Fields that not every
- * method supports are reset, because the comparison assumes their defaults.
+ * Chooses one of the methods that a run with the strategy `auto` has compared. Fields that not
+ * every method supports are reset, because the comparison assumes their defaults.
  */
 export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
   const { strategy, codec } = METHOD_FIELDS[method];
