@@ -22,8 +22,8 @@ export interface OneWayOptions {
 const QUEUE_MS = 100;
 const BITS = 8;
 /**
- * Fewest packets that a timer may deliver at once. A late timer does not deliver all packets that
- * are due: coturn's sockets buffer only some fifty packets, and the kernel would drop the others.
+ * A timer delivers at most this number of packets at once, or more over a fast line
+ * ({@link BURST_MS}). Coturn's sockets buffer only some fifty packets, and the kernel drops others.
  */
 const BURST = 16;
 /**

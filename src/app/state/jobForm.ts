@@ -113,6 +113,14 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withSchedule(spec, defaultsOf(spec.job, spec.strategy).schedule), learningRate };
 }
 
+/** The fields of pipelines in a job without one. */
+const NO_PIPELINE = {
+  pipeline: DEFAULT_JOB.pipeline,
+  microBatches: DEFAULT_JOB.microBatches,
+  pipelineSchedule: DEFAULT_JOB.pipelineSchedule,
+  recompute: DEFAULT_JOB.recompute,
+};
+
 /**
  * Changes the strategy. If the optimizer was the default of the previous strategy, it becomes the
  * default of the new one. Settings of the previous strategy are reset; only DDP has pipelines. With
@@ -121,14 +129,22 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const { syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
-  const { pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
   const isUnfitSchedule = spec.schedule === 'range-test' && strategy !== 'ddp';
   const scheduled = isUnfitSchedule ? withRate(optimized, optimized.learningRate) : optimized;
-  const undivided = { ...scheduled, pipeline, microBatches, pipelineSchedule, recompute };
-  const next = { ...undivided, strategy, syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer };
+  const next = {
+    ...scheduled,
+    ...NO_PIPELINE,
+    strategy,
+    syncEvery,
+    outerLearningRate,
+    staleness,
+    replicas,
+    codec,
+    shardOptimizer,
+  };
   const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
   return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }
@@ -139,9 +155,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
  */
 export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
   const { strategy, codec } = METHOD_FIELDS[method];
-  const { algorithm, shardOptimizer, pipeline, microBatches, pipelineSchedule, recompute } = DEFAULT_JOB;
-  const plain = { algorithm, shardOptimizer, pipeline, microBatches, pipelineSchedule, recompute };
-  return { ...withStrategy(spec, strategy), ...plain, codec };
+  const { algorithm, shardOptimizer } = DEFAULT_JOB;
+  return { ...withStrategy(spec, strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
 }
 
 /** The fields, besides strategy and codec, on which the costs of a step depend. */

@@ -1,12 +1,5 @@
 /** Limits how much one rank can change the mean of all ranks. */
 
-/** Returns the Euclidean norm of all values together. */
-export function normOf(parts: readonly Float32Array[]): number {
-  let sum = 0;
-  for (const part of parts) for (const value of part) sum += value * value;
-  return Math.sqrt(sum);
-}
-
 interface RankNorm {
   /** The rank's share of the mean; the shares of all ranks add up to 1. */
   weight: number;

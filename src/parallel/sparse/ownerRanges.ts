@@ -9,8 +9,9 @@ import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { CHUNK } from './chunks.ts';
-import { keptShares, normOf } from './normClipping.ts';
-import { addScaled, decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { keptShares } from './normClipping.ts';
+import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { addScaled, normOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 /** Bytes of a sum per byte of parameters, without scales. */
@@ -58,6 +59,7 @@ export async function meanByOwners(
     outputSplits,
   });
 
+  // This rank sends later what the norm limit has removed.
   const kept = keptShares(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
   for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;

@@ -19,9 +19,10 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterMean } from '../localSteps/outerMean.ts';
 import { gatherPayloads } from './gatherPayloads.ts';
-import { keptShares, normOf } from './normClipping.ts';
+import { keptShares } from './normClipping.ts';
 import { meanByOwners, sentShare } from './ownerRanges.ts';
-import { addScaled, decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { addScaled, normOf } from './vectors.ts';
 
 /** Entries of a chunk that are sent; measured, see docs/STRATEGIES.md. */
 const ENTRIES = 128;

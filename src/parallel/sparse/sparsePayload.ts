@@ -85,8 +85,3 @@ function meanOf(values: Float32Array, indices: Uint32Array): number {
   for (const index of indices) sum += Math.abs(values[index]!);
   return indices.length > 0 ? sum / indices.length : 0;
 }
-
-/** Adds `scale` times `values` to the first elements of `into`. */
-export function addScaled(into: Float32Array, values: Float32Array, scale: number): void {
-  for (let i = 0; i < values.length; i++) into[i]! += scale * values[i]!;
-}

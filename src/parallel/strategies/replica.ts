@@ -149,7 +149,9 @@ export class Replica {
 
   /**
    * Broadcasts buffers that any rank has changed since the last call, from the lowest rank with
-   * samples.
+   * samples; from rank 0 if none has any.
+   *
+   * @param hasSamples whether this rank has had samples since the last call.
    */
   async shareBuffers(hasSamples: boolean): Promise<void> {
     if (this.#buffers.count === 0) return;
