@@ -48,3 +48,12 @@ test('a TURN server that was killed is reported when it is stopped', async () =>
   await expect(server.stop()).rejects.toThrow('had ended before it was stopped (SIGKILL)');
   expect(await readdir(temporary)).toEqual([]);
 });
+
+test('a TURN server that has ended without an error is reported when it is stopped', async () => {
+  await install(`echo 'UDP listener opened'; until [ -e ${folder}/end ]; do sleep 0.01; done`);
+  const server = await TurnServer.start('secret');
+  await writeFile(path.join(folder, 'end'), '');
+  expect(await server.ended).toBe(0);
+  await expect(server.stop()).rejects.toThrow('had ended before it was stopped (0)');
+  expect(await readdir(temporary)).toEqual([]);
+});

@@ -19,10 +19,10 @@ const DEADLINE_MS = 10_000;
 
 export class TurnServer {
   readonly port: number;
+  /** Resolves with the exit code or the signal with which coturn has ended. */
+  readonly ended: Promise<number | NodeJS.Signals>;
   readonly #process: ChildProcess;
   readonly #folder: string;
-  /** Resolves with the exit code or the signal with which coturn has ended. */
-  readonly #ended: Promise<number | NodeJS.Signals>;
   /** Number of relayed addresses that the server has allocated. */
   allocations = 0;
 
@@ -30,7 +30,7 @@ export class TurnServer {
     this.port = port;
     this.#process = process;
     this.#folder = folder;
-    this.#ended = once(process, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
+    this.ended = once(process, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
   }
 
   static isInstalled(): boolean {
@@ -65,7 +65,7 @@ export class TurnServer {
       if (line.includes('UDP listener opened')) listening.resolve();
       if (line.includes('ALLOCATE processed, success')) server.allocations += 1;
     });
-    const ending = server.#ended.then((how) => {
+    const ending = server.ended.then((how) => {
       throw new PeergradError(`${COTURN} has ended (${how}).`);
     });
     try {
@@ -83,8 +83,9 @@ export class TurnServer {
    * @throws (rejects) PeergradError if coturn had ended before.
    */
   async stop(): Promise<void> {
+    const hadEnded = this.#process.exitCode !== null || this.#process.signalCode !== null;
     const how = await this.#end();
-    if (how !== 0 && how !== STOP_SIGNAL)
+    if (hadEnded || (how !== 0 && how !== STOP_SIGNAL))
       throw new PeergradError(`${COTURN} had ended before it was stopped (${how}).`);
   }
 
@@ -92,7 +93,7 @@ export class TurnServer {
   async #end(): Promise<number | NodeJS.Signals> {
     this.#process.kill(STOP_SIGNAL);
     try {
-      return await inTime(this.#ended, 'end');
+      return await inTime(this.ended, 'end');
     } finally {
       this.#process.kill('SIGKILL');
       await rm(this.#folder, { recursive: true });
