@@ -161,6 +161,7 @@ const ONLY_FILES: Record<string, string[]> = {
     'tools/report/table.ts',
     'tools/network/lineRelay.ts',
     'tools/network/lines.ts',
+    'tools/network/overflows.ts',
     'tools/network/turnServer.ts',
   ],
   'launcher -> packages': ['packages/peergrad-cli/package.json'],
