@@ -36,14 +36,14 @@ export type Learner = 'classifier' | 'language model';
  * and each strategy's default settings.
  */
 const STEPS_TO_GOAL: Record<Learner, Record<MethodName, number>> = {
-  /** An mlp with 256 hidden units on MNIST, batches of 32, until 90 % accuracy. */
+  /** An mlp with 256 hidden units on MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. */
   classifier: {
     ddp: 1,
     'ddp-int8': 1,
-    'ddp-powersgd': 1.5,
-    diloco: 1.8,
-    'streaming-diloco': 1.7,
-    sparseloco: 1.9,
+    'ddp-powersgd': 1.8,
+    diloco: 2.5,
+    'streaming-diloco': 2.1,
+    sparseloco: 2.6,
   },
   /**
    * The job gpt with the preset tiny, until 2.2 nats per character of held-out text. `diloco` did
