@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Io } from '../../launcher/io.ts';
 import type { IceOptions } from '../../signaling/ice.ts';
 import { median } from '../../src/util/statistics.ts';
-import { udpOverflows } from '../../tools/network/overflows.ts';
+import { countOverflows } from '../../tools/network/overflows.ts';
 import { table } from '../../tools/report/table.ts';
 import { World } from '../world/world.ts';
 import type { FarApart } from './farApart.ts';
@@ -49,12 +49,13 @@ export async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<Li
       for (const connections of CONNECTIONS) {
         io.err(`${roundTripMs} ms, loss ${loss}, connections: ${connections} ...`);
         relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
-        const startedAt = udpOverflows();
+        const linkOverflows = countOverflows();
         const MBps = await inWorld(2, connections, ice, rateOf);
-        const link = udpOverflows() - startedAt;
+        const link = linkOverflows();
+        const allReduceOverflows = countOverflows();
         const ranks = await inWorld(TABS, connections, ice, (world) => world.run('allReduce', ALL_REDUCE));
         const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
-        const overflows = { link, allReduce: udpOverflows() - startedAt - link };
+        const overflows = { link, allReduce: allReduceOverflows() };
         rows.push({ roundTripMs, loss, connections, MBps, allReduceMs: median(slowest), overflows });
         io.err(JSON.stringify(rows.at(-1)));
       }

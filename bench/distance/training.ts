@@ -7,7 +7,7 @@ import type { MethodComparison } from '../../src/protocol/runResult.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { METHOD_FIELDS, type MethodName } from '../../src/spec/methods.ts';
 import { LINES, type LineName } from '../../tools/network/lines.ts';
-import { udpOverflows } from '../../tools/network/overflows.ts';
+import { countOverflows } from '../../tools/network/overflows.ts';
 import { table } from '../../tools/report/table.ts';
 import { METHODS, type Method } from '../methods.ts';
 import { trainInBrowsers } from '../training/trainInBrowsers.ts';
@@ -61,10 +61,10 @@ export async function trainFarApart(network: FarApart, options: TrainingOptions,
       for (const method of METHODS) {
         io.err(`${goal.task} over ${line}: ${method.name} ...`);
         network.relay.setLines(LINES[line]);
-        const startedAt = udpOverflows();
+        const overflows = countOverflows();
         const reached = await reach(goal, method, network, options, io);
         own.push({ line, task: goal.task, method: method.name, ...reached, expected: chosen.expected(method) });
-        io.err(JSON.stringify({ ...own.at(-1)!, ...network.relay.losses, overflows: udpOverflows() - startedAt }));
+        io.err(JSON.stringify({ ...own.at(-1)!, ...network.relay.losses, overflows: overflows() }));
       }
       const best = own.find(({ method }) => method === chosen.name)!;
       rows.push(...own, { ...best, method: `auto: ${chosen.name}` });

@@ -23,7 +23,8 @@ const QUEUE_MS = 100;
 const BITS = 8;
 /**
  * A timer delivers at most this number of packets at once, or more over a fast line
- * ({@link BURST_MS}). Coturn's sockets buffer only some fifty packets, and the kernel drops others.
+ * ({@link BURST_MS}). The sockets of coturn and Chromium buffer only some fifty packets, and the
+ * kernel drops others.
  */
 const BURST = 16;
 /**

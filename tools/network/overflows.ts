@@ -1,14 +1,21 @@
-/** Counts the UDP packets that Linux drops on this machine. */
+/** Counts the UDP packets that Linux drops because a socket is full. */
 import { readFileSync } from 'node:fs';
 
 const COUNTERS = '/proc/net/snmp';
 const OVERFLOWS = 'RcvbufErrors';
 
 /**
- * Returns the number of packets since the start of the machine that found a full socket. On a busy
- * machine programs read their sockets late, so packets are lost that a line has delivered.
+ * Starts to count packets that found a full socket on this machine. On a busy machine programs read
+ * their sockets late, so packets are lost that a line has delivered.
+ *
+ * @returns a function that returns their number since the start.
  */
-export function udpOverflows(): number {
+export function countOverflows(): () => number {
+  const before = readOverflows();
+  return () => readOverflows() - before;
+}
+
+function readOverflows(): number {
   return overflowsIn(readFileSync(COUNTERS, 'utf8'));
 }
 
