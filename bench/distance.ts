@@ -1,65 +1,125 @@
 /**
- * `bench distance`: measures links, all-reduces and training in tabs that are as far apart as over
- * the internet. Tabs connect through a TURN server and lines with a limited rate, delay and loss
- * (tools/network).
+ * `bench distance`: measures a link and an all-reduce in tabs that are as far apart as over the
+ * internet (world/farApart.ts).
  */
-import { Option } from 'commander';
+import { setTimeout } from 'node:timers/promises';
 import { ensureBuilt } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
-import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { LINES, type LineName } from '../tools/network/lines.ts';
+import type { IceOptions } from '../signaling/ice.ts';
+import { median } from '../src/util/statistics.ts';
+import { countOverflows } from '../tools/network/overflows.ts';
+import { table } from '../tools/report/table.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
-import { listOf, oneOf, option, tabsOption } from './command/options.ts';
-import { farApart } from './distance/farApart.ts';
-import { linksTable, linksText, measureLinks, type LinkDistanceRow } from './distance/links.ts';
-import {
-  DIGITS_STEPS,
-  distanceTable,
-  TEXT_STEPS,
-  trainFarApart,
-  type DistanceRow,
-  type TrainingOptions,
-} from './distance/training.ts';
+import { farApart, type FarApart } from './world/farApart.ts';
+import { World } from './world/world.ts';
 
-interface DistanceOptions extends TrainingOptions {
-  json?: true;
+const CONNECTIONS = [1, 2, 4, 'auto'] as const;
+type Connections = (typeof CONNECTIONS)[number];
+
+interface DistanceRow {
+  roundTripMs: number;
+  loss: number;
+  /** Number of connections of each link; `auto`: the link's own choice. */
+  connections: Connections;
+  /** Throughput of one direction of a link between two tabs. */
+  MBps: number;
+  /** Milliseconds of an all-reduce by four tabs. */
+  allReduceMs: number;
+  /**
+   * Packets that were lost because this machine was busy, during the transfers and during the
+   * all-reduces.
+   */
+  overflows: { link: number; allReduce: number };
 }
 
-interface DistanceResult extends TrainingOptions {
-  links: LinkDistanceRow[];
+const ROUND_TRIPS_MS = [0, 20, 50, 100];
+const LOSSES = [0, 0.001];
+/**
+ * Rate of all lines. Two cores carry it between two tabs. Over faster lines a busy machine reads
+ * its sockets too late, and packets are lost that the line has delivered.
+ */
+const KBIT = 25_000;
+/** Frames of 64 KiB: 8 MiB. */
+const LINK = { frames: 128, pings: 1 };
+const TRANSFERS = 5;
+const ALL_REDUCE = { bytes: 4 * 2 ** 20, ops: 3, isInPlace: false };
+const TABS = 4;
+/** Milliseconds in which links open further connections. */
+const OPENING_MS = 3000;
+
+interface DistanceResult {
   rows: DistanceRow[];
 }
 
 /** @throws (rejects) PeergradError if coturn is not installed, or a tab fails. */
-async function benchDistance({ json, ...options }: DistanceOptions, io: Io): Promise<void> {
+async function benchDistance({ json }: { json?: true }, io: Io): Promise<void> {
   await ensureBuilt(io);
-  const result = await farApart(async (network): Promise<DistanceResult> => {
-    const links = await measureLinks(network, io);
-    return { ...options, links, rows: await trainFarApart(network, options, io) };
-  });
-  io.out(json === undefined ? tablesOf(result) : JSON.stringify(result));
+  const rows = await farApart((network) => measureLinks(network, io));
+  io.out(json === undefined ? distanceTable(rows) : JSON.stringify({ rows }));
 }
 
-function tablesOf({ links, rows }: DistanceResult): string {
-  return `${linksTable(links)}\n\n${distanceTable(rows)}`;
+async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<DistanceRow[]> {
+  const rows: DistanceRow[] = [];
+  for (const roundTripMs of ROUND_TRIPS_MS) {
+    for (const loss of LOSSES) {
+      for (const connections of CONNECTIONS) {
+        io.err(`${roundTripMs} ms, loss ${loss}, connections: ${connections} ...`);
+        relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
+        const linkOverflows = countOverflows();
+        const MBps = await inWorld(2, connections, ice, rateOf);
+        const link = linkOverflows();
+        const allReduceOverflows = countOverflows();
+        const ranks = await inWorld(TABS, connections, ice, (world) => world.run('allReduce', ALL_REDUCE));
+        const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
+        const overflows = { link, allReduce: allReduceOverflows() };
+        rows.push({ roundTripMs, loss, connections, MBps, allReduceMs: median(slowest), overflows });
+        io.err(JSON.stringify(rows.at(-1)));
+      }
+    }
+  }
+  return rows;
 }
 
-export function section({ tabs, seconds, links, rows }: DistanceResult): string {
+/** Resolves with the median of several transfers, because lost packets stop some for seconds. */
+async function rateOf(world: World): Promise<number> {
+  const rates: number[] = [];
+  for (let i = 0; i < TRANSFERS; i++) rates.push((await world.run('workerLink', LINK))[0]!.MBps);
+  return median(rates);
+}
+
+/** Opens new connections, because congestion control remembers earlier distances. */
+async function inWorld<Result>(
+  tabs: number,
+  connections: Connections,
+  ice: IceOptions,
+  use: (world: World) => Promise<Result>,
+): Promise<Result> {
+  const world = await World.open(tabs, { ice, connections: connections === 'auto' ? null : connections });
+  try {
+    await setTimeout(OPENING_MS);
+    return await use(world);
+  } finally {
+    await world.close();
+  }
+}
+
+function distanceTable(rows: readonly DistanceRow[]): string {
+  return table(
+    ['round trip, ms', 'loss, %', 'connections', 'link, MB/s', 'all-reduce, ms', 'overflows'],
+    rows.map(({ roundTripMs, loss, connections, MBps, allReduceMs, overflows }) => [
+      ...[String(roundTripMs), (100 * loss).toFixed(1), String(connections), MBps.toFixed(2), allReduceMs.toFixed(0)],
+      `${overflows.link} and ${overflows.allReduce}`,
+    ]),
+  );
+}
+
+function section({ rows }: DistanceResult): string {
   return `## Distance
 
-\`npm run -s bench -- distance --data DIR --text FILE --seconds ${seconds}\`. Tabs connect through a TURN server and a line of their own (tools/network).
+\`npm run -s bench -- distance\`. Tabs connect through a TURN server and a line of their own (tools/network).
 
-${linksText}
-
-${linksTable(links)}
-
-### Training
-
-${tabs} tabs, each in its own browser, on WebAssembly. The line *home* has 15 Mbit/s up, 100 down, a round trip of 30 ms and 0.1 % loss;
-*phone* 5, 20, 60 ms and 0.5 %; *continent* 50, 50, 80 ms and 0.05 %.
-The goal is 90 % accuracy on mnist (mlp with 256 hidden units, batches of 32), or 2.2 nats per character with gpt tiny. *Seconds* are those
-from the first step to the evaluation that reaches the goal. A run ends after ${seconds} seconds, or ${DIGITS_STEPS} steps
-of mnist and ${TEXT_STEPS} of gpt.
+A link between two tabs, 8 MiB in one direction (median of ${TRANSFERS}), and an all-reduce of 4 MiB by ${TABS} tabs. All lines have ${KBIT / 1000} Mbit/s
+(${(KBIT / 8000).toFixed(1)} MB/s) in both directions. *Overflows* are packets that were lost because this machine was busy, during the transfers and during the all-reduces.
 
 ${distanceTable(rows)}
 `;
@@ -68,17 +128,8 @@ ${distanceTable(rows)}
 export const distance = defineBenchmark({
   name: 'distance',
   description:
-    'measure links, all-reduces, and the seconds to a goal with each method, in tabs that are far apart; needs coturn',
-  options: [
-    tabsOption(4),
-    option('--lines <name,..>', 'lines of the tabs', listOf(oneOf(Object.keys(LINES) as LineName[])), [
-      'home',
-      'phone',
-    ] as LineName[]),
-    new Option('--data <folder>', "folder with MNIST's IDX files, to train the classifier"),
-    new Option('--text <file>', 'text file, to train the language model'),
-    option('--seconds <n>', 'time limit of a run', wholeNumber(1), 120),
-  ],
+    'measure links and all-reduces with 1, 2, 4 and automatic connections, in tabs that are far apart; needs coturn',
+  options: [],
   run: benchDistance,
   section,
 });

@@ -13,6 +13,7 @@ import { type Benchmark } from './defineBenchmark.ts';
 import { distance } from '../distance.ts';
 import { distribution } from '../distribution.ts';
 import { fit } from '../fit.ts';
+import { goals } from '../goals.ts';
 import { gpu } from '../gpu.ts';
 import { lines } from '../lines.ts';
 import { link } from '../link.ts';
@@ -35,6 +36,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   link,
   distribution,
   distance,
+  goals,
   lines,
   optimizer,
   fit,

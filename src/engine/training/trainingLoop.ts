@@ -22,7 +22,7 @@ import { Yielder } from '../../util/yielder.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
 import type { Task } from '../tasks/task.ts';
 import { LearningRate } from './learningRate.ts';
-import { MethodTest } from './measuring/methodTest.ts';
+import { MethodTest, TIMED_STEPS } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
 import { RunDuties } from './runDuties.ts';
 import { RunProgress } from './runProgress.ts';
@@ -273,7 +273,7 @@ export class TrainingLoop {
     for (;;) {
       if (this.#run.isOver) {
         await this.#synchronize();
-        await this.#methodTest?.compare(group, this.#reporter.figures.stepMs.median);
+        await this.#methodTest?.compare(group, this.#reporter.figures.latestStepMs(TIMED_STEPS));
       }
       await this.#duties.fulfil(group, this.#samples.totals.test);
       if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);

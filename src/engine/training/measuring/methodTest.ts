@@ -16,8 +16,13 @@ import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { Task } from '../../tasks/task.ts';
 
-/** The median of their times ignores the first step, which may take longer. */
-const STEPS = 5;
+/**
+ * Number of steps. On WebAssembly, the first steps take up to four times as long as later steps,
+ * until the browser has optimized their code.
+ */
+const STEPS = 20;
+/** Number of the latest steps that are timed. */
+export const TIMED_STEPS = 10;
 
 /** It takes a few steps, whatever the plan's limits are. */
 export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
@@ -52,7 +57,7 @@ export class MethodTest {
   /**
    * Measures links and compares methods. Every rank must call it, and gets the same result.
    *
-   * @param stepMs duration of a step of this rank.
+   * @param stepMs median duration of this rank's latest {@link TIMED_STEPS} steps.
    */
   async compare(group: ProcessGroup, stepMs: number): Promise<void> {
     const { plan, clock, task, device } = this.#options;

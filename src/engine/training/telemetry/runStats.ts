@@ -113,6 +113,11 @@ export class RunStats {
     };
   }
 
+  /** Returns the median duration of the latest `count` steps, in milliseconds. */
+  latestStepMs(count: number): number {
+    return median(this.#times.slice(-count).map(({ total }) => total));
+  }
+
   /** The step times of the whole run. */
   get stepMs(): RunResult['stepMs'] {
     const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
