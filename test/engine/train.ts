@@ -20,7 +20,7 @@ export async function train(
     testSize = 40,
     signal = new AbortController().signal,
     spoil = (_inputs: Float32Array): unknown => null,
-    onStep = (): unknown => null,
+    onStep = (_rank: number, _step: number): unknown => null,
     onFailure = (_error: unknown): unknown => null,
     tamper = (_run: TrainingLoop, _group: ProcessGroup) => {},
     clock = systemClock,
@@ -46,9 +46,9 @@ export async function train(
       run = await TrainingLoop.prepare({
         ...{ plan: job, task, clock },
         device: { backend: 'cpu', adapter: 'test' },
-        emit: (event) => {
+        emit: async (event) => {
           events[group.rank]!.push(event);
-          if (event.type === 'step') onStep();
+          if (event.type === 'step') await onStep(group.rank, event.step);
         },
         checkDevice: () => {},
       });

@@ -334,6 +334,7 @@ export class TrainingLoop {
     const { figures } = this.#reporter;
     const { step } = this.#progress;
     if (await this.#balance.update(step)) figures.skipBytes();
+    if (await this.#methodTest?.enterStep(group, step)) figures.skipBytes();
     const assignment = this.#samples.next(this.#progress.position, this.#balance.shares);
     const { epoch, offset, size } = assignment.window;
     const samples = strategy.reportsAllRanks ? size : assignment.indices.length;

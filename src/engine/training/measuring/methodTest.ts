@@ -21,7 +21,11 @@ import type { Task } from '../../tasks/task.ts';
  * until the browser has optimized their code.
  */
 const STEPS = 20;
-/** Number of the latest steps that are timed. */
+/**
+ * Number of the last steps, which are timed. All ranks begin them at the same time: tabs of one
+ * machine share its processors, as they do in training. Their mean is used, because the time of a
+ * step varies there, and training takes the sum.
+ */
 export const TIMED_STEPS = 10;
 
 /** It takes a few steps, whatever the plan's limits are. */
@@ -55,9 +59,20 @@ export class MethodTest {
   }
 
   /**
+   * Called before each step. Every rank must call it.
+   *
+   * @returns whether ranks have waited for each other.
+   */
+  async enterStep(group: ProcessGroup, step: number): Promise<boolean> {
+    const isFirstTimed = step === STEPS - TIMED_STEPS;
+    if (isFirstTimed) await group.barrier();
+    return isFirstTimed;
+  }
+
+  /**
    * Measures links and compares methods. Every rank must call it, and gets the same result.
    *
-   * @param stepMs median duration of this rank's latest {@link TIMED_STEPS} steps.
+   * @param stepMs mean duration of this rank's latest {@link TIMED_STEPS} steps.
    */
   async compare(group: ProcessGroup, stepMs: number): Promise<void> {
     const { plan, clock, task, device } = this.#options;

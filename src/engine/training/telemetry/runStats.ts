@@ -3,7 +3,7 @@ import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
 import { RUN_ALGORITHMS, type RunAlgorithm } from '../../../spec/algorithms.ts';
-import { median, quantile } from '../../../util/statistics.ts';
+import { mean, median, quantile } from '../../../util/statistics.ts';
 
 interface ByteCounts {
   sent: number;
@@ -113,9 +113,9 @@ export class RunStats {
     };
   }
 
-  /** Returns the median duration of the latest `count` steps, in milliseconds. */
+  /** Returns the mean duration of the latest `count` steps, in milliseconds. */
   latestStepMs(count: number): number {
-    return median(this.#times.slice(-count).map(({ total }) => total));
+    return mean(this.#times.slice(-count).map(({ total }) => total));
   }
 
   /** The step times of the whole run. */
