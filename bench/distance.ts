@@ -47,10 +47,6 @@ const TABS = 4;
 /** Milliseconds in which links open further connections. */
 const OPENING_MS = 3000;
 
-interface DistanceResult {
-  rows: DistanceRow[];
-}
-
 /** @throws (rejects) PeergradError if coturn is not installed, or a tab fails. */
 async function benchDistance({ json }: { json?: true }, io: Io): Promise<void> {
   await ensureBuilt(io);
@@ -113,23 +109,10 @@ function distanceTable(rows: readonly DistanceRow[]): string {
   );
 }
 
-function section({ rows }: DistanceResult): string {
-  return `## Distance
-
-\`npm run -s bench -- distance\`. Tabs connect through a TURN server and a line of their own (tools/network).
-
-A link between two tabs, 8 MiB in one direction (median of ${TRANSFERS}), and an all-reduce of 4 MiB by ${TABS} tabs. All lines have ${KBIT / 1000} Mbit/s
-(${(KBIT / 8000).toFixed(1)} MB/s) in both directions. *Overflows* are packets that were lost because this machine was busy, during the transfers and during the all-reduces.
-
-${distanceTable(rows)}
-`;
-}
-
 export const distance = defineBenchmark({
   name: 'distance',
   description:
     'measure links and all-reduces with 1, 2, 4 and automatic connections, in tabs that are far apart; needs coturn',
   options: [],
   run: benchDistance,
-  section,
 });

@@ -242,20 +242,6 @@ function goalsTable(rows: readonly GoalRow[]): string {
   );
 }
 
-function section({ tabs, seconds, seeds, rows }: GoalsOptions & { rows: GoalRow[] }): string {
-  return `## Seconds to a goal
-
-\`npm run -s bench -- goals --data DIR --text FILE --seconds ${seconds}\`: ${tabs} tabs, each in its own browser, on WebAssembly. Tabs connect through a TURN
-server and a line of their own (tools/network). The line *home* has 15 Mbit/s up, 100 down, a round trip of 30 ms and 0.1 % loss;
-*phone* 5, 20, 60 ms and 0.5 %; *continent* 50, 50, 80 ms and 0.05 %.
-The goal is 90 % accuracy on mnist (mlp with 256 hidden units, batches of 32; mean of ${seeds} seeds), or 2.2 nats per character with gpt tiny.
-*Seconds* are those from the first step to the evaluation that reaches the goal. A run ends after ${seconds} seconds, or ${DIGITS_STEPS} steps
-of mnist and ${TEXT_STEPS} of gpt.
-
-${goalsTable(rows)}
-`;
-}
-
 export const goals = defineBenchmark({
   name: 'goals',
   description: 'measure the seconds to a goal with each method, in tabs that are far apart; needs coturn',
@@ -271,5 +257,4 @@ export const goals = defineBenchmark({
     option('--seconds <n>', 'time limit of a run', wholeNumber(1), 120),
   ],
   run: benchGoals,
-  section,
 });

@@ -22,7 +22,7 @@ import { Yielder } from '../../util/yielder.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
 import type { Task } from '../tasks/task.ts';
 import { LearningRate } from './learningRate.ts';
-import { MethodTest, TIMED_STEPS } from './measuring/methodTest.ts';
+import { MethodTest } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
 import { RunDuties } from './runDuties.ts';
 import { RunProgress } from './runProgress.ts';
@@ -273,7 +273,7 @@ export class TrainingLoop {
     for (;;) {
       if (this.#run.isOver) {
         await this.#synchronize();
-        await this.#methodTest?.compare(group, this.#reporter.figures.latestStepMs(TIMED_STEPS));
+        await this.#methodTest?.compare(group, this.#reporter.figures);
       }
       await this.#duties.fulfil(group, this.#samples.totals.test);
       if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);
@@ -334,7 +334,7 @@ export class TrainingLoop {
     const { figures } = this.#reporter;
     const { step } = this.#progress;
     if (await this.#balance.update(step)) figures.skipBytes();
-    if (await this.#methodTest?.enterStep(group, step)) figures.skipBytes();
+    if (await this.#methodTest?.waitForRanks(group, step)) figures.skipBytes();
     const assignment = this.#samples.next(this.#progress.position, this.#balance.shares);
     const { epoch, offset, size } = assignment.window;
     const samples = strategy.reportsAllRanks ? size : assignment.indices.length;

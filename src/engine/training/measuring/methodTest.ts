@@ -15,6 +15,7 @@ import type { MethodComparison } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { Task } from '../../tasks/task.ts';
+import type { RunStats } from '../telemetry/runStats.ts';
 
 /**
  * Number of steps. On WebAssembly, the first steps take up to four times as long as later steps,
@@ -26,7 +27,7 @@ const STEPS = 20;
  * machine share its processors, as they do in training. Their mean is used, because the time of a
  * step varies there, and training takes the sum.
  */
-export const TIMED_STEPS = 10;
+const TIMED_STEPS = 10;
 
 /** It takes a few steps, whatever the plan's limits are. */
 export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
@@ -63,7 +64,7 @@ export class MethodTest {
    *
    * @returns whether ranks have waited for each other.
    */
-  async enterStep(group: ProcessGroup, step: number): Promise<boolean> {
+  async waitForRanks(group: ProcessGroup, step: number): Promise<boolean> {
     const isFirstTimed = step === STEPS - TIMED_STEPS;
     if (isFirstTimed) await group.barrier();
     return isFirstTimed;
@@ -72,10 +73,11 @@ export class MethodTest {
   /**
    * Measures links and compares methods. Every rank must call it, and gets the same result.
    *
-   * @param stepMs mean duration of this rank's latest {@link TIMED_STEPS} steps.
+   * @param figures of this rank's steps.
    */
-  async compare(group: ProcessGroup, stepMs: number): Promise<void> {
+  async compare(group: ProcessGroup, figures: Pick<RunStats, 'latestStepMs'>): Promise<void> {
     const { plan, clock, task, device } = this.#options;
+    const stepMs = figures.latestStepMs(TIMED_STEPS);
     const { worldSize } = group;
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
     const links = await measureLinks(group, size, clock);
