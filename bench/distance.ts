@@ -58,17 +58,13 @@ async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<DistanceR
   const rows: DistanceRow[] = [];
   for (const roundTripMs of ROUND_TRIPS_MS) {
     for (const loss of LOSSES) {
-      for (const connections of CONNECTIONS) {
-        io.err(`${roundTripMs} ms, loss ${loss}, connections: ${connections} ...`);
-        relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
-        const linkOverflows = countOverflows();
-        const MBps = await inWorld(2, connections, ice, rateOf);
-        const link = linkOverflows();
-        const allReduceOverflows = countOverflows();
-        const ranks = await inWorld(TABS, connections, ice, (world) => world.run('allReduce', ALL_REDUCE));
-        const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
-        const overflows = { link, allReduce: allReduceOverflows() };
-        rows.push({ roundTripMs, loss, connections, MBps, allReduceMs: median(slowest), overflows });
+      io.err(`${roundTripMs} ms, loss ${loss} ...`);
+      relay.setLines({ upKbit: KBIT, downKbit: KBIT, roundTripMs, jitterMs: 0, loss });
+      const links = await measureTransfers(ice);
+      for (const [i, connections] of CONNECTIONS.entries()) {
+        const { MBps, overflows: link } = links[i]!;
+        const { ms: allReduceMs, overflows: allReduce } = await measureAllReduce(connections, ice);
+        rows.push({ roundTripMs, loss, connections, MBps, allReduceMs, overflows: { link, allReduce } });
         io.err(JSON.stringify(rows.at(-1)));
       }
     }
@@ -76,26 +72,52 @@ async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<DistanceR
   return rows;
 }
 
-/** Resolves with the median of several transfers, because lost packets stop some for seconds. */
-async function rateOf(world: World): Promise<number> {
-  const rates: number[] = [];
-  for (let i = 0; i < TRANSFERS; i++) rates.push((await world.run('workerLink', LINK))[0]!.MBps);
-  return median(rates);
+/**
+ * Resolves with the throughput for each of {@link CONNECTIONS}. Their transfers take turns, so a
+ * machine that is busy for a while slows down all of them. Lost packets stop some transfers for
+ * seconds, therefore the median counts.
+ */
+async function measureTransfers(ice: IceOptions): Promise<{ MBps: number; overflows: number }[]> {
+  const links = CONNECTIONS.map((connections) => ({ connections, rates: [] as number[], overflows: 0 }));
+  await inWorlds(2, CONNECTIONS, ice, async (worlds) => {
+    for (let i = 0; i < TRANSFERS; i++) {
+      for (const [j, link] of links.entries()) {
+        const overflows = countOverflows();
+        const [sender] = await worlds[j]!.run('workerLink', LINK);
+        link.rates.push(sender!.MBps);
+        link.overflows += overflows();
+      }
+    }
+  });
+  return links.map(({ rates, overflows }) => ({ MBps: median(rates), overflows }));
 }
 
-/** Opens new connections, because congestion control remembers earlier distances. */
-async function inWorld<Result>(
+async function measureAllReduce(connections: Connections, ice: IceOptions): Promise<{ ms: number; overflows: number }> {
+  return await inWorlds(TABS, [connections], ice, async ([world]) => {
+    const overflows = countOverflows();
+    const ranks = await world!.run('allReduce', ALL_REDUCE);
+    const slowest = ranks[0]!.ms.map((_, op) => Math.max(...ranks.map(({ ms }) => ms[op]!)));
+    return { ms: median(slowest), overflows: overflows() };
+  });
+}
+
+/**
+ * Opens a world for each of `connections`. All connections are new, because congestion control
+ * remembers earlier distances.
+ */
+async function inWorlds<Result>(
   tabs: number,
-  connections: Connections,
+  connections: readonly Connections[],
   ice: IceOptions,
-  use: (world: World) => Promise<Result>,
+  use: (worlds: readonly World[]) => Promise<Result>,
 ): Promise<Result> {
-  const world = await World.open(tabs, { ice, connections: connections === 'auto' ? null : connections });
+  const worlds: World[] = [];
   try {
+    for (const n of connections) worlds.push(await World.open(tabs, { ice, connections: n === 'auto' ? null : n }));
     await setTimeout(OPENING_MS);
-    return await use(world);
+    return await use(worlds);
   } finally {
-    await world.close();
+    await Promise.all(worlds.map((world) => world.close()));
   }
 }
 
