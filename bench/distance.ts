@@ -78,7 +78,7 @@ async function measureLinks({ relay, ice }: FarApart, io: Io): Promise<DistanceR
  * seconds, therefore the median counts.
  */
 async function measureTransfers(ice: IceOptions): Promise<{ MBps: number; overflows: number }[]> {
-  const links = CONNECTIONS.map((connections) => ({ connections, rates: [] as number[], overflows: 0 }));
+  const links = CONNECTIONS.map(() => ({ rates: [] as number[], overflows: 0 }));
   await inWorlds(2, CONNECTIONS, ice, async (worlds) => {
     for (let i = 0; i < TRANSFERS; i++) {
       for (const [j, link] of links.entries()) {

@@ -73,6 +73,7 @@ describe('a comparison of methods', () => {
         },
       },
     );
+    expect(taken).toContain('rank 0, step 9');
     expect(taken.indexOf('rank 0, step 9')).toBeLessThan(taken.indexOf('rank 1, step 10'));
   });
 
