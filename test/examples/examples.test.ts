@@ -20,6 +20,7 @@ import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { loadData, parseJob } from '../../src/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { idxFile } from '../jobs/formats/idxFiles.ts';
+import { PATIENCE_MS } from '../tabs/eventLog.ts';
 import { buildReadmePage, PAGE_PATH, readmeHunks } from './readmePage.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -319,6 +320,8 @@ describe('examples in real tabs', () => {
     const own = await startSignaling({ dist, data: folder });
     const context = await browser.newContext();
     await context.grantPermissions(['microphone']);
+    // The stock page computes on WebGL; four tabs compile its shaders for 20 s on two cores.
+    context.setDefaultTimeout(PATIENCE_MS);
     const open = async (url: string): Promise<Page> => {
       const page = await context.newPage();
       await page.goto(url);

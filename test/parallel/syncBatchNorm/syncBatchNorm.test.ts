@@ -98,9 +98,11 @@ describe('SyncBatchNormalization', () => {
       [2, 0],
       [1, 2],
     ];
-    const reference = layers(tf.layers.batchNormalization());
+    const reference = seeded(layers(tf.layers.batchNormalization()));
     const weights = reference.getWeights().map((weight) => weight.clone());
-    const xs = shares.map((sizes) => sizes.map((size) => tf.randomNormal([size, 2], 2, 3)));
+    const xs = shares.map((sizes, rank) =>
+      sizes.map((size, step) => tf.randomNormal([size, 2], 2, 3, 'float32', 10 * step + rank + 1)),
+    );
     const ys = xs.map((batches) => batches.map((batch) => batch.sum(1, true).square()));
     const rule = { apply: (params: Float32Array, by: Float32Array) => by.forEach((g, i) => (params[i]! -= 0.01 * g)) };
 
