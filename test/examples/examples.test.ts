@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { Example } from '../../examples/example.ts';
@@ -67,6 +67,14 @@ async function printedBy(...args: string[]): Promise<string[]> {
   const { stdout } = await promisify(execFile)(process.execPath, command);
   const lines = stdout.trimEnd().split('\n');
   return lines.toSorted((a, b) => Number(a[6]) - Number(b[6]));
+}
+
+async function openPage(context: BrowserContext, url: string): Promise<Page> {
+  context.setDefaultTimeout(PATIENCE_MS);
+  await context.grantPermissions(['microphone']);
+  const page = await context.newPage();
+  await page.goto(url);
+  return page;
 }
 
 /** Returns the number at the end of each line. */
@@ -318,18 +326,13 @@ describe('examples in real tabs', () => {
     const dist = path.join(folder, 'dist');
     await buildReadmePage(dist);
     const own = await startSignaling({ dist, data: folder });
-    const context = await browser.newContext();
-    await context.grantPermissions(['microphone']);
-    // The stock page computes on WebGL; four tabs compile its shaders for 20 s on two cores.
-    context.setDefaultTimeout(PATIENCE_MS);
-    const open = async (url: string): Promise<Page> => {
-      const page = await context.newPage();
-      await page.goto(url);
-      return page;
-    };
-    const first = await open(`${own.url}/${PAGE_PATH}`);
+    const withoutWebGl = await launchBrowser({ backend: 'wasm', flags: ['--disable-software-rasterizer'] });
+    const contexts = await Promise.all([browser, withoutWebGl].map((each) => each.newContext()));
+    // The page's default backend is WebGL. A browser compiles the shaders of its tabs one after the
+    // other, for about 5 s per tab, so three tabs compute on the CPU.
+    const first = await openPage(contexts[0]!, `${own.url}/${PAGE_PATH}`);
     await first.waitForFunction(() => location.hash !== '');
-    const others = await Promise.all([1, 2, 3].map(() => open(first.url())));
+    const others = await Promise.all([1, 2, 3].map(() => openPage(contexts[1]!, first.url())));
     const logs = await Promise.all(
       [first, ...others].map(async (page) => {
         await page.getByText('trained').waitFor();
@@ -338,7 +341,8 @@ describe('examples in real tabs', () => {
     );
     for (const log of logs) expect(log).toEqual(logs[0]);
     expectToFall(logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1])));
-    await context.close();
+    await contexts[0]!.close();
+    await closeBrowser(withoutWebGl);
     await own.close();
   });
 

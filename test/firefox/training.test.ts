@@ -35,7 +35,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
   });
 
   test('leaves a run when it is reloaded, returns, and has the state of the others again', async () => {
-    const room = world.createRoom({ epochs: 10, batchSize: 8, hashEvery: 5 }, 2, { min: 1, max: 2 });
+    const room = world.createRoom({ epochs: 1000, batchSize: 8, hashEvery: 5 }, 2, { min: 1, max: 2 });
     const [fox, chromium] = await Promise.all([
       firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
       world.join(room, 'chromium'),

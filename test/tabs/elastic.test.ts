@@ -7,6 +7,8 @@ vi.setConfig({ testTimeout: 150_000 });
 const world = await worldOfFile();
 
 const NODES = { min: 1, max: 8 };
+/** So many that no run ends before a late tab is ready, however slow the machine is. */
+const epochs = 1000;
 
 /** The step events of a tab. */
 function steps(tab: Tab) {
@@ -36,7 +38,7 @@ async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
 
 describe('an elastic run', () => {
   test('continues when a tab is closed and another tab joins', async () => {
-    const room = world.createRoom({ maxSteps: 60, batchSize: 16, hashEvery: 10 }, 3, NODES);
+    const room = world.createRoom({ epochs, batchSize: 16, hashEvery: 10 }, 3, NODES);
     const tabs = await Promise.all([0, 1, 2].map((i) => world.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
     await tabs[1]!.page.close();
@@ -44,16 +46,18 @@ describe('an elastic run', () => {
     await Promise.all(rest.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 2)));
     await Promise.all(rest.map((tab) => tab.event('step', ({ step }) => step === 15)));
     const late = await world.join(room, 'late');
+    await late.event('hashes', ({ hashes, agree }) => hashes.length === 3 && agree);
     const all = [...rest, late];
-    const results = await Promise.all(all.map(async (tab) => (await tab.event('finished')).result));
-    expect(results.map(({ worldSize }) => worldSize)).toEqual([3, 3, 3]);
-    expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
-    expect(results.map(({ losses }) => losses)).toEqual([results[0]!.losses, results[0]!.losses, results[0]!.losses]);
     await expectEachSampleOnce(...all);
+    const losses = new Map<number, number>();
+    for (const { step, loss } of all.flatMap(steps)) {
+      expect(losses.get(step) ?? loss).toBe(loss);
+      losses.set(step, loss);
+    }
   });
 
   test('continues while the server restarts, and rebuilds its room on the server', async () => {
-    const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
+    const room = world.createRoom({ epochs, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     const [first] = tabs as [Tab, Tab];
     await first.event('step', ({ step }) => step === 3);
@@ -71,7 +75,7 @@ describe('an elastic run', () => {
   });
 
   test('continues after its tabs have lost their GPU', async () => {
-    const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
+    const room = world.createRoom({ epochs, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 3)));
     await world.killGpu();

@@ -28,7 +28,7 @@ test('ranks in two browsers train one model, linked by ports inside a browser an
 });
 
 test('a run continues when a tab linked by ports crashes or is closed', async () => {
-  const room = world.createRoom({ transport: 'auto', epochs: 10, batchSize: 16 }, 3, { min: 1, max: 3 });
+  const room = world.createRoom({ transport: 'auto', epochs: 1000, batchSize: 16 }, 3, { min: 1, max: 3 });
   const first = await world.join(room, 'tab-0');
   const others = await Promise.all([1, 2].map((i) => world.join(room, `tab-${i}`, { beside: first })));
   const [second, third] = others as [Tab, Tab];

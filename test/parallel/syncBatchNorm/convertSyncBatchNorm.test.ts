@@ -16,7 +16,9 @@ const syncLayersIn = (model: tf.LayersModel): number =>
 describe('convertSyncBatchNorm', () => {
   test('returns a model with every BatchNormalization replaced and equal names and weights, and leaves the given model unchanged', () => {
     const model = build('four dimensions');
-    for (const weight of model.weights) weight.write(tf.randomUniform(weight.shape as number[], 0.5, 1.5));
+    for (const [i, weight] of model.weights.entries()) {
+      weight.write(tf.randomUniform(weight.shape as number[], 0.5, 1.5, 'float32', i + 1));
+    }
     const { inputs } = samples(model, 3);
     const before = valuesOf([model.predict(inputs) as tf.Tensor])[0]!;
     const converted = convertSyncBatchNorm(model);
