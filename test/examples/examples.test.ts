@@ -10,7 +10,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { Example } from '../../examples/example.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
@@ -326,13 +326,14 @@ describe('examples in real tabs', () => {
     const dist = path.join(folder, 'dist');
     await buildReadmePage(dist);
     const own = await startSignaling({ dist, data: folder });
-    const withoutWebGl = await launchBrowser({ backend: 'wasm', flags: ['--disable-software-rasterizer'] });
-    const contexts = await Promise.all([browser, withoutWebGl].map((each) => each.newContext()));
     // The page's default backend is WebGL. A browser compiles the shaders of its tabs one after the
-    // other, for about 5 s per tab, so three tabs compute on the CPU.
-    const first = await openPage(contexts[0]!, `${own.url}/${PAGE_PATH}`);
+    // other, for about 4 s per tab, so three tabs compute on the CPU.
+    const withoutWebGl = await launchBrowser({ backend: 'wasm', flags: ['--disable-software-rasterizer'] });
+    onTestFinished(() => closeBrowser(withoutWebGl));
+    const [onWebGl, onCpu] = await Promise.all([browser.newContext(), withoutWebGl.newContext()]);
+    const first = await openPage(onWebGl, `${own.url}/${PAGE_PATH}`);
     await first.waitForFunction(() => location.hash !== '');
-    const others = await Promise.all([1, 2, 3].map(() => openPage(contexts[1]!, first.url())));
+    const others = await Promise.all([1, 2, 3].map(() => openPage(onCpu, first.url())));
     const logs = await Promise.all(
       [first, ...others].map(async (page) => {
         await page.getByText('trained').waitFor();
@@ -341,8 +342,7 @@ describe('examples in real tabs', () => {
     );
     for (const log of logs) expect(log).toEqual(logs[0]);
     expectToFall(logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1])));
-    await contexts[0]!.close();
-    await closeBrowser(withoutWebGl);
+    await onWebGl.close();
     await own.close();
   });
 
