@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { openDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
 import { watchGpu } from '../engine/device/gpuErrors.ts';
-import { useWasm } from '../engine/device/wasmBackend.ts';
+import { prepareWasm, useWasm } from '../engine/device/wasmBackend.ts';
 import { Device } from '../protocol/room.ts';
 import { systemClock } from '../util/clock.ts';
 import { DeviceError, UsageError } from '../util/errors.ts';
@@ -64,6 +64,8 @@ async function isLost({ device }: WebGPUBackend): Promise<boolean> {
 
 /** Opens the best device if `choice` says so. Returns the device that TensorFlow.js uses then. */
 export async function prepareDevice(choice: DeviceChoice): Promise<Device> {
+  // A page that has chosen WebAssembly itself gets the kernels, too.
+  prepareWasm();
   if (choice === 'auto' && !tf.getBackend()) return (await openDevice()).device;
   await tf.ready();
   const isOpen = openedDevices.has(tf.backend());

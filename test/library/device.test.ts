@@ -2,6 +2,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { openDevice } from '../../src/index.ts';
+import '@tensorflow/tfjs-backend-wasm';
+import { prepareDevice } from '../../src/library/device.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 
@@ -53,4 +55,9 @@ test('a GPU that TensorFlow.js has opened is not replaced while it has tensors',
 test('a lost GPU is replaced, although it has tensors', async () => {
   await useGpu(Promise.resolve({}));
   expect((await openDevice()).device.backend).toBe('cpu');
+});
+
+test('WebAssembly has the kernels for training, although the page chooses its backend itself', async () => {
+  await prepareDevice('current');
+  expect(tf.getKernel('DepthwiseConv2dNativeBackpropInput', 'wasm')).toBeDefined();
 });

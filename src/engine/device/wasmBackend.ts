@@ -2,12 +2,17 @@
 import * as tf from '@tensorflow/tfjs';
 import { registerTrainingKernels } from './wasmKernels.ts';
 
+/** Registers the kernels, and returns `true`, if `@tensorflow/tfjs-backend-wasm` is imported. */
+export function prepareWasm(): boolean {
+  const isImported = tf.findBackendFactory('wasm') !== null;
+  if (isImported) registerTrainingKernels();
+  return isImported;
+}
+
 /**
  * Makes WebAssembly the backend of TensorFlow.js, if `@tensorflow/tfjs-backend-wasm` is imported.
  * Returns whether that succeeded.
  */
 export async function useWasm(): Promise<boolean> {
-  if (!tf.findBackendFactory('wasm')) return false;
-  registerTrainingKernels();
-  return tf.setBackend('wasm').catch(() => false);
+  return prepareWasm() && tf.setBackend('wasm').catch(() => false);
 }

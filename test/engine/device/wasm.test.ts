@@ -6,6 +6,7 @@ import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
 import { embed } from '../../../src/kernels/embedding.ts';
 import { createRng } from '../../../src/util/rng.ts';
+import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
 const files = vi.hoisted(() => {
@@ -167,3 +168,11 @@ test.each([
   };
   expectClose(await onBoth(compute));
 });
+
+test.each([...jobCases, ...stockCases])(
+  'the wasm backend computes and differentiates %s with all options like the cpu backend',
+  async (_, cases) => {
+    expect(cases.length).toBeGreaterThan(0);
+    expect(await differencesOf(cases, 'wasm')).toEqual([]);
+  },
+);

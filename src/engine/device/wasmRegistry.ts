@@ -1,0 +1,44 @@
+/** What kernels for TensorFlow.js's WebAssembly backend have in common. */
+import * as tf from '@tensorflow/tfjs';
+import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+
+/** Computes a kernel's result. `Attributes` are the ones that TensorFlow.js passes to it. */
+export type WasmKernel<Attributes> = (
+  inputs: tf.NamedTensorInfoMap,
+  attributes: Attributes,
+  backend: BackendWasm,
+) => tf.TensorInfo;
+
+/** Registers a kernel, in place of TensorFlow.js's if there is one. */
+export function registerWasmKernel<Attributes>(kernelName: string, kernel: WasmKernel<Attributes>): void {
+  if (tf.getKernel(kernelName, 'wasm')) tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({
+    kernelName,
+    backendName: 'wasm',
+    kernelFunc: ({ inputs, attrs, backend }) => kernel(inputs, attrs as unknown as Attributes, backend as BackendWasm),
+  });
+}
+
+/**
+ * Returns views of the tensors' floats. Make them after the kernel's output is allocated, because
+ * an allocation may move the memory.
+ */
+export function floatsOf(backend: BackendWasm, ...all: tf.TensorInfo[]): Float32Array[] {
+  return all.map((info) => backend.typedArrayFromHeap(info) as Float32Array);
+}
+
+/** Computes a kernel's result with ops. Intermediate tensors are disposed of. */
+export function resultOf(backend: BackendWasm, compute: () => tf.Tensor): tf.TensorInfo {
+  const result = tf.tidy(compute);
+  // The tensor is disposed of, but its data remains, because it is the kernel's result.
+  const { dataId, shape, dtype } = result;
+  backend.incRef(dataId);
+  result.dispose();
+  return { dataId, shape, dtype };
+}
+
+/** Returns a tensor that shares the memory of a kernel's input. The caller still owns the input. */
+export function viewOf(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
+  backend.incRef(info.dataId);
+  return tf.engine().makeTensorFromTensorInfo(info);
+}

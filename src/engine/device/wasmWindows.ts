@@ -1,0 +1,319 @@
+/**
+ * Kernels of layers that slide a window over their input, for TensorFlow.js's WebAssembly backend:
+ * those that it lacks, and those that it computes wrongly.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+import { floatsOf, registerWasmKernel, resultOf, viewOf, type WasmKernel } from './wasmRegistry.ts';
+
+const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
+type Conv2DInfo = tf.backend_util.Conv2DInfo;
+type Conv3DInfo = tf.backend_util.Conv3DInfo;
+
+type Shape4 = [number, number, number, number];
+type Shape5 = [number, number, number, number, number];
+
+/** The attributes of these kernels, each of which has some of them. */
+interface Attributes {
+  strides: number | [number, number];
+  dilations: number | [number, number] | null;
+  pad: 'valid' | 'same' | number;
+  dimRoundingMode?: 'floor' | 'round' | 'ceil';
+  filterShape: Shape4;
+  inputShape: Shape4;
+  filterSize: number | [number, number];
+}
+type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
+  strides: number | [number, number, number];
+  filterShape: Shape5;
+  inputShape: Shape5;
+  filterSize: number | [number, number, number];
+};
+
+/** Registers the kernels in place of TensorFlow.js's. */
+export function registerWindowKernels(): void {
+  for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
+  registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
+  registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
+  registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
+  // TensorFlow.js takes the smallest positive float for the smallest float, so windows without a
+  // positive element have the maximum 0 and no gradient.
+  registerWasmKernel('MaxPool3D', maxPool3D);
+  registerWasmKernel('MaxPoolGrad', (inputs, { filterSize, strides, pad, dimRoundingMode }: Attributes, backend) =>
+    maxPoolGradient(
+      computePool2DInfo(inputs['input']!.shape as Shape4, filterSize, strides, 1, pad, dimRoundingMode),
+      inputs,
+      backend,
+    ),
+  );
+  registerWasmKernel('MaxPool3DGrad', (inputs, { filterSize, strides, pad, dimRoundingMode }: Attributes3D, backend) =>
+    maxPoolGradient(
+      computePool3DInfo(inputs['input']!.shape as Shape5, filterSize, strides, 1, pad, dimRoundingMode),
+      inputs,
+      backend,
+    ),
+  );
+  // TensorFlow.js computes wrong gradients of inputs, and of filters whose strides are not 1.
+  registerWasmKernel('Conv3DBackpropFilterV2', convolution3DFilterGradient);
+  registerWasmKernel('Conv3DBackpropInputV2', convolution3DInputGradient);
+}
+
+const CONVOLUTIONS = [
+  ['Conv2D', false],
+  ['FusedConv2D', false],
+  ['DepthwiseConv2dNative', true],
+  ['FusedDepthwiseConv2D', true],
+] as const;
+
+/**
+ * Replaces padding `same` by the number of rows and columns that it stands for. XNNPACK, which the
+ * kernels call, computes this number itself, and fails where it is negative: where strides skip
+ * pixels, so that the windows do not reach the end of the input. TensorFlow.js 4.22 ignores the
+ * failure, so the result would be zeros.
+ */
+function padExplicitly(kernelName: string, isDepthwise: boolean): void {
+  const original = tf.getKernel(kernelName, 'wasm');
+  tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: (params) => {
+      const { strides, dilations, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
+      if (pad !== 'same') return original.kernelFunc(params);
+      const [x, filter] = [params.inputs['x']!.shape as Shape4, params.inputs['filter']!.shape as Shape4];
+      const { padInfo } = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
+      const { top, bottom, left, right } = padInfo;
+      const explicit = [
+        [0, 0],
+        [top, bottom],
+        [left, right],
+        [0, 0],
+      ];
+      return original.kernelFunc({ ...params, attrs: { ...params.attrs, pad: explicit } });
+    },
+  });
+}
+
+/**
+ * Computes the gradient of a convolution's filter, for which TensorFlow.js 4.22 has no wasm kernel.
+ * The gradient of one filter weight is a sum of products: each input under that weight times the
+ * gradient of the output. The inputs are gathered into columns, so that one matMul computes all
+ * sums.
+ *
+ * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
+ *   out]; NHWC
+ * @returns float32 `filterShape`
+ */
+const convolutionFilterGradient: WasmKernel<Attributes> = (
+  inputs,
+  { strides, pad, dimRoundingMode, filterShape },
+  backend,
+) =>
+  resultOf(backend, () => {
+    const [x, dy] = [inputs['x'], inputs['dy']].map((info) => viewOf(info!, backend)) as [tf.Tensor4D, tf.Tensor4D];
+    const { batchSize, outHeight, outWidth, strideHeight, strideWidth, padInfo, inChannels, outChannels } =
+      computeConv2DInfo(x.shape, filterShape, strides, 1, pad, dimRoundingMode);
+    const { top, bottom, left, right } = padInfo;
+    const padded = tf.pad(x, [
+      [0, 0],
+      [top, bottom],
+      [left, right],
+      [0, 0],
+    ]);
+    const [filterHeight, filterWidth] = filterShape;
+    const under = Array.from({ length: filterHeight * filterWidth }, (_, at) => {
+      const [row, column] = [Math.floor(at / filterWidth), at % filterWidth];
+      const end = [
+        ...[batchSize, row + (outHeight - 1) * strideHeight + 1],
+        ...[column + (outWidth - 1) * strideWidth + 1, inChannels],
+      ];
+      return tf.stridedSlice(padded, [0, row, column, 0], end, [1, strideHeight, strideWidth, 1]);
+    });
+    const positions = batchSize * outHeight * outWidth;
+    const columns = tf.concat(under, 3).reshape<tf.Tensor2D>([positions, -1]);
+    const outputs = dy.reshape<tf.Tensor2D>([positions, outChannels]);
+    return tf.matMul(columns, outputs, true).reshape(filterShape);
+  });
+
+function depthwiseInfo(x: number[], filter: number[], attributes: Attributes): Conv2DInfo {
+  const { strides, dilations, pad, dimRoundingMode } = attributes;
+  return computeConv2DInfo(x as Shape4, filter as Shape4, strides, dilations ?? 1, pad, dimRoundingMode, true);
+}
+
+/**
+ * Filters are float32 [height, width, in, multiplier]. Output channel c * multiplier + m belongs to
+ * input channel c.
+ */
+const depthwiseFilterGradient: WasmKernel<Attributes> = ({ x: input, dy: output }, attributes, backend) => {
+  const { filterShape } = attributes;
+  const info = depthwiseInfo(input!.shape, filterShape, attributes);
+  const { inChannels, outChannels } = info;
+  const result = backend.makeOutput(filterShape, 'float32');
+  const [x, dy, gradient] = floatsOf(backend, input!, output!, result);
+  // Sums over all samples and positions are long: float64 keeps their rounding small.
+  const sums = new Float64Array(gradient!.length);
+  forEachTap(info, (from, to, tap) => {
+    for (let out = 0; out < outChannels; out++) {
+      const channel = Math.floor(out / filterShape[3]);
+      sums[tap * outChannels + out]! += x![from * inChannels + channel]! * dy![to * outChannels + out]!;
+    }
+  });
+  gradient!.set(sums);
+  return result;
+};
+
+const depthwiseInputGradient: WasmKernel<Attributes> = ({ dy: output, filter: weights }, attributes, backend) => {
+  const { inputShape } = attributes;
+  const info = depthwiseInfo(inputShape, weights!.shape, attributes);
+  const { inChannels, outChannels } = info;
+  const result = backend.makeOutput(inputShape, 'float32');
+  const [dy, filter, dx] = floatsOf(backend, output!, weights!, result);
+  dx!.fill(0);
+  forEachTap(info, (to, from, tap) => {
+    for (let out = 0; out < outChannels; out++) {
+      const channel = Math.floor(out / weights!.shape[3]!);
+      dx![to * inChannels + channel]! += dy![from * outChannels + out]! * filter![tap * outChannels + out]!;
+    }
+  });
+  return result;
+};
+
+/** Filters are float32 [depth, height, width, in, out]. */
+const convolution3DFilterGradient: WasmKernel<Attributes3D> = (inputs, { strides, pad, filterShape }, backend) => {
+  const info = computeConv3DInfo(inputs['x']!.shape as Shape5, filterShape, strides, 1, pad);
+  const { inChannels, outChannels } = info;
+  const result = backend.makeOutput(filterShape, 'float32');
+  const [x, dy, gradient] = floatsOf(backend, inputs['x']!, inputs['dy']!, result);
+  const sums = new Float64Array(gradient!.length);
+  forEachTap(info, (from, to, tap) => {
+    for (let channel = 0; channel < inChannels; channel++) {
+      const [value, at] = [x![from * inChannels + channel]!, (tap * inChannels + channel) * outChannels];
+      for (let out = 0; out < outChannels; out++) sums[at + out]! += value * dy![to * outChannels + out]!;
+    }
+  });
+  gradient!.set(sums);
+  return result;
+};
+
+const convolution3DInputGradient: WasmKernel<Attributes3D> = (inputs, { strides, pad, inputShape }, backend) => {
+  const info = computeConv3DInfo(inputShape, inputs['filter']!.shape as Shape5, strides, 1, pad);
+  const { inChannels, outChannels } = info;
+  const result = backend.makeOutput(inputShape, 'float32');
+  const [dy, filter, dx] = floatsOf(backend, inputs['dy']!, inputs['filter']!, result);
+  dx!.fill(0);
+  forEachTap(info, (to, from, tap) => {
+    for (let channel = 0; channel < inChannels; channel++) {
+      const at = (tap * inChannels + channel) * outChannels;
+      let sum = 0;
+      for (let out = 0; out < outChannels; out++) sum += dy![from * outChannels + out]! * filter![at + out]!;
+      dx![to * inChannels + channel]! += sum;
+    }
+  });
+  return result;
+};
+
+const maxPool3D: WasmKernel<Attributes3D> = (inputs, { filterSize, strides, pad, dimRoundingMode }, backend) => {
+  const shape = inputs['x']!.shape as Shape5;
+  const info = computePool3DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode);
+  const result = backend.makeOutput(info.outShape, inputs['x']!.dtype);
+  const [x, y] = floatsOf(backend, inputs['x']!, result);
+  y!.fill(-Infinity);
+  const channels = info.inChannels;
+  forEachTap(info, (input, output) => {
+    for (let c = 0; c < channels; c++) {
+      y![output * channels + c] = Math.max(y![output * channels + c]!, x![input * channels + c]!);
+    }
+  });
+  return result;
+};
+
+/** The gradient of a window belongs to the first of its elements that equals the maximum. */
+function maxPoolGradient(
+  info: Conv2DInfo | Conv3DInfo,
+  inputs: tf.NamedTensorInfoMap,
+  backend: BackendWasm,
+): tf.TensorInfo {
+  const result = backend.makeOutput(info.inShape, 'float32');
+  const [x, y, dy, dx] = floatsOf(backend, inputs['input']!, inputs['output']!, inputs['dy']!, result);
+  dx!.fill(0);
+  const isFound = new Uint8Array(y!.length);
+  const channels = info.inChannels;
+  forEachTap(info, (input, output) => {
+    for (let c = 0; c < channels; c++) {
+      const [from, to] = [output * channels + c, input * channels + c];
+      if (isFound[from] !== 0 || x![to] !== y![from]) continue;
+      isFound[from] = 1;
+      dx![to]! += dy![from]!;
+    }
+  });
+  return result;
+}
+
+/**
+ * Calls `visit` for each element of a window that lies in the input, for each window of each
+ * sample. The elements of one window are visited in the order of their indices. Indices count the
+ * positions of the input (of all samples), of the output (of all samples), and of the window. A
+ * position has a value for each channel.
+ */
+function forEachTap(info: Conv2DInfo | Conv3DInfo, visit: (input: number, output: number, tap: number) => void): void {
+  const [depths, rows, columns] = axesOf(info);
+  const planes = depths!.taps.flatMap((depth) =>
+    rows!.taps.map((row) => ({
+      input: depth.input * rows!.size + row.input,
+      output: depth.output * rows!.outputs + row.output,
+      tap: depth.tap * rows!.window + row.tap,
+    })),
+  );
+  const [inputs, outputs] = [depths!.size * rows!.size, depths!.outputs * rows!.outputs];
+  for (let sample = 0; sample < info.batchSize; sample++) {
+    for (const line of planes) {
+      const [input, output] = [sample * inputs + line.input, sample * outputs + line.output];
+      for (const column of columns!.taps) {
+        visit(
+          input * columns!.size + column.input,
+          output * columns!.outputs + column.output,
+          line.tap * columns!.window + column.tap,
+        );
+      }
+    }
+  }
+}
+
+interface Axis {
+  size: number;
+  outputs: number;
+  window: number;
+  /** The windows' elements inside the input, window by window. */
+  taps: { input: number; output: number; tap: number }[];
+}
+
+/** Depth, height and width. Pictures have one plane. */
+function axesOf(info: Conv2DInfo | Conv3DInfo): Axis[] {
+  const { padInfo } = info;
+  const depth =
+    'inDepth' in info
+      ? axisOf(
+          ...([info.inDepth, info.outDepth, info.filterDepth] as const),
+          ...([info.strideDepth, info.dilationDepth, (padInfo as Conv3DInfo['padInfo']).front] as const),
+        )
+      : axisOf(1, 1, 1, 1, 1, 0);
+  const { inHeight, outHeight, filterHeight, strideHeight, dilationHeight } = info;
+  const { inWidth, outWidth, filterWidth, strideWidth, dilationWidth } = info;
+  return [
+    depth,
+    axisOf(inHeight, outHeight, filterHeight, strideHeight, dilationHeight, padInfo.top),
+    axisOf(inWidth, outWidth, filterWidth, strideWidth, dilationWidth, padInfo.left),
+  ];
+}
+
+function axisOf(
+  ...[size, outputs, window, stride, dilation, before]: [number, number, number, number, number, number]
+): Axis {
+  const taps: Axis['taps'] = [];
+  for (let output = 0; output < outputs; output++) {
+    for (let tap = 0; tap < window; tap++) {
+      const input = output * stride + tap * dilation - before;
+      if (input >= 0 && input < size) taps.push({ input, output, tap });
+    }
+  }
+  return { size, outputs, window, taps };
+}
