@@ -41,7 +41,7 @@ const HEIGHT = 800;
 const SIMULATED_RANKS = 32;
 const TABS = 4;
 /** The run does not end by itself. */
-const JOB = { epochs: 1000 };
+const JOB = { epochs: 1000, transport: 'webrtc' };
 /** Step after which a real run is measured: its shaders are compiled, and its charts have lines. */
 const FIRST_STEP = 10;
 /** Milliseconds until this step, which is ten times what four tabs need on two cores. */

@@ -30,7 +30,7 @@ const CHANGE_MS = 600_000;
 /** Name of the tab that opens the room. */
 const HOST = 'host';
 /** The run does not end by itself. Ranks compare their states often. */
-const JOB = { job: 'digits', model: 'mlp', batchSize: '8', epochs: '1000', hashEvery: '5' };
+const JOB = { job: 'digits', model: 'mlp', batchSize: '8', epochs: '1000', hashEvery: '5', transport: 'webrtc' };
 
 export class Classroom {
   readonly register: Register;

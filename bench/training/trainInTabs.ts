@@ -9,7 +9,7 @@ import type { RunResult } from '../../src/protocol/runResult.ts';
 const TIMEOUT_S = 30 * 60;
 
 /**
- * Trains in `tabs` headless tabs. Environment variables such as RANK are ignored. @throws (rejects)
+ * Trains in `tabs` headless tabs, linked by WebRTC as tabs of different machines are. Environment variables such as RANK are ignored. @throws (rejects)
  * the errors of `train`.
  */
 export function trainInTabs(
@@ -18,5 +18,9 @@ export function trainInTabs(
   io: Io,
   backend: BackendMode = 'webgpu',
 ): Promise<RunResult> {
-  return train({ ...job, tabs, backend, gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
+  return train(
+    { transport: 'webrtc', ...job, tabs, backend, gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 },
+    io,
+    {},
+  );
 }

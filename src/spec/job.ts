@@ -120,9 +120,9 @@ export const FIELDS = {
     value: 'n',
     help: 'number of workers, all in one tab (data-parallel)',
   }),
-  transport: field(v.picklist(TRANSPORT_NAMES), 'webrtc', {
+  transport: field(v.picklist(TRANSPORT_NAMES), 'auto', {
     value: 'name',
-    help: 'how tabs of one browser are linked; auto: by message ports',
+    help: 'how tabs of one browser are linked; auto: by message ports; webrtc: like tabs of different machines',
   }),
 };
 
@@ -327,7 +327,8 @@ export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown):
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
-  return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
+  // A lesson shows what tabs of different machines send each other.
+  return job === 'lesson' ? { ...plan, job, data: { kind: 'none' }, transport: 'webrtc' } : plan;
 }
 
 /**

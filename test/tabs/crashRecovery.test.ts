@@ -6,7 +6,7 @@ import type { CrashRecoveryReport } from '../../tools/crashRecovery/crashRecover
 vi.setConfig({ testTimeout: 150_000 });
 
 test('a run whose tabs are all killed resumes from its latest checkpoint', async () => {
-  const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --transport auto --backend webgpu';
+  const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --backend webgpu';
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();

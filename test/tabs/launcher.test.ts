@@ -190,7 +190,7 @@ test('more tabs than SwiftShader supports are distributed over several browsers'
   const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
   const command = 'run --gpu software --tabs 5 --steps 2 --batch 2 --json --browser';
   const result = resultOf(await runCommand([...command.split(' '), counted]));
-  expect(result).toMatchObject({ worldSize: 5, transport: 'webrtc', steps: 2, restarts: 0 });
+  expect(result).toMatchObject({ worldSize: 5, transport: 'mixed', steps: 2, restarts: 0 });
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 

@@ -14,7 +14,7 @@ async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRout
 }
 
 test('ranks in two browsers train one model, linked by ports inside a browser and by WebRTC between browsers', async () => {
-  const room = world.createRoom({ transport: 'auto', maxSteps: 6, hashEvery: 3 }, 4);
+  const room = world.createRoom({ maxSteps: 6, hashEvery: 3 }, 4);
   const join = (rank: number, beside?: Tab): Promise<Tab> =>
     world.open(`#${room}?name=tab-${rank}&rank=${rank}&auto`, beside && { beside });
   const [a, c] = await Promise.all([join(0), join(2)]);
@@ -28,7 +28,7 @@ test('ranks in two browsers train one model, linked by ports inside a browser an
 });
 
 test('a run continues when a tab linked by ports crashes or is closed', async () => {
-  const room = world.createRoom({ transport: 'auto', epochs: 1000, batchSize: 16 }, 3, { min: 1, max: 3 });
+  const room = world.createRoom({ epochs: 1000, batchSize: 16 }, 3, { min: 1, max: 3 });
   const first = await world.join(room, 'tab-0');
   const others = await Promise.all([1, 2].map((i) => world.join(room, `tab-${i}`, { beside: first })));
   const [second, third] = others as [Tab, Tab];

@@ -29,6 +29,13 @@ test('the job form creates only valid jobs', () => {
   expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
 });
 
+test('tabs of one browser are linked by message ports, but by WebRTC in a lesson', () => {
+  const lesson = withJob(DEFAULT_JOB, 'lesson', null);
+  expect(
+    [DEFAULT_JOB, parseJob({ job: 'gpt' }), lesson, withJob(lesson, 'digits', null)].map((job) => job.transport),
+  ).toEqual(['auto', 'auto', 'webrtc', 'auto']);
+});
+
 describe('a method that `auto` has compared', () => {
   test.each(METHOD_NAMES)('%s makes a valid job with the same costs', (method) => {
     for (const job of [parseJob({ strategy: 'auto' }), parseJob({ job: 'gpt', strategy: 'auto' })]) {
@@ -178,7 +185,7 @@ describe('a job in words', () => {
     expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
       'DiLoCo, an exchange every 50 steps; 1 epoch, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
     );
-    expect(described({ transport: 'auto' })).toBe(`DDP${rest}; tabs of one browser linked in memory`);
+    expect(described({ transport: 'webrtc' })).toBe(`DDP${rest}; tabs of one browser linked by WebRTC, too`);
     expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
       '2 workers in one tab; 1 epoch, 32 samples per step and worker, Adam at 0.002',
     );

@@ -29,7 +29,7 @@ test.each([
   { metrics: ['top-3'] },
   { job: 'images', data: { kind: 'url', url: 'pets.zip' }, side: 48, channels: 1, model: 'cnn' },
   { strategy: 'diloco', syncEvery: 4 },
-  { transport: 'auto' },
+  { transport: 'webrtc' },
   { algorithm: 'ring' },
   { algorithm: 'auto' },
   { algorithm: 'two-level', codec: 'int8' },

@@ -201,7 +201,7 @@ export const job = {
         : spec.strategy === 'auto'
           ? `a few steps, ${spec.batchSize} samples per step and ${who}`
           : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec): string => {

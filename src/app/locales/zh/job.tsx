@@ -174,7 +174,7 @@ export const job: Messages['job'] = {
         : spec.strategy === 'auto'
           ? ['走几步', '']
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec) => {
     const name = strategies[strategy];
