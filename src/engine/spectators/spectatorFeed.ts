@@ -82,8 +82,13 @@ export class SpectatorFeed {
   #steps = new Thinned<EventOf<'step'>>(MAX_STEPS);
   #evaluations = new Thinned<EventOf<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
-  /** Points of the curve that were not sent yet. */
-  readonly #fresh = { steps: [] as EventOf<'step'>[], evaluations: [] as EventOf<'evaluation'>[] };
+  /** What was not sent yet of the model, the links and the curve. */
+  readonly #fresh = {
+    model: null as EventOf<'model'> | null,
+    links: new Map<number, EventOf<'link'>>(),
+    steps: [] as EventOf<'step'>[],
+    evaluations: [] as EventOf<'evaluation'>[],
+  };
   readonly #unsent = new Set<Newest['type']>();
   /** The time when everything was last sent; `null` if everything must be sent now. */
   #wholeAt: number | null = null;
@@ -104,9 +109,11 @@ export class SpectatorFeed {
   /** Receives the events that this rank emits to its page. */
   observe(event: EngineEvent): void {
     if (event.type === 'generation') this.#begin(event);
-    else if (event.type === 'model') this.#model = event;
-    else if (event.type === 'link') this.#links.set(event.peerRank, event);
-    else if (event.type === 'step') {
+    else if (event.type === 'model') this.#model = this.#fresh.model = event;
+    else if (event.type === 'link') {
+      this.#links.set(event.peerRank, event);
+      this.#fresh.links.set(event.peerRank, event);
+    } else if (event.type === 'step') {
       this.#steps.add(event);
       this.#fresh.steps.push(event);
     } else if (event.type === 'evaluation') {
@@ -170,7 +177,8 @@ export class SpectatorFeed {
       this.#wholeAt = this.#sentAt;
       for (const type of this.#newest.keys()) this.#unsent.add(type);
     }
-    const head = isWhole ? [this.#generation!, ...(this.#model ? [this.#model] : []), ...this.#links.values()] : [];
+    const { model, links } = isWhole ? { model: this.#model, links: this.#links } : this.#fresh;
+    const head = [...(isWhole ? [this.#generation!] : []), ...(model ? [model] : []), ...links.values()];
     const curve: Curve = isWhole
       ? { steps: this.#steps.kept, evaluations: this.#evaluations.kept }
       : { ...this.#fresh, steps: spaced(this.#fresh.steps, STEPS_AT_ONCE) };
@@ -179,6 +187,8 @@ export class SpectatorFeed {
   }
 
   #forget(): void {
+    this.#fresh.model = null;
+    this.#fresh.links.clear();
     this.#fresh.steps = [];
     this.#fresh.evaluations = [];
   }

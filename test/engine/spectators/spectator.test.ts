@@ -107,6 +107,20 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
+  test('sends the model and the links with the next update if they follow the one that began the generation', () => {
+    const { clock, digests, teller, see } = telling();
+    teller.audience = ['wu'];
+    see(generationEvent(1, 3));
+    clock.advance(0);
+    const link: EngineEvent = { type: 'link', peerRank: 1, up: true, route: 'direct', roundTripMs: 2 };
+    see(MODEL, { ...link, up: false, route: 'unknown', roundTripMs: null }, link, { ...link, peerRank: 2 });
+    clock.advance(1000);
+    see(stepEvent(0));
+    clock.advance(1000);
+    expect(digests.map(typesOf)).toEqual([['generation'], ['model', 'link', 'link'], ['step']]);
+    expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({ peerRank: 1, up: true });
+  });
+
   test('sends at most one update per second, with a selection of the steps and only the latest of other events', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
