@@ -9,8 +9,8 @@ import type { RunResult } from '../../src/protocol/runResult.ts';
 const TIMEOUT_S = 30 * 60;
 
 /**
- * Trains in `tabs` headless tabs, linked by WebRTC as tabs of different machines are. Environment variables such as RANK are ignored. @throws (rejects)
- * the errors of `train`.
+ * Trains in `tabs` headless tabs, linked by WebRTC as tabs of different machines are. Environment
+ * variables such as RANK are ignored. @throws (rejects) the errors of `train`.
  */
 export function trainInTabs(
   tabs: number,

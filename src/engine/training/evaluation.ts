@@ -18,10 +18,14 @@ import type { Task } from '../tasks/task.ts';
  */
 export const INTERMEDIATE_SAMPLES = 500;
 /**
- * A run has at most about this number of evaluations within epochs. In addition, all held-out
- * samples are evaluated at the end of every epoch.
+ * How often held-out samples are evaluated within epochs: at most about `perRun` times, and after
+ * at least `trained` times as many training samples as the evaluation uses. The evaluation of a
+ * sample takes about a third of the time of a training pass over it, so evaluation takes at most a
+ * twelfth of the time of training, or with `patience` a third. In addition, all held-out samples
+ * are evaluated at the end of every epoch.
  */
-const EVALUATIONS_PER_RUN = 8;
+const RHYTHM = { perRun: 20, trained: 4 };
+const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
 
 export interface Duties {
   /** The number of held-out samples to evaluate. */
@@ -32,7 +36,11 @@ export interface Duties {
 
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
-/** Returns the duties after the latest step. */
+/**
+ * Returns the duties after the latest step. Before the first evaluation of the rhythm, a curve
+ * starts with the first step, a quarter and half of the interval. These evaluations use a share of
+ * the samples, so that evaluation is never ahead of training.
+ */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
@@ -43,18 +51,19 @@ export function dutiesAfter(
   // With `patience`, every evaluation uses all samples, because losses over different numbers of
   // samples cannot be compared.
   const testsAll = patience !== null;
-  const isTest = isOver || endsEpoch || step % evaluateEvery === 0;
+  const early = [1, Math.ceil(evaluateEvery / 4), Math.ceil(evaluateEvery / 2)];
+  const isTest = step % evaluateEvery === 0 || (!testsAll && early.includes(step));
+  const share = Math.min(1, step / evaluateEvery);
   return {
-    samples: isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+    samples:
+      isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? Math.ceil(INTERMEDIATE_SAMPLES * share) : 0,
     comparison: isOver || step % hashEvery === 0,
   };
 }
 
 /**
  * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
- * steps of `globalBatch` samples. Between two evaluations, ranks train on at least as many samples
- * as an evaluation uses, or on a whole epoch. The evaluation of a sample takes about a third of the
- * time of a training pass over it. So evaluation usually takes less time than training.
+ * steps of `globalBatch` samples. It is at most an epoch.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -64,8 +73,9 @@ export function testInterval(
 ): number {
   const stepsPerEpoch = Math.ceil(train / globalBatch);
   const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
-  const learnedSteps = Math.ceil(tested / globalBatch);
-  return Math.min(stepsPerEpoch, Math.max(learnedSteps, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
+  const { perRun, trained } = patience === null ? RHYTHM : PATIENT_RHYTHM;
+  const leastSteps = Math.ceil((tested * trained) / globalBatch);
+  return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(totalSteps / perRun)));
 }
 
 /** Returns duties that include the duties of both `a` and `b`. */

@@ -36,13 +36,13 @@ describe('TrainingLoop', () => {
   });
 
   test('emits the progress of an evaluation, because an evaluation may take minutes', async () => {
-    const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
+    const { events } = await train(2, { batchSize: 4, maxSteps: 1 }, { testSize: 600 });
     for (const own of events) {
       const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
       expect(told).toMatchObject([
-        { type: 'testing', step: 1, done: 250, share: 300 },
-        { type: 'testing', step: 1, done: 300, share: 300 },
-        { type: 'evaluation', step: 1, samples: 600 },
+        { type: 'testing', step: 0, done: 250, share: 300 },
+        { type: 'testing', step: 0, done: 300, share: 300 },
+        { type: 'evaluation', step: 0, samples: 600 },
       ]);
     }
   });
@@ -144,17 +144,18 @@ describe('TrainingLoop', () => {
     const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
-      [0, 500],
-      [1, 500],
+      [0, 125],
+      [1, 250],
       [2, 600],
     ]);
   });
 
-  test('evaluates no more samples within an epoch than it trains on', async () => {
+  test('evaluates at most a quarter as many samples within an epoch as it trains on', async () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
-      [12, 500],
+      [0, 10],
+      [12, 130],
       [15, 600],
     ]);
   });
