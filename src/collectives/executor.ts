@@ -19,7 +19,14 @@ import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
-import { abortError, crashError, linkLostError, mismatchError, timeoutError } from './diagnostics/collectiveErrors.ts';
+import {
+  abortError,
+  awaitedRanks,
+  crashError,
+  linkLostError,
+  mismatchError,
+  timeoutError,
+} from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
 import type { Report } from './diagnostics/diagnosis.ts';
 import { HangDiagnostics } from './diagnostics/hangDiagnostics.ts';
@@ -27,6 +34,7 @@ import { MonitoredBarrier, type MonitoredBarrierOptions } from './diagnostics/mo
 import { abortMessage, GroupMessage } from './groupMessages.ts';
 import { InFlightOp, type Issue } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
+import type { ProcessGroupOptions } from './options.ts';
 import { PointToPoint } from './pointToPoint.ts';
 import { SequenceNumbers } from './sequenceNumbers.ts';
 import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
@@ -44,7 +52,7 @@ const MAX_OPS_IN_FLIGHT = 64;
  */
 const INQUIRY_MS = 1000;
 
-interface ExecutorOptions {
+interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   mesh: Mesh;
   /** Global ranks of the group, by rank in the group. */
   ranks: readonly number[];
@@ -75,7 +83,7 @@ export class Executor {
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
-    const { mesh, ranks, clock, segmentElements } = options;
+    const { mesh, ranks } = options;
     this.rank = ranks.indexOf(mesh.rank);
     const listener: MeshListener = {
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
@@ -88,34 +96,29 @@ export class Executor {
     };
     this.id = mesh.register(listener, ranks);
     this.#unexpected = new UnexpectedMessageQueue(mesh.unexpectedCollectives, ranks);
-    this.messages = new PointToPoint({
+    const environment = {
+      ...options,
       group: this.id,
       rank: this.rank,
-      ranks,
+      fail: (error: Error) => this.fail(error),
+      failure: () => this.#failure,
+      context: () => this.#context,
+    };
+    this.messages = new PointToPoint({
+      ...environment,
       generation: mesh.generation,
-      segmentElements,
-      clock,
       recorder: mesh.recorder,
       unexpectedLimit: mesh.unexpectedMessages,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
-      fail: (error) => this.fail(error),
       crash: (call, error) => this.#crash(call, error),
-      failure: () => this.#failure,
-      context: () => this.#context,
     });
     this.#barrier = new MonitoredBarrier({
-      rank: this.rank,
-      ranks,
-      clock,
+      ...environment,
       send: (type, barrier) => this.#flood({ type, barrier }),
-      fail: (error) => this.fail(error),
-      failure: () => this.#failure,
-      context: () => this.#context,
     });
     this.#diagnostics = new HangDiagnostics({
+      ...options,
       self: mesh.rank,
-      ranks,
-      clock,
       reportOn: (seq) => this.#reportOn(seq),
       send: (message) => this.#flood(message),
     });
@@ -155,7 +158,7 @@ export class Executor {
   }
 
   issue<T>(issue: Issue<T>): Work<T> {
-    const { mesh, ranks, segmentElements, clock } = this.#options;
+    const { mesh, clock } = this.#options;
     const { seq, isReserved } = this.#seqs.take();
     const call = describeOp(issue.descriptor, (rank) => this.#global(rank), issue.amount);
     const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
@@ -164,16 +167,14 @@ export class Executor {
       return work;
     }
     const op: InFlightOp = new InFlightOp(issue, seq, {
+      ...this.#options,
       call,
       work,
       complete: (trace) => work.complete(issue.result(), trace),
       group: this.id,
       rank: this.rank,
-      ranks,
       generation: mesh.generation,
-      segmentElements,
       recorder: mesh.recorder,
-      clock,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
       crash: (error) => this.#crash(call, error, seq),
       onthrough: () => this.#settle(op),
@@ -357,7 +358,7 @@ export class Executor {
   }
 
   #reportOn(seq: number): Report {
-    const record = this.#inFlightOps.get(seq)?.record ?? this.#findRecord(seq);
+    const record = this.#inFlightOps.get(seq)?.record ?? this.#options.mesh.recorder.find(this.id, seq);
     const last = this.#lastRecord;
     return {
       call: record?.call ?? null,
@@ -371,13 +372,6 @@ export class Executor {
     return this.#seqs.isIssued(seq) && !this.#inFlightOps.has(seq);
   }
 
-  /** Returns the record of a collective that has ended, if the recorder still has it. */
-  #findRecord(seq: number): FlightRecord | undefined {
-    return this.#options.mesh.recorder.records.findLast(
-      (record) => record.group === this.id && record.kind === 'collective' && record.seq === seq,
-    );
-  }
-
   #mismatch(seq: number): void {
     this.#diagnostics.ask({
       seq,
@@ -388,12 +382,18 @@ export class Executor {
   }
 
   #expire(op: InFlightOp): void {
+    const { mesh, ranks } = this.#options;
     const { seq, timeoutMs } = op;
     this.#diagnostics.ask({
       seq,
       isForDeadline: true,
       waitMs: Math.min(INQUIRY_MS, timeoutMs / 2),
-      conclude: (reports) => this.fail(timeoutError(this.#context, op, this.#options.ranks, reports)),
+      conclude: (reports) =>
+        op.deadline.extendOrFail(
+          awaitedRanks(op, ranks, reports, mesh.rank),
+          (activity) => this.fail(timeoutError(this.#context, op, ranks, reports, activity)),
+          () => this.#diagnostics.ended(seq),
+        ),
     });
   }
 }

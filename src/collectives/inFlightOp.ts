@@ -6,7 +6,9 @@ import type { Clock } from '../util/clock.ts';
 import type { Encoding } from './codecs.ts';
 import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
 import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
+import { OpDeadline } from './diagnostics/opDeadline.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
+import type { ProcessGroupOptions } from './options.ts';
 import { PlanOp } from './planOp.ts';
 import type { Planner } from './plans/plans.ts';
 import { EAGER_BYTES, SendWindows } from './sendWindow.ts';
@@ -33,7 +35,7 @@ export interface Issue<T> {
   trace?: (op: PlanOp, startedAt: number) => OpTrace;
 }
 
-interface Environment {
+interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   /** Text of the call for error messages. */
   call: string;
   /** The caller's handle. `complete` creates the result and resolves the handle with it. */
@@ -60,6 +62,7 @@ export class InFlightOp {
   readonly seq: number;
   readonly call: string;
   readonly timeoutMs: number;
+  readonly deadline: OpDeadline;
   readonly data: PlanOp;
   readonly windows: SendWindows;
   readonly record: FlightRecord;
@@ -70,7 +73,6 @@ export class InFlightOp {
   readonly #agreement: Agreement;
   readonly #before: (() => void) | undefined;
   readonly #finish: () => void;
-  readonly #cancelDeadline: () => void;
   #isThrough = false;
 
   /** @throws UsageError if the dtype does not support the reduction. */
@@ -122,7 +124,7 @@ export class InFlightOp {
       scheduledAt,
     );
     this.#finish = () => env.complete(issue.trace?.(this.data, scheduledAt) ?? null);
-    this.#cancelDeadline = clock.after(timeoutMs, () => env.onexpire());
+    this.deadline = new OpDeadline({ clock, timeoutMs, activityOf: env.activityOf, onexpire: env.onexpire });
   }
 
   /** Whether all data of the op is sent and received, and all ranks are known to have called it. */
@@ -173,7 +175,7 @@ export class InFlightOp {
   }
 
   #end(state: 'completed' | 'failed'): void {
-    this.#cancelDeadline();
+    this.deadline.cancel();
     this.record.state = state;
     this.record.endedAt = this.#env.clock.now();
   }

@@ -5,6 +5,14 @@ import type { Clock } from '../util/clock.ts';
 import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
+/** What the ranks that an op waits for do, according to somebody who hears their heartbeats. */
+export interface RankActivity {
+  /** Whether all of them work. The op then waits for another timeout. */
+  areWorking: boolean;
+  /** Sentences about them for the error message; may be empty. */
+  text: string;
+}
+
 export interface ProcessGroupOptions {
   /**
    * `localRank`: place of this tab among the ranks of its browser, 0 by default. `localWorldSize`:
@@ -21,6 +29,11 @@ export interface ProcessGroupOptions {
    */
   segmentElements?: number;
   clock?: Clock;
+  /**
+   * Called before an op fails because of its timeout, with the global ranks that the op waits for.
+   * Without it, and if it rejects or does not answer, the op fails.
+   */
+  activityOf?: ((ranks: readonly number[]) => Promise<RankActivity>) | undefined;
 }
 
 export interface OpOptions {

@@ -25,7 +25,9 @@ import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
+import { OpDeadline } from './diagnostics/opDeadline.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
+import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
 
@@ -40,7 +42,7 @@ const EAGER_BYTES = 64 * 1024;
  */
 const MAX_AHEAD = 64;
 
-interface PointToPointEnvironment {
+interface PointToPointEnvironment extends Pick<ProcessGroupOptions, 'activityOf'> {
   group: number;
   rank: number;
   ranks: readonly number[];
@@ -77,7 +79,7 @@ interface Outgoing {
   /** Resolves when the tensor has its values; `null` if it has them. */
   readonly input: Promise<unknown> | null;
   readonly ready: ReturnType<typeof deferred<void>>;
-  readonly cancelDeadline: () => void;
+  readonly deadline: OpDeadline;
 }
 
 /** State of the sends to one rank. */
@@ -97,7 +99,7 @@ interface Posted {
   readonly tag: number;
   readonly work: Work<number>;
   readonly record: FlightRecord;
-  readonly cancelDeadline: () => void;
+  readonly deadline: OpDeadline;
 }
 
 interface Incoming {
@@ -131,10 +133,10 @@ export class PointToPoint {
     const call = `send(${shapeText(shape) ?? tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
     const work = new Work<void>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
-    const cancelDeadline = clock.after(timeoutMs, () =>
+    const deadline = this.#deadline(timeoutMs, [ranks[dst]!], (activity) =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. Rank ${ranks[dst]} has not received the message.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. Rank ${ranks[dst]} has not received the message.${activity}`,
           { ...context(), op: call, missing: [ranks[dst]!] },
         ),
       ),
@@ -143,7 +145,7 @@ export class PointToPoint {
     // A later send waits for the tensors of earlier sends, because messages keep their order.
     const input = after || sender.input ? Promise.all([sender.input, after]) : null;
     sender.input = input;
-    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, input, ready: deferred(), cancelDeadline };
+    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, input, ready: deferred(), deadline };
     sender.outgoing.set(id, outgoing);
     void this.#transmit(dst, sender, outgoing);
     return work;
@@ -156,16 +158,17 @@ export class PointToPoint {
     const call = `recv(${shapeText(shape) ?? tensor.length} ${dtype.name} from ${from}, tag ${tag})`;
     const work = new Work<number>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
-    const cancelDeadline = clock.after(timeoutMs, () =>
+    const senders = src === null ? ranks.filter((other) => other !== ranks[rank]) : [ranks[src]!];
+    const deadline = this.#deadline(timeoutMs, senders, (activity) =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. No matching message has arrived completely.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. No matching message has arrived completely.${activity}`,
           { ...context(), op: call, missing: src === null ? [] : [ranks[src]!] },
         ),
       ),
     );
     const record = this.#record('receive', null, dtype, tensor.length, call);
-    const posted: Posted = { src, tensor, dtype, tag, work, record, cancelDeadline };
+    const posted: Posted = { src, tensor, dtype, tag, work, record, deadline };
     this.#posted.add(posted);
     for (const incoming of this.#incoming.values()) {
       if (fits(posted, incoming)) {
@@ -230,8 +233,17 @@ export class PointToPoint {
     );
   }
 
-  #end({ cancelDeadline, record }: Pick<Posted, 'cancelDeadline' | 'record'>, state: 'completed' | 'failed'): void {
-    cancelDeadline();
+  /** Calls `expired` with a text about the awaited ranks, if they do not work. */
+  #deadline(timeoutMs: number, awaited: readonly number[], expired: (activity: string) => void): OpDeadline {
+    const { clock, activityOf } = this.#env;
+    const fail = (activity: string): void => expired(activity && ` ${activity}`);
+    const onexpire = (): void => deadline.extendOrFail(awaited, fail);
+    const deadline: OpDeadline = new OpDeadline({ clock, timeoutMs, activityOf, onexpire });
+    return deadline;
+  }
+
+  #end({ deadline, record }: Pick<Posted, 'deadline' | 'record'>, state: 'completed' | 'failed'): void {
+    deadline.cancel();
     record.state = state;
     record.endedAt = this.#env.clock.now();
   }

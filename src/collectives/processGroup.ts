@@ -105,6 +105,7 @@ export class ProcessGroup {
       ranks: this.ranks,
       clock: this.#clock,
       segmentElements: options.segmentElements ?? Infinity,
+      activityOf: options.activityOf,
       onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
     });
     this.rank = this.#executor.rank;

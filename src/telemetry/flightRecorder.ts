@@ -49,6 +49,13 @@ export class FlightRecorder {
     return [...this.#records.slice(this.#next), ...this.#records.slice(0, this.#next)];
   }
 
+  /** Returns the record of a collective; `undefined` if it is no longer stored. */
+  find(group: number, seq: number): FlightRecord | undefined {
+    return this.records.findLast(
+      (record) => record.group === group && record.kind === 'collective' && record.seq === seq,
+    );
+  }
+
   /** Returns a copy of all records. The caller adds data about steps. */
   dump(): FlightRecording {
     return {

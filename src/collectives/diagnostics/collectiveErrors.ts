@@ -28,17 +28,42 @@ export function mismatchError(context: ErrorContext, seq: number, reports: Repor
  * Creates the error for a collective that has not ended by its deadline.
  *
  * @param ranks global ranks of the group.
+ * @param activity sentences about what the awaited ranks do; may be empty.
  */
 export function timeoutError(
   context: ErrorContext,
   { seq, call, timeoutMs, data, windows }: InFlightOp,
   ranks: readonly number[],
   reports: Reports,
+  activity: string,
 ): TimeoutError {
   const { missing, text } = diagnose(reports);
   const progress = missing.length > 0 ? '' : progressOf(data, windows, ranks);
   const waited = `rank ${context.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${progress}`;
-  return new TimeoutError(`Timed out: ${waited}. ${text}`, { ...context, op: call, seq, missing });
+  return new TimeoutError([`Timed out: ${waited}.`, text, activity].filter(Boolean).join(' '), {
+    ...context,
+    op: call,
+    seq,
+    missing,
+  });
+}
+
+/**
+ * Returns the global ranks that a collective waits for: the missing ranks; if there are none, the
+ * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
+ */
+export function awaitedRanks(
+  { data, windows, hasInput }: InFlightOp,
+  ranks: readonly number[],
+  reports: Reports,
+  self: number,
+): number[] {
+  const { missing } = diagnose(reports);
+  if (missing.length > 0) return missing;
+  if (!hasInput) return [self];
+  const blocked = windows.blockedPeer();
+  const peers = [...data.missing().map(({ peer }) => peer), ...(blocked === undefined ? [] : [blocked])];
+  return [...new Set(peers)].map((peer) => ranks[peer]!);
 }
 
 /**

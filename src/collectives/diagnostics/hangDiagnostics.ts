@@ -36,6 +36,7 @@ interface Asked {
   readonly question: Question;
   readonly reports: Map<number, Report | null>;
   readonly cancel: () => void;
+  isConcluded: boolean;
 }
 
 /**
@@ -50,9 +51,9 @@ export class HangDiagnostics {
   readonly #reports = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
   /**
-   * Questions that came while a question for a deadline was open. If the open question concludes,
-   * the group fails and these questions are dropped. If the collective of the open question ends
-   * first, one of these questions is asked next.
+   * Questions that came while a question for a deadline was open. If the group then fails, these
+   * questions are dropped. If the collective of the open question ends or gets more time, one of
+   * these questions is asked next.
    */
   #waiting: Question[] = [];
 
@@ -63,7 +64,8 @@ export class HangDiagnostics {
   /**
    * Asks at once if no question is open. While a question for a deadline is open, the new question
    * waits. While a question for a mismatch is open, the new question is ignored, because the group
-   * will fail. `conclude` receives the reports at most `waitMs` after the inquiry.
+   * will fail. `conclude` receives the reports at most `waitMs` after the inquiry. A question for a
+   * deadline stays open until the group fails or {@link ended} is called.
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);
@@ -99,7 +101,7 @@ export class HangDiagnostics {
     return this.#reports.has(seq) ? this.#allReports(seq) : null;
   }
 
-  /** Drops questions for the deadline of collective `seq`, which has ended. */
+  /** Drops questions for the deadline of collective `seq`, which has ended or gets more time. */
   ended(seq: number): void {
     const isSettled = (question: Question): boolean => question.seq === seq && question.isForDeadline;
     this.#waiting = this.#waiting.filter((question) => !isSettled(question));
@@ -130,7 +132,7 @@ export class HangDiagnostics {
     const isAsked = this.#reports.has(seq);
     this.answer(seq);
     const reports = this.#allReports(seq);
-    this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()) };
+    this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()), isConcluded: false };
     // If another rank has already asked, all ranks send their reports without this inquiry.
     if (!isAsked) send({ type: 'inquiry', seq });
     this.#concludeIfComplete();
@@ -154,12 +156,13 @@ export class HangDiagnostics {
   }
 
   #concludeIfComplete(): void {
-    if (![...this.#asked!.reports.values()].includes(null)) this.#conclude();
+    if (!this.#asked!.isConcluded && ![...this.#asked!.reports.values()].includes(null)) this.#conclude();
   }
 
   #conclude(): void {
-    const { question, reports } = this.#asked!;
-    this.drop();
+    const { question, reports, cancel } = this.#asked!;
+    cancel();
+    this.#asked!.isConcluded = true;
     question.conclude(reports);
   }
 }

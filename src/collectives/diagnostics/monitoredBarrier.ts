@@ -6,6 +6,8 @@ import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
 import { nameRanks, upperFirst } from '../../util/text.ts';
+import type { ProcessGroupOptions } from '../options.ts';
+import { OpDeadline } from './opDeadline.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
@@ -26,7 +28,7 @@ const GRACE_MS = 1000;
  */
 const MAX_UNDER_WAY = 64;
 
-interface Environment {
+interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   /** Rank in the group. */
   rank: number;
   /** Global ranks of the group. */
@@ -57,7 +59,7 @@ export class MonitoredBarrier {
    * error ends the group. UsageError if this rank already waits in `MAX_UNDER_WAY` barriers.
    */
   async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
-    const { rank, ranks, clock, send, fail, failure, context } = this.#env;
+    const { rank, ranks, clock, activityOf, send, fail, failure, context } = this.#env;
     const before = failure();
     if (before) throw before;
     if (this.#passing.size >= MAX_UNDER_WAY) {
@@ -67,29 +69,29 @@ export class MonitoredBarrier {
     }
     const barrier = this.#next++;
     const passed = deferred();
-    const expire = (): void => {
-      const arrived = this.#arrived.get(barrier);
-      const missing = ranks.filter((other, i) => i > 0 && !arrived?.has(other));
+    const missingRanks = (): number[] =>
+      rank > 0 ? [ranks[0]!] : ranks.filter((other, i) => i > 0 && !this.#arrived.get(barrier)?.has(other));
+    const expire = (activity: string): void => {
+      const missing = missingRanks();
       const named = waitAllRanks ? missing : missing.slice(0, 1);
       const who = upperFirst(nameRanks(named));
-      fail(
+      const text =
         rank === 0 && timeoutMs > 0
-          ? new TimeoutError(`${who} failed to pass monitoredBarrier in ${timeoutMs} ms.`, { ...context(), missing })
-          : new TimeoutError(
-              `Rank ${ranks[rank]} timed out in monitoredBarrier after ${timeoutMs} ms${rank === 0 ? '' : `: rank ${ranks[0]} did not let it pass`}.`,
-              { ...context(), missing: rank === 0 ? missing : [ranks[0]!] },
-            ),
-      );
+          ? `${who} failed to pass monitoredBarrier in ${timeoutMs} ms.`
+          : `Rank ${ranks[rank]} timed out in monitoredBarrier after ${timeoutMs} ms${rank === 0 ? '' : `: rank ${ranks[0]} did not let it pass`}.`;
+      fail(new TimeoutError(activity ? `${text} ${activity}` : text, { ...context(), missing }));
     };
     const waitMs = rank === 0 ? timeoutMs : timeoutMs + Math.min(GRACE_MS, timeoutMs / 2);
-    let cancel = clock.after(waitMs, expire);
+    const onexpire = (): void => deadline.extendOrFail(missingRanks(), expire);
+    const begin = (): OpDeadline => new OpDeadline({ clock, timeoutMs: waitMs, activityOf, onexpire });
+    let deadline = begin();
     let isRestarted = false;
     const restart = (): void => {
       // The wait restarts only once. Otherwise rank 0 could make the others wait forever.
       if (isRestarted) return;
       isRestarted = true;
-      cancel();
-      cancel = clock.after(waitMs, expire);
+      deadline.cancel();
+      deadline = begin();
     };
     this.#passing.set(barrier, { passed, restart });
     try {
@@ -97,7 +99,7 @@ export class MonitoredBarrier {
       if (rank === 0) this.#check(barrier);
       await passed.promise;
     } finally {
-      cancel();
+      deadline.cancel();
       this.#passing.delete(barrier);
     }
   }

@@ -1,0 +1,55 @@
+/**
+ * The deadline of an op or message: what happens when its timeout has passed. Before it fails, the
+ * group's creator is asked what the ranks do that it waits for.
+ */
+import type { Clock } from '../../util/clock.ts';
+import { within } from '../../util/deadline.ts';
+import { TimeoutError } from '../../util/errors.ts';
+import type { ProcessGroupOptions } from '../options.ts';
+
+/** Maximum time to wait for the answer of {@link ProcessGroupOptions.activityOf}. */
+const ACTIVITY_MS = 5000;
+
+const noAnswer = (): Error => new TimeoutError('The question about the ranks was not answered.');
+
+interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
+  clock: Clock;
+  timeoutMs: number;
+  /** Called when the time has passed. */
+  onexpire: () => void;
+}
+
+export class OpDeadline {
+  readonly #env: Environment;
+  #cancelTimer: () => void;
+  #isCancelled = false;
+
+  constructor(env: Environment) {
+    this.#env = env;
+    this.#cancelTimer = env.clock.after(env.timeoutMs, env.onexpire);
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    this.#cancelTimer();
+  }
+
+  /**
+   * Starts the timeout again if the ranks work. Otherwise calls `fail` with sentences about what
+   * they do. Calls neither after {@link cancel}.
+   *
+   * @param ranks the global ranks that the op waits for.
+   */
+  extendOrFail(ranks: readonly number[], fail: (activity: string) => void, onextend: () => void = () => {}): void {
+    const { clock, timeoutMs, activityOf, onexpire } = this.#env;
+    if (!activityOf || ranks.length === 0) return fail('');
+    void within(clock, ACTIVITY_MS, activityOf(ranks), noAnswer)
+      .catch(() => ({ areWorking: false, text: '' }))
+      .then(({ areWorking, text }) => {
+        if (this.#isCancelled) return;
+        if (!areWorking) return fail(text);
+        this.#cancelTimer = clock.after(timeoutMs, onexpire);
+        onextend();
+      });
+  }
+}
