@@ -6,6 +6,8 @@ import { mixSeed, permutation } from '../util/rng.ts';
  * job.
  */
 const SPLIT_WORD = 0x5e1d;
+/** One sample of this number is held out. */
+const FOLD = 5;
 
 export interface Split {
   train: Uint32Array;
@@ -13,11 +15,29 @@ export interface Split {
 }
 
 /**
- * Splits 0 .. n-1. The last fifth of a seeded permutation is held out: n / 5 samples, rounded down,
- * but at least one. Both parts are sorted. All ranks compute the same split.
+ * Splits the samples 0 .. n-1 by a seeded permutation. About a fifth of each class is held out. A
+ * class with at least two samples is in both parts. A single sample of a class is for training,
+ * unless no sample would be held out. Both parts are sorted. All ranks compute the same split.
+ *
+ * @param labels the class of each sample; equal values if the samples have no classes.
  */
-export function trainTestSplit(n: number, seed: number): Split {
-  const order = permutation(n, mixSeed(seed, SPLIT_WORD));
-  const cut = Math.min(n - 1, Math.ceil((n * 4) / 5));
-  return { train: order.slice(0, cut).sort(), test: order.slice(cut).sort() };
+export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
+  const order = permutation(labels.length, mixSeed(seed, SPLIT_WORD));
+  const classes = new Map<number, number[]>();
+  for (const i of order) {
+    const members = classes.get(labels[i]!);
+    if (members === undefined) classes.set(labels[i]!, [i]);
+    else members.push(i);
+  }
+  const parts = { train: [] as number[], test: [] as number[] };
+  // Fifths are counted over all classes, because many small classes would each be rounded down.
+  let end = 0;
+  for (const members of classes.values()) {
+    const start = end;
+    if (members.length > 1) end += members.length;
+    const heldOut = members.length > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
+    for (const [k, i] of members.entries()) parts[k < members.length - heldOut ? 'train' : 'test'].push(i);
+  }
+  if (parts.test.length === 0) parts.test.push(...parts.train.splice(-1));
+  return { train: Uint32Array.from(parts.train).sort(), test: Uint32Array.from(parts.test).sort() };
 }

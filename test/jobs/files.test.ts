@@ -48,12 +48,12 @@ test('loadData reads a table from a picked file and from an address', async () =
 test('loadData reads images from a folder on a server if the folder has an index', async () => {
   const origin = await serve({
     '/data/index.json': '["x-idx3-ubyte","sub/y-idx1-ubyte"]',
-    '/data/x-idx3-ubyte': imagesFile(10, 4, 4),
-    '/data/sub/y-idx1-ubyte': labelsFile(10),
+    '/data/x-idx3-ubyte': imagesFile(50, 4, 4),
+    '/data/sub/y-idx1-ubyte': labelsFile(50),
   });
   const job = parseJob({ job: 'images', data: { kind: 'url', url: '/data/' } });
   const { train } = await loadData(job, { baseUrl: origin });
-  expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 10 });
+  expect(train).toMatchObject({ size: 40, inputShape: [4, 4, 1], classes: 10 });
   const bare = parseJob({ job: 'images', data: { kind: 'url', url: '/other/' } });
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });

@@ -169,7 +169,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   }
   const all = await arraysOf(given);
   checkEnough(given.x.name, all.rows.length, isShard);
-  const split = trainTestSplit(all.rows.length, seed);
+  const split = trainTestSplit(all.y, seed);
   const train = held === null ? { ...all, rows: split.train } : all;
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)

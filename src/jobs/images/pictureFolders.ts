@@ -121,11 +121,12 @@ export function classFolders(
   const untrained = isNamed ? classes.filter((one) => !trained.has(one)) : [];
   if (untrained.length > 0 && !isShard) throw strangerIn(name, found, trained);
   const kept = new Set(found.map(({ path }) => path));
+  const labels = found.map(({ of }) => classes.indexOf(of));
   return {
     classes,
     untrained,
-    pictures: found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) })),
-    split: isNamed ? named : trainTestSplit(found.length, seed),
+    pictures: found.map(({ path, size, blob }, i) => ({ path, size, blob, label: labels[i]! })),
+    split: isNamed ? named : trainTestSplit(labels, seed),
     ignored: visible.length - placed.length,
     leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
   };

@@ -9,7 +9,7 @@ import type { DecimalMark, TablePreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { Column, settleMarks } from './columns.ts';
+import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker, nameOfNumber, numberOf } from '../formats/numbers.ts';
@@ -37,8 +37,8 @@ export class Table {
   readonly #columns: readonly Column[];
   readonly #sample: readonly (readonly string[])[];
   readonly #target: Column;
-  /** Indices of the rows with a value in the target column. */
-  readonly #labelled: Uint32Array;
+  /** The rows with a value in the target column. */
+  readonly #split: Split;
   readonly #job: TableJob;
   readonly #training: readonly TrainingFacts[];
 
@@ -47,7 +47,7 @@ export class Table {
     columns: readonly Column[],
     sample: readonly (readonly string[])[],
     target: Column,
-    labelled: Uint32Array,
+    split: Split,
     job: TableJob,
     training: readonly TrainingFacts[],
   ) {
@@ -55,14 +55,14 @@ export class Table {
     this.#columns = columns;
     this.#sample = sample;
     this.#target = target;
-    this.#labelled = labelled;
+    this.#split = split;
     this.#job = job;
     this.#training = training;
   }
 
   /**
-   * Opens a table. It reads the file twice, because the split depends on the number of labelled
-   * rows. If the target column is missing, this does not throw, but {@link problem} reports it.
+   * Opens a table. It reads the file twice, because the split depends on the labels of all rows. If
+   * the target column is missing, this does not throw, but {@link problem} reports it.
    *
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
@@ -75,20 +75,28 @@ export class Table {
      */
     const filled: number[] = [];
     const marked: number[] = [];
+    /** The different targets, and the place of each row's target in them. */
+    const words = new Map<string, number>();
+    const wordOf: number[] = [];
     const csv = await CsvFile.open(file.name, file, (names) => {
       const target = targetAt(names, job);
       columns = names.map((name, i) => new Column(name, i === target));
       return (fields, row, line) => {
         for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
         if (row < SAMPLE_ROWS) sample.push(fields);
-        if (fields[target]!.trim() !== '') (isMarker(fields[target]!) ? marked : filled).push(row);
+        const word = fields[target]!.trim();
+        if (word !== '') (isMarker(word) ? marked : filled).push(row);
+        // If there are more words than categories and markers, they are not classes.
+        if (words.size < 2 * MAX_CATEGORIES && !words.has(word)) words.set(word, words.size);
+        wordOf[row] = words.get(word) ?? 0;
       };
     });
     settleMarks(columns, csv.separator);
     const target = columns[targetAt(csv.columns, job)]!;
     const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
-    const training = await readTraining(csv, columns, rowsOf('train', labelled, job));
-    return new Table(csv, columns, sample, target, labelled, job, training);
+    const split = splitOf(labelled, target, { words: [...words.keys()], wordOf }, job);
+    const training = await readTraining(csv, columns, split.train);
+    return new Table(csv, columns, sample, target, split, job, training);
   }
 
   get preview(): TablePreview {
@@ -183,8 +191,8 @@ export class Table {
     const encoding = new Encoding(facts, this.#marks);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
-      train: new TableDataset(this.#csv, rowsOf('train', this.#labelled, this.#job), encoding, digest),
-      test: new TableDataset(this.#csv, rowsOf('test', this.#labelled, this.#job), encoding, digest),
+      train: new TableDataset(this.#csv, this.#split.train, encoding, digest),
+      test: new TableDataset(this.#csv, this.#split.test, encoding, digest),
     };
   }
 
@@ -207,14 +215,7 @@ export class Table {
    * are too many values. The numbers 1 and 1.0 are the same value.
    */
   get #classes(): Map<string, number> | null {
-    const { kind, mark, values } = this.#target;
-    if (values === null) return null;
-    const rows = new Map<string, number>();
-    for (const [value, count] of values) {
-      const name = kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
-      rows.set(name, (rows.get(name) ?? 0) + count);
-    }
-    return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
+    return classesOf(this.#target);
   }
 
   /**
@@ -227,8 +228,7 @@ export class Table {
 
   /** `null` if the target is neither a class nor an amount. */
   get #task(): TaskName | null {
-    const classes = this.#classes;
-    return taskOf({ kind: this.#target.kind, values: classes && [...classes.keys()] }, this.#job);
+    return taskOfColumn(this.#target, this.#job);
   }
 
   /** Checks everything that does not depend on the tables of other tabs. */
@@ -248,7 +248,7 @@ export class Table {
       );
     }
     for (const one of this.#columns) one.check(name);
-    const rows = this.#labelled.length;
+    const rows = this.#split.train.length + this.#split.test.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
     // If the target column of a single table is empty, `checkTable` throws a more helpful error.
     if ((isShard || this.#target.kind !== 'empty') && rows < least)
@@ -288,8 +288,44 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
   return training;
 }
 
-function rowsOf(part: keyof Split, labelled: Uint32Array, { seed }: TableJob): Uint32Array {
-  return trainTestSplit(labelled.length, seed)[part].map((i) => labelled[i]!);
+function classesOf({ kind, mark, values }: Column): Map<string, number> | null {
+  if (values === null) return null;
+  const rows = new Map<string, number>();
+  for (const [value, count] of values) {
+    const name = classNameOf(value, { kind, mark });
+    rows.set(name, (rows.get(name) ?? 0) + count);
+  }
+  return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function classNameOf(value: string, { kind, mark }: Pick<Column, 'kind' | 'mark'>): string {
+  return kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
+}
+
+function taskOfColumn(column: Column, job: TableJob): TaskName | null {
+  const classes = classesOf(column);
+  return taskOf({ kind: column.kind, values: classes && [...classes.keys()] }, job);
+}
+
+/**
+ * Splits the labelled rows, each class in the same proportion.
+ *
+ * @param labels the different targets, and the place of each row's target in them.
+ */
+function splitOf(
+  labelled: Uint32Array,
+  target: Column,
+  { words, wordOf }: { words: readonly string[]; wordOf: readonly number[] },
+  job: TableJob,
+): Split {
+  const classes = taskOfColumn(target, job) === 'classification' ? classesOf(target) : null;
+  const names = classes && [...classes.keys()];
+  const labels = words.map((word) => names?.indexOf(classNameOf(word, target)) ?? 0);
+  const { train, test } = trainTestSplit(
+    labelled.map((row) => labels[wordOf[row]!]!),
+    job.seed,
+  );
+  return { train: train.map((i) => labelled[i]!), test: test.map((i) => labelled[i]!) };
 }
 
 /** Returns the only file. @throws DataError unless there is exactly one. */

@@ -275,7 +275,10 @@ describe('arrays in npz files', () => {
     expect(await all(loaded.test)).toEqual(await all(loaded.train));
   });
 
-  const heldRow = trainTestSplit(40, JOB.seed).test[0]!;
+  const heldRow = trainTestSplit(
+    upTo(40).map((i) => i % 2),
+    JOB.seed,
+  ).test[0]!;
   const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
@@ -356,7 +359,7 @@ describe('IDX files', () => {
     ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
   ])('may be one %s pair of images and labels, with images of any size', async (_, files) => {
     const { train, test: held } = await load(files);
-    expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
+    expect(train).toMatchObject({ size: 10, inputShape: [6, 5, 1], classes: 10 });
     const samples = [...(await all(train)), ...(await all(held))];
     const expected = upTo(20).map((i) => ({ first: Math.fround(((i * 30 * 7) % 256) / 255), label: i % 10 }));
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));

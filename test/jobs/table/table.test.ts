@@ -63,7 +63,7 @@ describe('a table', () => {
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
     const { train, test: held } = await table.load();
-    expect([train.size, held.size, train.inputShape]).toEqual([5, 1, [1, 1, 4]]);
+    expect([train.size, held.size, train.inputShape]).toEqual([4, 2, [1, 1, 4]]);
     expect(train).toMatchObject({ classes: 2, classNames: ['lily', 'rose'] });
     const samples = [await all(train), await all(held)];
     const rows = samples.flatMap(({ inputs, labels }) =>

@@ -300,8 +300,11 @@ describe('a header', () => {
 });
 
 describe('held-out rows', () => {
-  /** The rows that are held out because of the seed. */
-  const heldOut = trainTestSplit(20, JOB.seed).test;
+  /** The rows that are held out because of the seed, if the classes of rows alternate. */
+  const heldOut = trainTestSplit(
+    Uint8Array.from({ length: 20 }, (_, i) => i % 2),
+    JOB.seed,
+  ).test;
 
   test('do not add inputs for categories or missing values: values that occur only in held-out rows are encoded as zeros', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
@@ -319,9 +322,22 @@ describe('held-out rows', () => {
     expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
   });
 
-  test('may have classes that no training row has, and are evaluated with these classes', async () => {
-    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? 'late' : 'uv'[i % 2]}`);
-    expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
+  test('and training rows have all classes with two rows, also if the numbers of a class differ in notation', async () => {
+    const text = table('a,y', 20, (i) => `${i},${i === 3 ? '7.0' : i === 9 ? '7' : i % 2}`);
+    const { train, test: held } = await (await open(text)).load();
+    const labelsOf = async (part: typeof train): Promise<number[]> => {
+      const labels = new Int32Array(part.size);
+      await part.read(
+        labels.map((_, i) => i),
+        new Float32Array(part.size),
+        labels,
+      );
+      return [...new Set(labels.sort())];
+    };
+    expect([await labelsOf(train), await labelsOf(held)]).toEqual([
+      [0, 1, 2],
+      [0, 1, 2],
+    ]);
   });
 
   test('and rows without a target do not add categories', async () => {
@@ -330,7 +346,8 @@ describe('held-out rows', () => {
   });
 
   test('are ignored by the check that the target of a regression has different values', async () => {
-    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
+    const { test: held } = trainTestSplit(new Uint8Array(20), JOB.seed);
+    const text = table('a,y', 20, (i) => `${i},${held.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
       'has the same value in every training row',
     );
