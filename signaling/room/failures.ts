@@ -4,7 +4,9 @@ import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { end, keepingState, needAnother, reform, retry } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
-import type { Complaint } from './records.ts';
+import { list } from '../../src/util/text.ts';
+import type { Complaint, Reason } from './records.ts';
+import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
 import { nameMembers, networkAdvice } from './sentences.ts';
 import {
@@ -122,12 +124,27 @@ function judge(state: RoomState, isDeadline: boolean): Step {
     ...state,
     faults: [...known, ...findings.faults],
     unlinked: unlinkedAfter(state, findings.down),
+    linked: state.phase === 'LINKING' ? linkedAfter(state, findings.down) : [],
     complaints: new Map(),
+    isTraining: state.isTraining && state.phase === 'LINKING',
   };
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const culprits = keepingState(state, ring, membersToSuspend(ring, next.faults, generation));
+  const networks = separateNetworks(next);
+  if (networks !== null && networks[0]!.length < (nodesOf(state)?.min ?? 0)) {
+    const sizes = list(networks.map(({ length }) => String(length)));
+    const sentence = `The tabs are in networks without a path between them (${sizes} tabs), so the run ended.`;
+    return end(next, 'failed', `${sentence} ${networkAdvice(state)}`);
+  }
+  const apart = (networks ?? []).slice(1).flat();
+  const proposed = new Map([
+    ...membersToSuspend(ring, next.faults, generation),
+    ...apart.map(({ member }): [string, Reason] => [member, 'apart']),
+  ]);
+  // The ranks that still train are linked to each other, so the newcomers are at fault.
+  const blamed = [...proposed].filter(([member]) => !next.isTraining || !state.membersWithState.has(member));
+  const culprits = keepingState(state, ring, new Map(blamed));
   // If a rank reported nothing before the deadline although none of its links failed, its tab
   // probably does not respond. The rank is left out until it reports `ready` again.
   const hasReported = (member: string): boolean => complaints.has(member) || reports.has(member);
@@ -139,7 +156,12 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
   // Only a failure without a known cause counts as a retry. The number of retries is limited.
   const hasCause = culprits.size > 0 || (state.phase === 'RUNNING' && isNamed);
-  const again = (rest: RoomState): Step => (hasCause ? reform(rest) : retry(rest, why));
+  const again = (rest: RoomState): Step => {
+    if (networks === null) return hasCause ? reform(rest) : retry(rest, why);
+    // Newcomers may be in any network, so they are tried while this one trains.
+    const others = rest.members.filter(({ member }) => !networks[0]!.some((one) => one.member === member));
+    return reform({ ...rest, retries: 0 }, new Set(others.map(({ member }) => member)));
+  };
   const remembers = state.faults.length === 0 && next.faults.length > 0 ? [AGE_FAULTS] : [];
   return withEffects(andThen(suspended, again), ...remembers);
 }

@@ -101,6 +101,8 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     isPausedByHost: false,
     faults: [],
     unlinked: [],
+    linked: [],
+    isTraining: false,
     separated: [],
   };
   return beginGeneration({ ...state, ...fresh, run }, ring, []);
@@ -209,6 +211,8 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
     begun: new Set<string>(),
     isRestoring: false,
     isAbandoned: false,
+    isTraining:
+      state.isTraining && [...state.membersWithState].every((one) => ring.some(({ member }) => member === one)),
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
   return {

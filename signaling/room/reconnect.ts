@@ -229,6 +229,7 @@ function restoreGeneration(
   const recalled: RoomState = {
     ...room,
     phase: 'RUNNING',
+    isTraining: true,
     generation,
     ring,
     relayed: [],

@@ -68,7 +68,15 @@ function advance(state: RoomState): Step {
     // relayed links are cleared.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
-    const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };
+    const next: RoomState = {
+      ...state,
+      phase: 'SYNCING',
+      reports,
+      complaints: new Map(),
+      faults,
+      linked: [],
+      isTraining: false,
+    };
     return {
       state: next,
       effects: [
@@ -82,7 +90,15 @@ function advance(state: RoomState): Step {
   }
   if (state.phase === 'SYNCING') {
     const membersWithState = new Set(state.ring.map(({ member }) => member));
-    let next: RoomState = { ...state, phase: 'RUNNING', reports, complaints: new Map(), membersWithState, retries: 0 };
+    let next: RoomState = {
+      ...state,
+      phase: 'RUNNING',
+      reports,
+      complaints: new Map(),
+      membersWithState,
+      retries: 0,
+      isTraining: true,
+    };
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { stateOfRun: next.run });

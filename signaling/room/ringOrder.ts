@@ -3,6 +3,7 @@
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { includesPair, isPair, needsRelay, neighbours, orderAround, BREAKS_TO_SEPARATE, type Order } from './edges.ts';
+import { testOrder } from './networks.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
 import type { RoomState } from './state.ts';
 
@@ -15,6 +16,7 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
   const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const suspected = members.filter(({ member }) => suspects.has(member));
+  const test = hasRelay ? null : testOrder(state, members);
   // Two suspects should not be neighbours. If each is next to a rank that links to others, the next
   // attempt shows which of them is at fault.
   const apart = suspected.flatMap((a, i) =>
@@ -25,11 +27,12 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
   // link, too.
   const better = [...separated, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
-  const order = orderAround(members, breaks, hasRelay, better);
+  const order = orderAround(test ?? members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
   // If no order avoids all broken links, the ring tries them again, over the relay if there is one.
   const tolerated = new Map([...breaks].map(([key]) => [key, hasRelay ? BREAKS_TO_SEPARATE : 0]));
-  const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, tolerated, hasRelay, better);
+  const { ring, relayed } =
+    order.culprits.length === 0 ? order : orderAround(test ?? members, tolerated, hasRelay, better);
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
   for (const [a, b] of hasRelay ? neighbours(ring) : []) {
     const pair: [string, string] = [a.member, b.member];

@@ -74,6 +74,13 @@ export interface RoomState extends Readonly<RoomSettings> {
    */
   readonly unlinked: readonly (readonly [string, string])[];
   /**
+   * Whether the ranks of the latest generation that trained still do so: they continue while newcomers
+   * link to them.
+   */
+  readonly isTraining: boolean;
+  /** Pairs that linked in this run's failed LINKINGs; empty after a LINKING that succeeded. */
+  readonly linked: readonly (readonly [string, string])[];
+  /**
    * Pairs that are no longer neighbours because the link between them slowed down the ring. A
    * member is in one pair at most.
    */
@@ -239,6 +246,8 @@ export function createRoom(options: RoomOptions): RoomState {
     isCooling: false,
     faults: [],
     unlinked: [],
+    linked: [],
+    isTraining: false,
     separated: [],
     complaints: new Map(),
     slowReporters: new Set(),

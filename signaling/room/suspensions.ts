@@ -48,6 +48,9 @@ const REASONS: Record<Reason, string> = {
   alone:
     'This tab repeatedly reported faults that no other rank saw, so they continue without it. Reload it, and check ' +
     'its network.',
+  apart:
+    'The other ranks are in a network that this tab cannot reach, so they train without it. Use the same network as they, or ask for a ' +
+    'server with a TURN relay (--turn).',
   failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
 };
 

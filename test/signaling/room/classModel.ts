@@ -13,6 +13,8 @@ import { ManualClock } from '../../manualClock.ts';
 
 export interface ClassOptions {
   seed: number;
+  /** The least and the greatest number of ranks. */
+  nodes?: { min: number; max: number };
   hasRelay?: boolean;
   /** Whether links over the relay fail. */
   isRelayDown?: boolean;
@@ -67,8 +69,8 @@ export class ClassModel {
   constructor(options: ClassOptions) {
     this.#options = options;
     this.#rng = createRng(options.seed);
-    const { hasRelay = false } = options;
-    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 64 }, hasRelay });
+    const { hasRelay = false, nodes = { min: 1, max: 64 } } = options;
+    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes, hasRelay });
   }
 
   get ring(): string[] {

@@ -1,0 +1,118 @@
+/**
+ * Recognizes a room whose members are in networks without a path between them. A ring shows this
+ * slowly: however large two networks are, the ring crosses from one to the other at two pairs. So
+ * the next ring crosses as often as possible. If no pair across can link in either, the members of
+ * the larger network train without the others.
+ */
+import type { RosterEntry } from '../../src/protocol/room.ts';
+import { edgeKey, neighbours, type Pairs } from './edges.ts';
+import type { Faults } from './records.ts';
+import type { RoomState } from './state.ts';
+
+/**
+ * Number of pairs between two networks that must have failed to link, if no pair across has linked.
+ * A few links may fail by chance, for example while a machine is busy.
+ */
+const MIN_PAIRS = 4;
+/** Largest share of failed links between members of the same network. */
+const MAX_INSIDE = 0.1;
+/** Number of LINKINGs in which they must have failed. */
+const MIN_GENERATIONS = 2;
+
+/** Returns the parts of `members` that pairs in `linked` connect. Tabs of one browser are connected. */
+function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][] {
+  const partOf = new Map(members.map((one): [string, Set<RosterEntry>] => [one.member, new Set([one])]));
+  const join = (a: string, b: string): void => {
+    const [one, other] = [partOf.get(a), partOf.get(b)];
+    if (one === undefined || other === undefined || one === other) return;
+    for (const entry of other) partOf.set(entry.member, one.add(entry));
+  };
+  const tabs = new Map<NonNullable<RosterEntry['browser']>, string>();
+  for (const { member, browser } of members) {
+    if (browser === undefined) continue;
+    join(tabs.get(browser) ?? member, member);
+    tabs.set(browser, member);
+  }
+  for (const [a, b] of linked) join(a, b);
+  return [...new Set(partOf.values())].map((part) => members.filter((one) => part.has(one)));
+}
+
+/**
+ * Whether a part may be a network. If all of its members are tabs of one browser, this machine may
+ * be at fault.
+ */
+function isNetwork(part: readonly RosterEntry[]): boolean {
+  return new Set(part.map(({ member, browser }) => browser ?? member)).size > 1;
+}
+
+/**
+ * Returns an order of `members` whose links show whether they are in separate networks; `null` if
+ * nothing points to separate networks. Parts between which no link has failed may be one network,
+ * so they become neighbours. If no such parts are left, the order crosses between the parts as often
+ * as possible, while each member keeps a neighbour of its own part: the report of a member without
+ * any link is not credible.
+ */
+export function testOrder({ linked, faults }: RoomState, members: readonly RosterEntry[]): RosterEntry[] | null {
+  const parts = partsOf(members, linked);
+  const areAllAlone = members.length > 2 && parts.length === members.length && faults.length > 0;
+  if (!areAllAlone && parts.filter(isNetwork).length < 2) return null;
+  const merged: RosterEntry[][] = [];
+  for (const part of parts) {
+    const network = merged.find((one) => failedPairs(faults, one, part).length === 0);
+    if (network) network.push(...part);
+    else merged.push([...part]);
+  }
+  if (merged.length < parts.length) return merged.flat();
+  const pieces = Math.max(1, Math.floor(Math.min(...parts.map(({ length }) => length)) / 2));
+  return Array.from({ length: pieces }, (_, i) =>
+    parts.flatMap((part) => {
+      const bound = (piece: number): number => Math.floor((piece * part.length) / pieces);
+      return part.slice(bound(i), bound(i + 1));
+    }),
+  ).flat();
+}
+
+/** Returns the pairs of neighbours that linked in this generation, and those known before. */
+export function linkedAfter({ ring, reports, complaints, linked }: RoomState, down: Pairs): Pairs {
+  const failed = new Set(down.map((pair) => edgeKey(...pair)));
+  // A report that links to some neighbours are missing shows that the others are open.
+  const knowsLinks = (member: string): boolean => reports.has(member) || complaints.get(member)?.type === 'broken';
+  const open = neighbours(ring)
+    .map(([a, b]) => [a.member, b.member] as const)
+    .filter((pair) => !failed.has(edgeKey(...pair)) && pair.some(knowsLinks));
+  return [...new Map([...linked, ...open].map((pair) => [edgeKey(...pair), pair])).values()];
+}
+
+/**
+ * Returns the networks of the ring: first the one that trains, then those that it cannot reach. The
+ * first is the largest one with the run's state. `null` if there is not enough evidence.
+ */
+export function separateNetworks({ ring, membersWithState, linked, faults }: RoomState): RosterEntry[][] | null {
+  const networks = partsOf(ring, linked).filter(isNetwork);
+  const hasState = (network: readonly RosterEntry[]): boolean =>
+    network.some(({ member }) => membersWithState.has(member));
+  const able = networks.some(hasState) ? networks.filter(hasState) : networks;
+  const most = Math.max(...able.map(({ length }) => length));
+  const first = able.find(({ length }) => length === most);
+  if (first === undefined || networks.length < 2) return null;
+  // If many links fail inside of the networks, too, links fail by chance.
+  const inside = partsOf(ring, linked).flatMap((part) => failedPairs(faults, part, part)).length;
+  const all = failedPairs(faults, ring, ring).length;
+  if (inside > all * MAX_INSIDE) return null;
+  const others = networks.filter((network) => network !== first);
+  const areUnreachable = others.every((network) => {
+    const failed = failedPairs(faults, network, first);
+    const pairs = new Set(failed.map(({ by, about }) => edgeKey(by, about))).size;
+    return pairs >= MIN_PAIRS && new Set(failed.map(({ generation }) => generation)).size >= MIN_GENERATIONS;
+  });
+  return areUnreachable ? [first, ...others] : null;
+}
+
+/** Returns the reports that a member of `a` and a member of `b` could not link. */
+function failedPairs(faults: Faults, a: readonly RosterEntry[], b: readonly RosterEntry[]): Faults {
+  const isIn = (part: readonly RosterEntry[], id: string): boolean => part.some(({ member }) => member === id);
+  return faults.filter(
+    ({ kind, by, about }) =>
+      kind === 'unlinked' && ((isIn(a, by) && isIn(b, about)) || (isIn(b, by) && isIn(a, about))),
+  );
+}
