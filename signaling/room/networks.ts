@@ -110,9 +110,12 @@ export function separateNetworks({ ring, membersWithState, linked, faults }: Roo
 
 /** Returns the reports that a member of `a` and a member of `b` could not link. */
 function failedPairs(faults: Faults, a: readonly RosterEntry[], b: readonly RosterEntry[]): Faults {
-  const isIn = (part: readonly RosterEntry[], id: string): boolean => part.some(({ member }) => member === id);
   return faults.filter(
     ({ kind, by, about }) =>
       kind === 'unlinked' && ((isIn(a, by) && isIn(b, about)) || (isIn(b, by) && isIn(a, about))),
   );
+}
+
+function isIn(part: readonly RosterEntry[], id: string): boolean {
+  return part.some(({ member }) => member === id);
 }

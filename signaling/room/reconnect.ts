@@ -174,7 +174,7 @@ function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: Reconn
 function applyReconnectState(
   state: RoomState,
   member: string,
-  { run, isRunOn: isOn, generation, active }: ReconnectState,
+  { run, isRunOn: isOn, hasTrained = false, generation, active }: ReconnectState,
 ): RoomState {
   // If the room is not restoring, a member cannot have seen a generation above the room's latest
   // generation and `numbersFrom`. A higher number is wrong, and is reduced to the larger of these
@@ -194,13 +194,14 @@ function applyReconnectState(
     run,
     isPausedByHost: state.isPausedByHost,
   };
-  if (active !== null && active.generation > room.generation) return restoreGeneration(room, active);
+  if (active !== null && active.generation > room.generation) return restoreGeneration(room, active, hasTrained);
   // The member is a rank, but it reports another generation than the restored one.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
   // If no generation is known, an elastic run is paused. Each member reports later whether it has
   // the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
-  return { ...room, phase: 'PAUSED', membersWithState: new Set(room.membersWithState).add(member) };
+  const mayHaveState = hasTrained ? [...room.membersWithState, member] : room.membersWithState;
+  return { ...room, phase: 'PAUSED', membersWithState: new Set(mayHaveState) };
 }
 
 /**
@@ -209,6 +210,7 @@ function applyReconnectState(
 function restoreGeneration(
   room: RoomState,
   { generation, ring, isSteady }: NonNullable<ReconnectState['active']>,
+  hasTrained: boolean,
 ): RoomState {
   const hidden = new Map(room.hidden);
   const members: RosterEntry[] = room.members.map((m) => ring.find((rank) => rank.member === m.member) ?? m);
@@ -229,14 +231,14 @@ function restoreGeneration(
   const recalled: RoomState = {
     ...room,
     phase: 'RUNNING',
-    isTraining: true,
+    isTraining: isSteady,
     generation,
     ring,
     relayed: [],
     reports: new Map(),
     members,
     hidden,
-    membersWithState: new Set(ring.map((m) => m.member)),
+    membersWithState: new Set(hasTrained || isSteady ? ring.map((m) => m.member) : []),
   };
   // A rank that returned earlier did not report this generation, so it is not training in it. The
   // generation is then incomplete, and another one is needed.

@@ -379,7 +379,7 @@ export function waitingFor(state: RoomState): number {
 
 /** Returns the effect that sends the `room` message to all members and spectators. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, generation, members, spectators } = state;
+  const { phase, run, generation, members, spectators, membersWithState } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
@@ -389,6 +389,7 @@ export function roomMessage(state: RoomState): RoomEffect {
       phase,
       run,
       generation,
+      hasTrained: membersWithState.size > 0,
       hosts,
       members: [...members],
       spectators: [...spectators],

@@ -222,6 +222,8 @@ export const RoomMessage = v.strictObject({
   /** Number of the current run, or else of the latest run; 0 before the first run. */
   run: ordinal,
   generation: ordinal,
+  /** Whether ranks of the current run have begun to train, so that there is a state to keep. */
+  hasTrained: v.boolean(),
   hosts: v.array(memberId),
   members: v.array(RosterEntry),
   /**

@@ -29,6 +29,7 @@ export const RoomDelta = v.strictObject({
   phase: v.exactOptional(entries.phase),
   run: v.exactOptional(entries.run),
   generation: v.exactOptional(entries.generation),
+  hasTrained: v.exactOptional(entries.hasTrained),
   hosts: v.exactOptional(layout(memberId)),
   members: v.exactOptional(layout(RosterEntry)),
   /** Members whose `device` is now `null`, as runs of the new list of members. */

@@ -99,7 +99,7 @@ export type EngineEvent =
   /** Replaces the host key from `admitted`, because that key expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
-  | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
+  | Omit<RoomMessage, 'run' | 'generation' | 'hasTrained' | 'removed'>
   /** While shaders are compiled, `shaders` counts them: those that are ready, and all. */
   | { type: 'warmup'; stage: WarmupStage; message: string; shaders?: ShaderProgress }
   /**

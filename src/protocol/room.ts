@@ -112,6 +112,8 @@ export const ReconnectState = v.strictObject({
   run: ordinal,
   /** Whether that run is still in progress, as far as the member knows. */
   isRunOn: v.boolean(),
+  /** Whether ranks of that run have begun to train, as far as the member knows. */
+  hasTrained: v.exactOptional(v.boolean()),
   /** The highest generation that the member knows from `prepare` or `room`; 0 if none is known. */
   generation: ordinal,
   /**

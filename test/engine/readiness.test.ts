@@ -33,6 +33,7 @@ function roomOf({
     phase: 'FORMING',
     run: 0,
     generation: 0,
+    hasTrained: false,
     hosts: [MEMBER],
     members: [{ member: MEMBER, name: 'Ada', device: isCounted ? DEVICE : null, browser: 1, rank: null }],
     spectators: [],

@@ -39,7 +39,14 @@ function after(...events: MembershipEvent[]): { state: MembershipState; effects:
 
 const pause = (run: number, generation: number): MembershipEvent => ({ type: 'pause', run, generation, waitingFor: 1 });
 
-const ROOM: Parameters<typeof reconnectStateOf>[1] = { ...room, type: 'room', phase: 'RUNNING', run: 1, generation: 7 };
+const ROOM: Parameters<typeof reconnectStateOf>[1] = {
+  ...room,
+  type: 'room',
+  phase: 'RUNNING',
+  run: 1,
+  generation: 7,
+  hasTrained: true,
+};
 
 const reported = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
   const { active, ...reconnectState } = reconnectStateOf(state, { ...ROOM, phase, run });
@@ -101,7 +108,7 @@ test('a member that is admitted under a new id forgets its run and generation', 
 
 test('the reconnect state reports whether the run continues', () => {
   const { settings: _, ...running } = reported(after(...RUNNING).state, 1, 'RUNNING');
-  expect(running).toEqual({ run: 1, isRunOn: true, generation: 7, isSteady: true });
+  expect(running).toEqual({ run: 1, isRunOn: true, hasTrained: true, generation: 7, isSteady: true });
   // The message about the end of the run may have been lost, so the phase of the room does not
   // matter.
   expect(reported(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });

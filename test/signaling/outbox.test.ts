@@ -14,6 +14,7 @@ const room = (generation: number): ServerMessage => ({
   phase: 'FORMING',
   run: 0,
   generation,
+  hasTrained: false,
   hosts: [],
   members: [],
   job: DEFAULT_JOB,

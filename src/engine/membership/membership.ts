@@ -281,15 +281,17 @@ export function reconnectStateOf(
 ): ReconnectState {
   const { removed, phase } = room;
   const { active } = state;
+  const isSteady = active?.phase === 'RUNNING' || active?.phase === 'FINISHED';
   return {
     settings: { ...settingsOf(room), ...(removed && { removed }) },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
+    hasTrained: isSteady || (room.run >= state.run && room.hasTrained),
     generation: Math.max(state.generation, room.generation),
     active: active && {
       generation: active.generation,
       ring: [...active.members],
-      isSteady: active.phase === 'RUNNING' || active.phase === 'FINISHED',
+      isSteady,
     },
   };
 }

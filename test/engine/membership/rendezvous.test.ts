@@ -75,6 +75,7 @@ class FakeSocket extends EventTarget {
     });
     this.says({
       ...{ type: 'room', phase: 'FORMING', run: 0, generation: 0, hosts: [MEMBER], members: [], spectators: [] },
+      hasTrained: false,
       ...{
         job: DEFAULT_JOB,
         startAt: null,

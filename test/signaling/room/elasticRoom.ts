@@ -22,7 +22,15 @@ export const back = (play: Play, member: string, reconnectState: Partial<Reconne
     member,
     name: member,
     holdsKey: false,
-    reconnectState: { settings, run, isRunOn: run > 0, generation, active: null, ...reconnectState },
+    reconnectState: {
+      settings,
+      run,
+      isRunOn: run > 0,
+      hasTrained: play.state.membersWithState.size > 0,
+      generation,
+      active: null,
+      ...reconnectState,
+    },
   };
 };
 

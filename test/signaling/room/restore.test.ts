@@ -83,6 +83,24 @@ describe('after a restart of the server,', () => {
     expect(reported.state.phase).toBe('LINKING');
   });
 
+  test.each(['LINKING', 'SYNCING'] as const)('a run that stopped in its first %s begins again', (phase) => {
+    const before = new Play({ ...OPEN }).enter(3).do({ type: 'start', member: 'Ada' });
+    if (phase === 'SYNCING') before.linkAll();
+    expect(before.state).toMatchObject({ phase, generation: 1 });
+    const reported = phase === 'SYNCING' ? { active: active(before, false) } : {};
+    const names = ['Ada', 'Bo', 'Cy'];
+    const play = restored(before, ...names.map((name) => back(before, name, reported)));
+    play.do(...names.map((name) => ready(name)), { type: 'restore-timeout' });
+    expect(play.state).toMatchObject({ phase: 'LINKING', run: 1, generation: 1000 });
+    expect([...play.ring].sort()).toEqual(names);
+  });
+
+  test('a run does not begin again without its state if a member that is back has seen it train', () => {
+    const before = open(2).enter(3).do(away('Ada'), away('Bo'));
+    const play = restored(before, back(before, 'Cy')).do(ready('Cy'), { type: 'restore-timeout' });
+    expect(play.state.phase).toBe('PAUSED');
+  });
+
   test('a paused run resumes once members with its state have reported this state', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
     const play = restored(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
