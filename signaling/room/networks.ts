@@ -19,7 +19,10 @@ const MAX_INSIDE = 0.1;
 /** Number of LINKINGs in which they must have failed. */
 const MIN_GENERATIONS = 2;
 
-/** Returns the parts of `members` that pairs in `linked` connect. Tabs of one browser are connected. */
+/**
+ * Returns the parts of `members` that pairs in `linked` connect. Tabs of one browser are in one
+ * part.
+ */
 function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][] {
   const partOf = new Map(members.map((one): [string, Set<RosterEntry>] => [one.member, new Set([one])]));
   const join = (a: string, b: string): void => {
@@ -48,9 +51,9 @@ function isNetwork(part: readonly RosterEntry[]): boolean {
 /**
  * Returns an order of `members` whose links show whether they are in separate networks; `null` if
  * nothing points to separate networks. Parts between which no link has failed may be one network,
- * so they become neighbours. If no such parts are left, the order crosses between the parts as often
- * as possible, while each member keeps a neighbour of its own part: the report of a member without
- * any link is not credible.
+ * so they become neighbours. If no such parts are left, the order crosses between the parts as
+ * often as possible, while each member keeps a neighbour of its own part: the report of a member
+ * without any link is not credible.
  */
 export function testOrder({ linked, faults }: RoomState, members: readonly RosterEntry[]): RosterEntry[] | null {
   const parts = partsOf(members, linked);

@@ -1,4 +1,5 @@
 /** The state, events and effects of a room. All of them are plain immutable data. */
+import type { Pairs } from './edges.ts';
 import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
 import {
   settingsOf,
@@ -72,19 +73,19 @@ export interface RoomState extends Readonly<RoomSettings> {
    * Pairs that could not link directly in this run: they connect over the relay. Empty in a room
    * without a relay.
    */
-  readonly unlinked: readonly (readonly [string, string])[];
+  readonly unlinked: Pairs;
   /**
-   * Whether the ranks of the latest generation that trained still do so: they continue while newcomers
-   * link to them.
+   * Whether the ranks of the latest generation that trained still do so: they continue while
+   * newcomers link to them.
    */
   readonly isTraining: boolean;
-  /** Pairs that linked in this run's failed LINKINGs; empty after a LINKING that succeeded. */
-  readonly linked: readonly (readonly [string, string])[];
+  /** Pairs that linked in failed LINKINGs of this run; empty after a LINKING that succeeded. */
+  readonly linked: Pairs;
   /**
    * Pairs that are no longer neighbours because the link between them slowed down the ring. A
    * member is in one pair at most.
    */
-  readonly separated: readonly (readonly [string, string])[];
+  readonly separated: Pairs;
   /** How the latest run ended; `null` if no run has ended as far as this server knows. */
   readonly ended: Ended | null;
   /** Members that a host has removed. They cannot reconnect. */

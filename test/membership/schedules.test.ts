@@ -34,6 +34,12 @@ test(`${SCHEDULES} random membership schedules break no invariant`, { timeout: 6
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
+test('of two lines of steps that a restart of the server allows, the longer one is kept', () => {
+  const outcome = playSeed(1234034649);
+  expect(outcome.violation).toBeNull();
+  expect(outcome.world.seen.restarts).toBe(1);
+});
+
 test('a member never receives an older room message after a newer one, so the host can resume a paused run', () => {
   const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
   const together: Action[] = [

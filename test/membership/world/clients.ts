@@ -36,7 +36,7 @@ export class Clients {
   constructor(options: WorldOptions, parts: Parts) {
     this.#parts = parts;
     this.clients = Array.from({ length: options.slots }, (_, slot) => emptySlot(slot));
-    this.#invariants = new Invariants({ options, clients: this.clients, generations: this.generations });
+    this.#invariants = new Invariants(options, this);
     this.server = new Server(options, parts.stepRoom, this.#invariants);
   }
 

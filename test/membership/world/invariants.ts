@@ -10,13 +10,14 @@ import { Violation } from '../violation.ts';
 import type { Client, Generation, WorldOptions } from './model.ts';
 
 interface Observed {
-  readonly options: WorldOptions;
   readonly clients: readonly Client[];
   /** All generations that were prepared. {@link Invariants.onStep} adds them. */
   readonly generations: Map<number, Generation>;
+  readonly server: { readonly restarts: number };
 }
 
 export class Invariants {
+  readonly #options: WorldOptions;
   readonly #world: Observed;
   /**
    * State hashes by run, generation and step. All ranks that take a step must have the same hash
@@ -34,7 +35,8 @@ export class Invariants {
     hasSuspended: false,
   };
 
-  constructor(world: Observed) {
+  constructor(options: WorldOptions, world: Observed) {
+    this.#options = options;
     this.#world = world;
   }
 
@@ -192,7 +194,7 @@ export class Invariants {
 
   checkTrain({ member, state, replica }: Client, generation: number): void {
     const { ring, entered } = this.#world.generations.get(generation)!;
-    const { nodes } = this.#world.options;
+    const { nodes } = this.#options;
     if (state.active?.members.map((m) => m.member).join() !== ring.join()) {
       throw new Violation('I1', `${member} trains in a generation ${generation} whose ring is not ${ring.join()}`);
     }
@@ -236,13 +238,20 @@ export class Invariants {
 
   /**
    * I4: a client that was never out of the run keeps all its steps. Only its latest step may be
-   * replaced, if it is repeated in a later generation.
+   * replaced, if it is repeated in a later generation. There is one exception. If a member returns
+   * to a restarted server after the time for it, it and the others may both have trained. Nothing
+   * can join these two lines of steps, so the longer one is kept.
    */
   checkKept({ member, active, replica }: Client, before: Replica): void {
     const last = before.steps;
     if (replica.hashes[last] === before.hash) return;
     const isRepeated =
       replica.hashes[last - 1] === before.hashes[last - 1] && replica.generations[last]! > before.generations[last]!;
+    const isOnLongerLine =
+      this.#world.server.restarts > 0 &&
+      replica.steps > last &&
+      this.#world.clients.some((other) => other.isBehind && other.replica.hash === replica.hash);
+    if (isOnLongerLine) return;
     if (last === 0 || !isRepeated) throw new Violation('I4', `generation ${active} undoes steps of ${member}`);
   }
 }
