@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { ModelPass } from '../../parallel/ddp/flatten.ts';
 import { UsageError } from '../../util/errors.ts';
 
-type LossFunction = (target: tf.Tensor, output: tf.Tensor) => tf.Tensor;
+export type LossFunction = (target: tf.Tensor, output: tf.Tensor) => tf.Tensor;
 
 /** What `fit` accepts as inputs or targets: one tensor, a list, or tensors by name. */
 export type Tensors = tf.Tensor | tf.Tensor[] | { [name: string]: tf.Tensor };
@@ -28,8 +28,6 @@ export interface CompiledModel {
    * of the outputs come first.
    */
   readonly metricsTensors: readonly (readonly [LossFunction, number])[];
-  /** Losses and metrics of a batch in test mode; set by `makeTestFunction`. */
-  readonly testFunction: (batch: tf.Tensor[]) => tf.Scalar[];
   history: tf.History;
   isTraining: boolean;
   stopTraining: boolean;
@@ -37,9 +35,8 @@ export interface CompiledModel {
   getDedupedMetricsNames(): string[];
   /** Checks inputs and targets; returns them as lists, and one-dimensional ones as columns. */
   standardizeUserDataXY(x: Tensors, y: Tensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
-  makeTestFunction(): void;
-  /** Means of `f` over batches of the samples. */
-  testLoop(f: CompiledModel['testFunction'], samples: tf.Tensor[], batchSize: number): tf.Scalar[];
+  /** The forward pass. */
+  apply(inputs: tf.Tensor[], options: { training: boolean }): tf.Tensor | tf.Tensor[];
   /** Penalties of regularizers. */
   calculateLosses(): tf.Scalar[];
 }
@@ -47,8 +44,7 @@ export interface CompiledModel {
 const METHODS = [
   'getDedupedMetricsNames',
   'standardizeUserDataXY',
-  'makeTestFunction',
-  'testLoop',
+  'apply',
   'calculateLosses',
 ] as const satisfies readonly (keyof CompiledModel)[];
 const FIELDS = ['lossFunctions', 'metricsTensors', 'inputNames', 'outputNames'] as const;
@@ -110,28 +106,54 @@ export function measuredBy({ metricsTensors }: CompiledModel): number {
  * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last of the
  * metrics states whether training ends.
  */
-export function trainingPass(
-  model: CompiledModel,
-  { inputs, targets, weights }: Batch,
-): ModelPass<tf.Tensor | tf.Tensor[]> {
-  const { lossFunctions, metricsTensors } = model;
+export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.Tensor | tf.Tensor[]> {
   let losses: tf.Tensor[] = [];
   const loss = (outputs: tf.Tensor | tf.Tensor[]): tf.Scalar => {
-    losses = [outputs].flat().map((output, i) => {
-      const ofSamples = lossFunctions[i]!(targets[i]!, output);
-      const weight = weights[i];
-      return weight ? ofSamples.mul(weight) : ofSamples;
-    });
-    const total = losses.slice(1).reduce((sum, each) => sum.add(each), losses[0]!);
-    return model.calculateLosses().reduce((sum, penalty) => sum.add<tf.Scalar>(penalty), total.mean<tf.Scalar>());
+    losses = lossesOf(model, batch, [outputs].flat());
+    return [...losses, ...model.calculateLosses()].reduce((sum, each) => sum.add(each)).asScalar();
   };
-  const metrics = (all: tf.Tensor | tf.Tensor[]): tf.Tensor => {
-    const outputs = [all].flat();
-    const values = metricsTensors.map(([metric, output], i) =>
-      outputs.length > 1 && i < outputs.length ? losses[i]! : metric(targets[output]!, outputs[output]!),
-    );
-    const stops = tf.scalar(Number(model.stopTraining));
-    return tf.stack([...values.map((value) => value.mean().toFloat()), stops]);
-  };
-  return { inputs, loss, metrics };
+  const metrics = (outputs: tf.Tensor | tf.Tensor[]): tf.Tensor =>
+    tf.stack([...metricsOf(model, batch, [outputs].flat(), losses), tf.scalar(Number(model.stopTraining))]);
+  return { inputs: batch.inputs, loss, metrics };
+}
+
+/** Returns losses and metrics of a batch in the order of `model.evaluate`. Call it within a tidy. */
+export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
+  const outputs = [model.apply(batch.inputs, { training: false })].flat();
+  const losses = lossesOf(model, batch, outputs);
+  // TensorFlow.js adds the losses up, so the loss of all outputs is the last one.
+  const sums = losses.map((_, i) => losses.slice(0, i + 1).reduce((sum, each) => sum.add(each)));
+  return tf.stack([...sums, ...metricsOf(model, batch, outputs, losses)]) as tf.Tensor1D;
+}
+
+/** Returns the mean of each output's loss. */
+function lossesOf({ lossFunctions }: CompiledModel, { targets, weights }: Batch, outputs: tf.Tensor[]): tf.Tensor[] {
+  return outputs.map((output, i) => {
+    const [lossOf, weight] = [lossFunctions[i]!, weights[i]];
+    if (!weight) return lossOf(targets[i]!, output).mean().toFloat();
+    const losses = lossesOfSamples(lossOf, targets[i]!, output);
+    return losses.mul(weight.reshape([-1, ...losses.shape.slice(1).map(() => 1)])).mean();
+  });
+}
+
+function metricsOf(
+  { metricsTensors }: CompiledModel,
+  { targets }: Batch,
+  outputs: tf.Tensor[],
+  losses: tf.Tensor[],
+): tf.Tensor[] {
+  return metricsTensors.map(([metric, output], i) =>
+    outputs.length > 1 && i < outputs.length ? losses[i]! : metric(targets[output]!, outputs[output]!).mean().toFloat(),
+  );
+}
+
+/**
+ * Returns a loss for each sample, or several, such as one for each element of a sequence: float32
+ * [batch, ...]. A loss function that returns the mean of all samples is called for each of them.
+ */
+export function lossesOfSamples(lossOf: LossFunction, target: tf.Tensor, output: tf.Tensor): tf.Tensor {
+  const losses = lossOf(target, output);
+  const samples = output.shape[0];
+  if (losses.rank > 0 && losses.shape[0] === samples) return losses;
+  return tf.stack(Array.from({ length: samples }, (_, i) => lossOf(target.slice(i, 1), output.slice(i, 1)).mean()));
 }

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
-import { weightsOf, type ClassWeights } from './sampleWeights.ts';
+import { checkLosses, weightsOf, type ClassWeights } from './sampleWeights.ts';
 
 /** The part of a dataset that is used. TensorFlow.js's `fitDataset` accepts the same objects. */
 export interface BatchDataset {
@@ -26,6 +26,8 @@ export class DatasetBatches implements BatchSource {
   readonly #model: CompiledModel;
   readonly #dataset: BatchDataset;
   readonly #classWeight: ClassWeights;
+  /** Whether the losses can be weighted. */
+  #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
   constructor(model: CompiledModel, dataset: BatchDataset, { batchesPerEpoch, classWeight }: DatasetBatchesOptions) {
@@ -45,6 +47,8 @@ export class DatasetBatches implements BatchSource {
     if (!element) return null;
     try {
       const weights = await weightsOf(this.#model, element.targets, { classWeight: this.#classWeight });
+      if (!this.#isChecked) await checkLosses(this.#model, element, weights);
+      this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {
       disposeElement(element);

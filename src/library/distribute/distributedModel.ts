@@ -24,10 +24,18 @@ import {
 } from './arguments.ts';
 import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type Tensors } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
-import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
-import { prepareDataset, prepareSpan, prepareTensors, shareOf, sizeOf, type Place } from './heldOutData.ts';
+import { evaluateOnAllRanks } from './evaluation.ts';
+import {
+  prepareDataset,
+  prepareSpan,
+  prepareTensors,
+  shareOf,
+  sizeOf,
+  type Place,
+  type Prepared,
+} from './heldOutData.ts';
 import { PageWaits } from './pageWaits.ts';
-import { weightsOf } from './sampleWeights.ts';
+import { checkLosses, weightsOf } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
 import { prepareTraining, type OwnTraining } from './training.ts';
@@ -116,8 +124,18 @@ export class DistributedModel {
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
       const weights = await weightsOf(model, data.targets, args);
-      const given = validationData ? prepareTensors(place, validationData, batchSize) : null;
-      const split = isSplit ? prepareSpan(place, data, { start: end, end: data.size }, batchSize) : null;
+      await checkLosses(model, data, weights);
+      const given = validationData ? await prepareTensors(place, validationData, batchSize) : null;
+      const { classWeight: _, ...held } = args;
+      const split = isSplit
+        ? prepareSpan(
+            place,
+            data,
+            await weightsOf(model, data.targets, held),
+            { start: end, end: data.size },
+            batchSize,
+          )
+        : null;
       const training = prepareTraining(place, this.ddp, this.#parameters, args, given?.heldOut ?? split);
       const shared = { ...training.shared, ...given?.shared, batchSize, shuffle, validationSplit };
       return {
@@ -152,18 +170,18 @@ export class DistributedModel {
     args: DistributedFitDatasetArgs<T>,
   ): Promise<tf.History> {
     const { validationData, validationBatchSize = DEFAULT_BATCH_SIZE, classWeight, batchesPerEpoch = null } = args;
-    return this.#call('fitDataset', args, (place) => {
+    return this.#call('fitDataset', args, async (place) => {
       const { model, isSharded } = place;
       checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
       if (batchesPerEpoch !== null) checkWhole('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
         ? prepareDataset(place, validationData, args.validationBatches, 'validationBatches')
         : validationData
-          ? prepareTensors(place, validationData, validationBatchSize)
+          ? await prepareTensors(place, validationData, validationBatchSize)
           : null;
       const training = prepareTraining(place, this.ddp, this.#parameters, args, given?.heldOut ?? null);
       const size = isSharded ? null : sizeOf(dataset);
-      return Promise.resolve({
+      return {
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
         own: training.own,
         run: (all: OwnTraining[]) => {
@@ -171,7 +189,7 @@ export class DistributedModel {
           const source = new DatasetBatches(model, share, { batchesPerEpoch, classWeight });
           return training.run(all, source, { samples: null, batchSize: null });
         },
-      });
+      };
     });
   }
 
@@ -185,10 +203,11 @@ export class DistributedModel {
    * @throws (rejects) errors of {@link fit}.
    */
   async evaluate(x: Tensors, y: Tensors, args: DistributedEvaluateArgs = {}): Promise<tf.Scalar | tf.Scalar[]> {
-    const { batchSize = DEFAULT_BATCH_SIZE } = args;
-    return this.#evaluate('evaluate', args, (place) => {
-      const { heldOut, shared } = prepareTensors(place, [x, y], checkWhole('batchSize', batchSize, 1));
-      return { heldOut, shared: { ...shared, batchSize } };
+    const { batchSize = DEFAULT_BATCH_SIZE, sampleWeight } = args;
+    return this.#evaluate('evaluate', args, async (place) => {
+      checkWhole('batchSize', batchSize, 1);
+      const { heldOut, shared } = await prepareTensors(place, [x, y], batchSize, sampleWeight);
+      return { heldOut, shared: { ...shared, batchSize, 'the presence of sampleWeight': Boolean(sampleWeight) } };
     });
   }
 
@@ -216,18 +235,18 @@ export class DistributedModel {
   async #evaluate(
     call: string,
     args: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
-    prepare: (place: Place) => Pick<Arguments<null>, 'shared'> & { heldOut: HeldOut },
+    prepare: (place: Place) => Prepared | Promise<Prepared>,
   ): Promise<tf.Scalar | tf.Scalar[]> {
-    return this.#call(call, args, (place) => {
-      const { heldOut, shared } = prepare(place);
-      return Promise.resolve({
+    return this.#call(call, args, async (place) => {
+      const { heldOut, shared } = await prepare(place);
+      return {
         shared,
         own: null,
         run: async () => {
           const [first, ...rest] = (await evaluateOnAllRanks(this.group, heldOut)).map((value) => tf.scalar(value));
           return rest.length === 0 ? first! : [first!, ...rest];
         },
-      });
+      };
     });
   }
 

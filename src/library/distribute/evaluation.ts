@@ -1,12 +1,13 @@
 /** Losses and metrics of held-out samples, computed by all ranks together. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { CompiledModel } from './compiledModel.ts';
+import { testPass, type CompiledModel } from './compiledModel.ts';
 import { disposeElement, nextElement, type BatchDataset } from './datasetBatches.ts';
 import type { PageWaits } from './pageWaits.ts';
+import type { Weights } from './sampleWeights.ts';
 import type { Span, TensorData } from './tensorData.ts';
 
-/** Sums of a rank over its samples: the results of TensorFlow.js's test function. */
+/** Sums of a rank over its samples: losses and metrics in the order of `model.evaluate`. */
 interface Sums {
   values: number[];
   samples: number;
@@ -15,14 +16,31 @@ interface Sums {
 /** Held-out samples of this rank. */
 export type HeldOut = () => Promise<Sums>;
 
-/** This rank's samples of tensors. */
-export function heldOutTensors(model: CompiledModel, data: TensorData, span: Span, batchSize: number): HeldOut {
+/**
+ * This rank's samples of tensors.
+ *
+ * @param weights of all samples of the tensors.
+ */
+export function heldOutTensors(
+  model: CompiledModel,
+  data: TensorData,
+  weights: readonly Weights[],
+  span: Span,
+  batchSize: number,
+): HeldOut {
   const samples = span.end - span.start;
   return async () => {
     if (samples === 0) return noSums(model);
-    model.makeTestFunction();
-    const means = tf.tidy(() => tf.stack(model.testLoop(model.testFunction, data.slice(span), batchSize)).toFloat());
-    return sumsOf(means, samples);
+    const sums = tf.tidy(() => {
+      const parts: tf.Tensor1D[] = [];
+      for (let { start } = span; start < span.end; start += batchSize) {
+        const part = { start, end: Math.min(start + batchSize, span.end) };
+        parts.push(tf.tidy(() => testPass(model, data.slice(part, weights)).mul(part.end - part.start)));
+      }
+      return tf.stack(parts).sum(0);
+    });
+    const values = await sums.data().finally(() => sums.dispose());
+    return { values: [...values], samples };
   };
 }
 
@@ -38,18 +56,17 @@ export function heldOutDataset(
   waits: PageWaits,
 ): HeldOut {
   return async () => {
-    model.makeTestFunction();
     const iterator = await waits.until(dataset.iterator());
     const total = noSums(model);
     const limit = batches ?? Infinity;
     for (let batch = 0; batch < limit; batch++) {
       const element = await waits.until(nextElement(model, iterator), (late) => late && disposeElement(late));
       if (!element) break;
-      const { inputs, targets, samples } = element;
+      const { samples } = element;
       try {
-        const means = tf.tidy(() => tf.stack(model.testFunction([...inputs, ...targets])).toFloat());
-        const { values } = await sumsOf(means, samples);
-        total.values = total.values.map((value, i) => value + values[i]!);
+        const means = tf.tidy(() => testPass(model, { ...element, weights: [] }));
+        const values = await means.data().finally(() => means.dispose());
+        total.values = total.values.map((value, i) => value + values[i]! * samples);
         total.samples += samples;
       } finally {
         disposeElement(element);
@@ -73,10 +90,4 @@ export async function evaluateOnAllRanks(group: ProcessGroup, heldOut: HeldOut):
 
 function noSums({ lossFunctions, metricsTensors }: CompiledModel): Sums {
   return { values: Array.from({ length: lossFunctions.length + metricsTensors.length }, () => 0), samples: 0 };
-}
-
-/** Reads means of samples and disposes of them. */
-async function sumsOf(means: tf.Tensor, samples: number): Promise<Sums> {
-  const values = await means.data().finally(() => means.dispose());
-  return { values: Array.from(values, (mean) => mean * samples), samples };
 }

@@ -8,6 +8,7 @@ import type { CompiledModel, Tensors } from './compiledModel.ts';
 import type { BatchDataset } from './datasetBatches.ts';
 import { heldOutDataset, heldOutTensors, type HeldOut } from './evaluation.ts';
 import type { PageWaits } from './pageWaits.ts';
+import { checkLosses, weightsOf, type Weights } from './sampleWeights.ts';
 import { shardDataset } from './shardDataset.ts';
 import { partOf, TensorData, type Span } from './tensorData.ts';
 
@@ -26,8 +27,16 @@ export interface Place extends Pick<ProcessGroup, 'rank' | 'worldSize'> {
   own: { dispose(): void }[];
 }
 
-/** @param given `[x, y]`. */
-export function prepareTensors(place: Place, given: readonly Tensors[], batchSize: number): Prepared {
+/**
+ * @param given `[x, y]`.
+ * @param sampleWeight multiplies the losses.
+ */
+export async function prepareTensors(
+  place: Place,
+  given: readonly Tensors[],
+  batchSize: number,
+  sampleWeight?: Tensors,
+): Promise<Prepared> {
   const { model, own, isSharded } = place;
   const [x, y] = given;
   if (given.length !== 2 || !x || !y) {
@@ -36,16 +45,24 @@ export function prepareTensors(place: Place, given: readonly Tensors[], batchSiz
   const data = new TensorData(model, x, y);
   own.push(data);
   const texts = data.describe(isSharded);
+  const weights = await weightsOf(model, data.targets, { sampleWeight });
+  await checkLosses(model, data, weights);
   return {
-    heldOut: prepareSpan(place, data, { start: 0, end: data.size }, batchSize),
+    heldOut: prepareSpan(place, data, weights, { start: 0, end: data.size }, batchSize),
     shared: { 'x of the held-out samples': texts.x, 'y of the held-out samples': texts.y },
   };
 }
 
 /** Divides a span of samples between the ranks, unless they have their own. */
-export function prepareSpan(place: Place, data: TensorData, span: Span, batchSize: number): HeldOut {
+export function prepareSpan(
+  place: Place,
+  data: TensorData,
+  weights: readonly Weights[],
+  span: Span,
+  batchSize: number,
+): HeldOut {
   const { model, rank, worldSize, isSharded } = place;
-  return heldOutTensors(model, data, isSharded ? span : partOf(span, rank, worldSize), batchSize);
+  return heldOutTensors(model, data, weights, isSharded ? span : partOf(span, rank, worldSize), batchSize);
 }
 
 /** @param option name of the argument `batches`, for errors. */

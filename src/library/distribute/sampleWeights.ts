@@ -1,12 +1,17 @@
 /** Weights of samples: `sampleWeight` and `classWeight` of `fit`. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import type { CompiledModel, Tensors } from './compiledModel.ts';
+import { type CompiledModel, type LossFunction, type Tensors } from './compiledModel.ts';
 
 export type ClassWeights = tf.ModelFitArgs['classWeight'];
 
 /** The weights of all samples for one output; `null`: all 1. */
 export type Weights = Float32Array | null;
+
+interface Samples {
+  inputs: readonly tf.Tensor[];
+  targets: readonly tf.Tensor[];
+}
 
 export interface WeightArgs {
   classWeight?: ClassWeights | undefined;
@@ -87,4 +92,48 @@ async function sampleWeightsOf({ shape }: tf.Tensor, weight: tf.Tensor): Promise
     );
   }
   return Float32Array.from(await weight.data());
+}
+
+/** Largest difference of losses that are the same but for rounding, relative to their size. */
+const ROUNDING = 1e-3;
+
+/**
+ * Compares the losses of two samples with the losses of each of them alone. A loss function may
+ * return losses of samples, or their mean.
+ *
+ * @throws (rejects) UsageError for another loss of an output with weights.
+ */
+export async function checkLosses(model: CompiledModel, samples: Samples, weights: readonly Weights[]): Promise<void> {
+  const size = samples.inputs[0]!.shape[0];
+  if (size === 0 || weights.every((each) => each === null)) return;
+  const rows = tf.tensor1d([0, size - 1], 'int32');
+  const [inputs, targets] = [samples.inputs, samples.targets].map((all) => all.map((each) => each.gather(rows)));
+  const outputs = [tf.tidy(() => model.apply(inputs!, { training: false }))].flat();
+  try {
+    for (const [i, lossOf] of model.lossFunctions.entries()) {
+      if (!weights[i] || (await isOfSamples(lossOf, targets![i]!, outputs[i]!))) continue;
+      throw new UsageError(
+        `The loss of ${model.outputNames[i]} cannot be weighted by sampleWeight or classWeight: its value for two samples is ` +
+          'neither a value for each of them nor the mean of their values. Return losses of the shape [batch].',
+      );
+    }
+  } finally {
+    tf.dispose([rows, inputs!, targets!, outputs]);
+  }
+}
+
+async function isOfSamples(lossOf: LossFunction, target: tf.Tensor, output: tf.Tensor): Promise<boolean> {
+  const [together, alone] = tf.tidy(() => {
+    const losses = lossOf(target, output);
+    const ofSamples = losses.shape[0] === 2 ? losses.reshape([2, -1]).mean(1) : losses;
+    const each = [0, 1].map((i) => lossOf(target.slice(i, 1), output.slice(i, 1)).mean());
+    const expected = tf.stack(each);
+    return [ofSamples.flatten(), losses.shape[0] === 2 ? expected : expected.mean().flatten()];
+  }) as [tf.Tensor1D, tf.Tensor1D];
+  const [actual, expected] = await Promise.all([together.data(), alone.data()]);
+  tf.dispose([together, alone]);
+  return (
+    actual.length === expected.length &&
+    actual.every((value, i) => !(Math.abs(value - expected[i]!) > ROUNDING * (Math.abs(expected[i]!) + ROUNDING)))
+  );
 }

@@ -55,11 +55,15 @@ export class TensorData {
     };
   }
 
-  /** Returns inputs and targets of the samples of a span. Call it within a tidy. */
-  slice({ start, end }: Span): tf.Tensor[] {
-    return [...this.inputs, ...this.targets].map((tensor) =>
-      tensor.slice([start, ...tensor.shape.slice(1).map(() => 0)], [end - start, ...tensor.shape.slice(1)]),
-    );
+  /** Returns the samples of a span. Call it within a tidy. */
+  slice({ start, end }: Span, weights: readonly Weights[]): Batch {
+    const samples = end - start;
+    return {
+      inputs: this.inputs.map((tensor) => tensor.slice(start, samples)),
+      targets: this.targets.map((tensor) => tensor.slice(start, samples)),
+      weights: weights.map((all) => all && tf.tensor1d(all.subarray(start, end))),
+      samples,
+    };
   }
 
   dispose(): void {
