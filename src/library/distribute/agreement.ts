@@ -1,13 +1,18 @@
 /** Compares the arguments of a call between ranks before any rank trains. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { contrast, type Sketch } from './sketches.ts';
 import { MismatchError, PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 
 /** Arguments that must be the same on every rank, by name. */
 export type Shared = Readonly<Record<string, string | number | boolean | null>>;
 
+/** Samples that must be equal on all ranks but for rounding, by name. */
+export type Sketches = Readonly<Record<string, readonly Sketch[]>>;
+
 /** A rank's arguments: `shared` must be equal on all ranks, `own` may differ. */
 export interface Arguments<Own> {
   shared: Shared;
+  sketches?: Sketches | undefined;
   own: Own;
 }
 
@@ -35,7 +40,7 @@ export async function agree<Own>(
     error = thrown;
   }
   const all = await group.allGatherObject(
-    mine ? { call, ...mine, reason: null } : { call, shared: {}, own: null, reason: reasonOf(error) },
+    mine ? { call, ...mine, reason: null } : { call, shared: {}, sketches: {}, own: null, reason: reasonOf(error) },
   );
   if (!mine) {
     if (error instanceof PeergradError) throw error;
@@ -47,7 +52,8 @@ export async function agree<Own>(
   for (const [other, theirs] of all.entries()) {
     const difference =
       theirs.call === all[0]!.call
-        ? differenceOf(call, all[0]!.shared, theirs.shared, other)
+        ? (differenceOf(call, all[0]!.shared, theirs.shared, other) ??
+          contrastOf(call, [all[0]!.sketches, 0], [theirs.sketches, other]))
         : `Rank 0 called ${all[0]!.call}, but rank ${other} called ${theirs.call}. Call the same method on every rank.`;
     if (difference !== null) throw new MismatchError(difference, { rank, worldSize, divergent: [other] });
   }
@@ -64,6 +70,28 @@ function differenceOf(call: string, first: Shared, theirs: Shared, other: number
         ? 'Pass the same samples on every rank, or `sharded: true` if every rank has its own samples.'
         : 'It must be the same on every rank.';
     return `${call}: ${name} is ${String(wrong)} on rank ${other}, but ${String(right)} on rank 0. ${advice}`;
+  }
+  return null;
+}
+
+/** Returns a sentence on samples that two ranks should have in common; `null`: they are equal. */
+export function contrastOf(
+  call: string,
+  [mine, rank]: [Sketches | undefined, number],
+  [theirs, other]: [Sketches | undefined, number],
+): string | null {
+  for (const [name, sketches] of Object.entries(mine ?? {})) {
+    for (const [i, sketch] of sketches.entries()) {
+      const sketchOfOther = theirs?.[name]?.[i];
+      const found = sketchOfOther ? contrast(sketch, sketchOfOther) : null;
+      if (found === null) continue;
+      const what = found === 'order' ? 'the same samples in another order' : 'other samples';
+      return (
+        `${call}: ${name} has ${what} on rank ${other} than on rank ${rank}. Pass the same samples in the same order on every ` +
+        'rank: shuffle them with the same seed, or not at all, because fit shuffles them. Pass `sharded: true` if every rank ' +
+        'has its own samples.'
+      );
+    }
   }
   return null;
 }

@@ -1,7 +1,8 @@
 /** Arguments of the methods of `DistributedModel`, their defaults and checks. */
 import type * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import { isDataset, type BatchDataset } from './datasetBatches.ts';
+import type { BatchDataset } from './batchSource.ts';
+import { isDataset } from './datasetBatches.ts';
 
 interface Common {
   /**

@@ -14,3 +14,20 @@ export interface BatchSource {
   /** Number of samples of all ranks in a batch; `null`: ranks must add up their parts. */
   sizeOf(index: number): number | null;
 }
+
+/** The part of a dataset that is used. TensorFlow.js's `fitDataset` accepts the same objects. */
+export interface BatchDataset {
+  iterator(): Promise<{ next(): Promise<IteratorResult<unknown>> }>;
+  readonly size?: number | null;
+}
+
+/** A rank's elements of a dataset. */
+export interface Share {
+  dataset: BatchDataset;
+  /**
+   * Call it on every rank when the first element has been read.
+   *
+   * @throws (rejects) MismatchError on every rank if ranks have read different elements.
+   */
+  compare: () => Promise<void>;
+}

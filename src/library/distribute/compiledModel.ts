@@ -117,7 +117,7 @@ export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.T
   return { inputs: batch.inputs, loss, metrics };
 }
 
-/** Returns losses and metrics of a batch in the order of `model.evaluate`. Call it within a tidy. */
+/** Returns losses and metrics of a batch in the order of `model.evaluate`. Use it in a tidy. */
 export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
   const outputs = [model.apply(batch.inputs, { training: false })].flat();
   const losses = lossesOf(model, batch, outputs);

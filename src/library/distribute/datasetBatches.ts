@@ -1,15 +1,9 @@
 /** Batches of a `tf.data.Dataset`, whose elements are objects `{ xs, ys }`. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import type { BatchSource } from './batchSource.ts';
+import type { BatchDataset, BatchSource, Share } from './batchSource.ts';
 import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
 import { checkLosses, weightsOf, type ClassWeights } from './sampleWeights.ts';
-
-/** The part of a dataset that is used. TensorFlow.js's `fitDataset` accepts the same objects. */
-export interface BatchDataset {
-  iterator(): Promise<{ next(): Promise<IteratorResult<unknown>> }>;
-  readonly size?: number | null;
-}
 
 export function isDataset(value: unknown): value is BatchDataset {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'iterator') === 'function';
@@ -24,34 +18,35 @@ export interface DatasetBatchesOptions {
 export class DatasetBatches implements BatchSource {
   readonly steps: number | null;
   readonly #model: CompiledModel;
-  readonly #dataset: BatchDataset;
+  readonly #share: Share;
   readonly #classWeight: ClassWeights;
   /** Whether the losses can be weighted. */
   #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
-  constructor(model: CompiledModel, dataset: BatchDataset, { batchesPerEpoch, classWeight }: DatasetBatchesOptions) {
+  constructor(model: CompiledModel, share: Share, { batchesPerEpoch, classWeight }: DatasetBatchesOptions) {
     this.#model = model;
-    this.#dataset = dataset;
+    this.#share = share;
     this.#classWeight = classWeight;
     this.steps = batchesPerEpoch;
   }
 
   async begin(): Promise<void> {
-    if (this.steps === null || !this.#iterator) this.#iterator = await this.#dataset.iterator();
+    if (this.steps === null || !this.#iterator) this.#iterator = await this.#share.dataset.iterator();
   }
 
   async next(index: number): Promise<Batch | null> {
     if (this.steps !== null && index >= this.steps) return null;
     const element = await nextElement(this.#model, this.#iterator!);
-    if (!element) return null;
     try {
+      await this.#share.compare();
+      if (!element) return null;
       const weights = await weightsOf(this.#model, element.targets, { classWeight: this.#classWeight });
       if (!this.#isChecked) await checkLosses(this.#model, element, weights);
       this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {
-      disposeElement(element);
+      if (element) disposeElement(element);
       throw error;
     }
   }
@@ -74,35 +69,32 @@ export async function nextElement(
 ): Promise<Element | null> {
   const { value, done }: { value?: unknown; done?: boolean } = await iterator.next();
   if (done === true && (value === null || value === undefined)) return null;
-  try {
-    const inputs = tensorsOf(value, 'xs', model.inputNames);
-    const targets = tensorsOf(value, 'ys', model.outputNames);
-    const samples = inputs[0]!.shape[0];
-    for (const { shape } of [...inputs, ...targets]) {
-      if (shape[0] === samples) continue;
-      throw new UsageError(
-        `The tensors of an element of the dataset have ${samples} and ${shape[0]} samples. All of them need as many.`,
-      );
-    }
-    return { inputs, targets, samples };
-  } catch (error) {
-    tf.dispose(value as tf.TensorContainer);
-    throw error;
-  }
+  const element = elementOf(model, value);
+  if (typeof element !== 'string') return element;
+  tf.dispose(value as tf.TensorContainer);
+  throw new UsageError(element);
 }
 
-function tensorsOf(element: unknown, key: 'xs' | 'ys', names: readonly string[]): tf.Tensor[] {
+/** Returns an element of a dataset as a batch, or a sentence on what it lacks. */
+export function elementOf(model: CompiledModel, value: unknown): Element | string {
+  const inputs = tensorsOf(value, 'xs', model.inputNames);
+  const targets = tensorsOf(value, 'ys', model.outputNames);
+  if (typeof inputs === 'string') return inputs;
+  if (typeof targets === 'string') return targets;
+  const samples = inputs[0]!.shape[0];
+  const other = [...inputs, ...targets].find(({ shape }) => shape[0] !== samples);
+  if (!other) return { inputs, targets, samples };
+  return `The tensors of an element of the dataset have ${samples} and ${other.shape[0]} samples. All of them need as many.`;
+}
+
+function tensorsOf(element: unknown, key: 'xs' | 'ys', names: readonly string[]): tf.Tensor[] | string {
   const given =
     typeof element === 'object' && element !== null ? (Reflect.get(element, key) as Tensors | undefined) : undefined;
   if (given === undefined || given === null) {
-    throw new UsageError(
-      `An element of the dataset has no ${key}. Elements must be objects { xs, ys } of batches of tensors.`,
-    );
+    return `An element of the dataset has no ${key}. Elements must be objects { xs, ys } of batches of tensors.`;
   }
   const tensors =
     given instanceof tf.Tensor ? [given] : Array.isArray(given) ? given : names.map((name) => given[name]!);
   if (tensors.length === names.length && tensors.every((tensor) => tensor instanceof tf.Tensor)) return tensors;
-  throw new UsageError(
-    `The ${key} of an element of the dataset must be tensors for ${names.join(', ')}, in an array or by name.`,
-  );
+  return `The ${key} of an element of the dataset must be tensors for ${names.join(', ')}, in an array or by name.`;
 }

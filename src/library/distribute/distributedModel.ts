@@ -31,6 +31,7 @@ import {
   prepareTensors,
   shareOf,
   sizeOf,
+  sketchesOf,
   type Place,
   type Prepared,
 } from './heldOutData.ts';
@@ -108,15 +109,16 @@ export class DistributedModel {
    *
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
-   *   on every rank if arguments or optimizers differ, or if weights were set on other ranks than
-   *   rank 0 only. Errors in training end the group: the rank
-   *   rejects with its error, other ranks with an error that names the rank.
+   *   on every rank if arguments, samples or optimizers differ, or if weights were set on other
+   *   ranks than rank 0 only. Errors in training end the group: the rank rejects with its error,
+   *   other ranks with an error that names the rank.
    */
   async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
     const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationSplit = 0 } = args;
     const validationData = args.validationData?.length ? args.validationData : null;
     return this.#call('fit', args, async (place) => {
-      const { model, own, isSharded, rank, worldSize } = place;
+      const { model, own, isSharded } = place;
+      const { rank, worldSize } = this.group;
       checkWhole('batchSize', batchSize, 1);
       checkShuffle(shuffle);
       const data = new TensorData(model, x, y);
@@ -140,6 +142,7 @@ export class DistributedModel {
       const shared = { ...training.shared, ...given?.shared, batchSize, shuffle, validationSplit };
       return {
         shared: { ...data.describe(isSharded), ...shared },
+        sketches: { ...(await sketchesOf(place, data, weights)), ...given?.sketches },
         own: { ...training.own, samples: end, seed: mixSeed(args.seed ?? 0, this.#fits) },
         check: (all: { samples: number }[]) => {
           if (all.every(({ samples }) => samples === 0)) throw noSamples();
@@ -175,7 +178,7 @@ export class DistributedModel {
       checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
       if (batchesPerEpoch !== null) checkWhole('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
-        ? prepareDataset(place, validationData, args.validationBatches, 'validationBatches')
+        ? prepareDataset(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
         : validationData
           ? await prepareTensors(place, validationData, validationBatchSize)
           : null;
@@ -183,9 +186,10 @@ export class DistributedModel {
       const size = isSharded ? null : sizeOf(dataset);
       return {
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
+        sketches: given?.sketches,
         own: training.own,
         run: (all: OwnTraining[]) => {
-          const share = isSharded ? dataset : shareOf(dataset, place);
+          const share = shareOf(dataset, place, 'fitDataset');
           const source = new DatasetBatches(model, share, { batchesPerEpoch, classWeight });
           return training.run(all, source, { samples: null, batchSize: null });
         },
@@ -206,8 +210,8 @@ export class DistributedModel {
     const { batchSize = DEFAULT_BATCH_SIZE, sampleWeight } = args;
     return this.#evaluate('evaluate', args, async (place) => {
       checkWhole('batchSize', batchSize, 1);
-      const { heldOut, shared } = await prepareTensors(place, [x, y], batchSize, sampleWeight);
-      return { heldOut, shared: { ...shared, batchSize, 'the presence of sampleWeight': Boolean(sampleWeight) } };
+      const { shared, ...held } = await prepareTensors(place, [x, y], batchSize, sampleWeight);
+      return { ...held, shared: { ...shared, batchSize, 'the presence of sampleWeight': Boolean(sampleWeight) } };
     });
   }
 
@@ -216,7 +220,9 @@ export class DistributedModel {
     dataset: tf.data.Dataset<T>,
     args: DistributedEvaluateDatasetArgs = {},
   ): Promise<tf.Scalar | tf.Scalar[]> {
-    return this.#evaluate('evaluateDataset', args, (place) => prepareDataset(place, dataset, args.batches, 'batches'));
+    return this.#evaluate('evaluateDataset', args, (place) =>
+      prepareDataset(place, dataset, args.batches, 'batches', 'evaluateDataset'),
+    );
   }
 
   /**
@@ -238,9 +244,9 @@ export class DistributedModel {
     prepare: (place: Place) => Prepared | Promise<Prepared>,
   ): Promise<tf.Scalar | tf.Scalar[]> {
     return this.#call(call, args, async (place) => {
-      const { heldOut, shared } = await prepare(place);
+      const { heldOut, ...compared } = await prepare(place);
       return {
-        shared,
+        ...compared,
         own: null,
         run: async () => {
           const [first, ...rest] = (await evaluateOnAllRanks(this.group, heldOut)).map((value) => tf.scalar(value));
@@ -275,7 +281,7 @@ export class DistributedModel {
     prepare: (place: Place) => Promise<Call<Own, Result>>,
   ): Promise<Result> {
     const { group } = this;
-    const { rank, worldSize } = group;
+    const { rank } = group;
     const own: { dispose(): void }[] = [];
     let prepared: Call<Own, Result> | null = null;
     let occupied: CompiledModel | null = null;
@@ -284,9 +290,10 @@ export class DistributedModel {
         const model = this.#checkModel();
         model.isTraining = true;
         occupied = model;
-        prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), rank, worldSize });
+        prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), group });
         return {
           shared: { sharded: isSharded, ...prepared.shared },
+          sketches: prepared.sketches,
           own: { own: prepared.own, isChanged: this.ddp.isModelChanged },
         };
       });

@@ -2,7 +2,8 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { testPass, type CompiledModel } from './compiledModel.ts';
-import { disposeElement, nextElement, type BatchDataset } from './datasetBatches.ts';
+import { disposeElement, nextElement } from './datasetBatches.ts';
+import type { Share } from './batchSource.ts';
 import type { PageWaits } from './pageWaits.ts';
 import type { Weights } from './sampleWeights.ts';
 import type { Span, TensorData } from './tensorData.ts';
@@ -51,7 +52,7 @@ export function heldOutTensors(
  */
 export function heldOutDataset(
   model: CompiledModel,
-  dataset: BatchDataset,
+  { dataset, compare }: Share,
   batches: number | null,
   waits: PageWaits,
 ): HeldOut {
@@ -61,15 +62,16 @@ export function heldOutDataset(
     const limit = batches ?? Infinity;
     for (let batch = 0; batch < limit; batch++) {
       const element = await waits.until(nextElement(model, iterator), (late) => late && disposeElement(late));
-      if (!element) break;
-      const { samples } = element;
       try {
+        await waits.until(compare());
+        if (!element) break;
+        const { samples } = element;
         const means = tf.tidy(() => testPass(model, { ...element, weights: [] }));
         const values = await means.data().finally(() => means.dispose());
         total.values = total.values.map((value, i) => value + values[i]! * samples);
         total.samples += samples;
       } finally {
-        disposeElement(element);
+        if (element) disposeElement(element);
       }
     }
     return total;

@@ -2,23 +2,26 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Shared } from './agreement.ts';
+import type { Shared, Sketches } from './agreement.ts';
 import { checkEnds, checkWhole } from './arguments.ts';
 import type { CompiledModel, Tensors } from './compiledModel.ts';
-import type { BatchDataset } from './datasetBatches.ts';
 import { heldOutDataset, heldOutTensors, type HeldOut } from './evaluation.ts';
 import type { PageWaits } from './pageWaits.ts';
 import { checkLosses, weightsOf, type Weights } from './sampleWeights.ts';
-import { shardDataset } from './shardDataset.ts';
+import type { BatchDataset, Share } from './batchSource.ts';
+import { DatasetShard, FirstElements } from './shardDataset.ts';
+import { sketchOfColumn } from './sketches.ts';
 import { partOf, TensorData, type Span } from './tensorData.ts';
 
 /** Held-out samples, and their description for the comparison of ranks. */
 export interface Prepared {
   heldOut: HeldOut;
   shared: Shared;
+  sketches?: Sketches | undefined;
 }
 
-export interface Place extends Pick<ProcessGroup, 'rank' | 'worldSize'> {
+export interface Place {
+  group: ProcessGroup;
   model: CompiledModel;
   /** Whether every rank has its own samples. */
   isSharded: boolean;
@@ -50,7 +53,27 @@ export async function prepareTensors(
   return {
     heldOut: prepareSpan(place, data, weights, { start: 0, end: data.size }, batchSize),
     shared: { 'x of the held-out samples': texts.x, 'y of the held-out samples': texts.y },
+    sketches: await sketchesOf(place, data, weights, 'of the held-out samples'),
   };
+}
+
+/**
+ * Returns the sketches of samples that all ranks pass; `undefined` if each rank passes its own.
+ *
+ * @param which follows the names.
+ */
+export async function sketchesOf(
+  { isSharded, group }: Pick<Place, 'isSharded' | 'group'>,
+  data: TensorData,
+  weights: readonly Weights[],
+  which = '',
+): Promise<Sketches | undefined> {
+  if (isSharded || group.worldSize === 1) return undefined;
+  const { x, y } = await data.sketch();
+  const ofWeights = weights.filter((each) => each !== null).map(sketchOfColumn);
+  return Object.fromEntries(
+    Object.entries({ x, y, sampleWeight: ofWeights }).map(([name, sketches]) => [`${name} ${which}`.trim(), sketches]),
+  );
 }
 
 /** Divides a span of samples between the ranks, unless they have their own. */
@@ -61,29 +84,40 @@ export function prepareSpan(
   span: Span,
   batchSize: number,
 ): HeldOut {
-  const { model, rank, worldSize, isSharded } = place;
-  return heldOutTensors(model, data, weights, isSharded ? span : partOf(span, rank, worldSize), batchSize);
+  const { model, group, isSharded } = place;
+  const part = isSharded ? span : partOf(span, group.rank, group.worldSize);
+  return heldOutTensors(model, data, weights, part, batchSize);
 }
 
-/** @param option name of the argument `batches`, for errors. */
+/**
+ * @param option name of the argument `batches`, for errors.
+ * @param call name of the method, for errors.
+ */
 export function prepareDataset(
-  { model, rank, worldSize, isSharded, waits }: Place,
+  place: Place,
   dataset: BatchDataset,
   batches: number | undefined,
   option: string,
+  call: string,
 ): Prepared {
+  const { model, group, isSharded, waits } = place;
+  const { rank, worldSize } = group;
   checkEnds(dataset, batches, option);
   const wanted = batches === undefined ? null : checkWhole(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {
-    heldOut: heldOutDataset(model, isSharded ? dataset : shareOf(dataset, { rank, worldSize }), limit, waits),
+    heldOut: heldOutDataset(model, shareOf(dataset, place, call), limit, waits),
     shared: { [option]: wanted, 'the size of the held-out dataset': isSharded ? null : sizeOf(dataset) },
   };
 }
 
-/** Returns a rank's share of a dataset. */
-export function shareOf(dataset: BatchDataset, place: Pick<ProcessGroup, 'rank' | 'worldSize'>): BatchDataset {
-  return shardDataset(dataset as tf.data.Dataset<tf.TensorContainer>, place);
+/** Returns the elements of a dataset that are this rank's. */
+export function shareOf(dataset: BatchDataset, { model, group, own, isSharded }: Place, call: string): Share {
+  if (isSharded) return { dataset, compare: () => Promise.resolve() };
+  const first = new FirstElements(model, group, call);
+  own.push(first);
+  const whole = dataset as tf.data.Dataset<tf.TensorContainer>;
+  return { dataset: new DatasetShard(whole, group, first.see), compare: () => first.compare() };
 }
 
 /** Returns the size of a dataset as text; `null`: unknown. */

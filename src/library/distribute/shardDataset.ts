@@ -1,6 +1,11 @@
 /** A rank's share of a `tf.data.Dataset`. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { MismatchError } from '../../util/errors.ts';
+import { contrastOf, type Sketches } from './agreement.ts';
+import type { CompiledModel } from './compiledModel.ts';
+import { disposeElement, elementOf, type Element } from './datasetBatches.ts';
+import { sketchOf } from './sketches.ts';
 
 /**
  * Returns a rank's share of a dataset: of every `worldSize` elements, the one at the place of the
@@ -17,14 +22,21 @@ export function shardDataset<T extends tf.TensorContainer>(
   return new DatasetShard(dataset, group);
 }
 
-class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
+/** A rank's share of a dataset; `see` receives every element before it is used or disposed of. */
+export class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
   override readonly size: number;
   readonly #whole: tf.data.Dataset<T>;
   readonly #rank: number;
   readonly #worldSize: number;
+  readonly #see: (element: T, index: number) => void;
 
-  constructor(whole: tf.data.Dataset<T>, { rank, worldSize }: Pick<ProcessGroup, 'rank' | 'worldSize'>) {
+  constructor(
+    whole: tf.data.Dataset<T>,
+    { rank, worldSize }: Pick<ProcessGroup, 'rank' | 'worldSize'>,
+    see: (element: T, index: number) => void = () => {},
+  ) {
     super();
+    this.#see = see;
     this.#whole = whole;
     this.#rank = rank;
     this.#worldSize = worldSize;
@@ -35,6 +47,73 @@ class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
   override async iterator() {
     let index = 0;
     // The filter of an iterator disposes of elements that it drops.
-    return (await this.#whole.iterator()).filter(() => index++ % this.#worldSize === this.#rank);
+    return (await this.#whole.iterator()).filter((element) => {
+      this.#see(element, index);
+      return index++ % this.#worldSize === this.#rank;
+    });
   }
+}
+
+/**
+ * The elements that a rank reads until it has its first one. All ranks read element 0, and rank r
+ * reads r more. Later elements are not compared, because a rank does not read ahead.
+ */
+export class FirstElements {
+  readonly #model: CompiledModel;
+  readonly #group: ProcessGroup;
+  readonly #call: string;
+  #elements: Element[] = [];
+  #isOver = false;
+
+  constructor(model: CompiledModel, group: ProcessGroup, call: string) {
+    this.#model = model;
+    this.#group = group;
+    this.#call = call;
+    this.#isOver = group.worldSize === 1;
+  }
+
+  /** Keeps copies of the tensors, because the element's own are disposed of. */
+  readonly see = (value: unknown, index: number): void => {
+    if (this.#isOver || index !== this.#elements.length || index > this.#group.rank) return;
+    const element = elementOf(this.#model, value);
+    if (typeof element === 'string') return;
+    const [inputs, targets] = [element.inputs, element.targets].map((all) => all.map((tensor) => tensor.clone()));
+    this.#elements.push({ ...element, inputs: inputs!, targets: targets! });
+  };
+
+  /** @throws (rejects) MismatchError on every rank if ranks have read different elements. */
+  async compare(): Promise<void> {
+    if (this.#isOver) return;
+    const sketches: Sketches[] = [];
+    try {
+      for (const { inputs, targets } of this.#elements) {
+        const [xs, ys] = await Promise.all([inputs, targets].map((all) => Promise.all(all.map(sketchOf))));
+        sketches.push({ xs: xs!, ys: ys! });
+      }
+    } finally {
+      this.dispose();
+    }
+    const all = await this.#group.allGatherObject(sketches);
+    for (const [rank, mine] of all.entries()) {
+      for (let other = rank + 1; other < all.length; other++) {
+        const difference = contrastOf(this.#call, [named(mine, rank), rank], [named(all[other]!, rank), other]);
+        const { rank: own, worldSize } = this.#group;
+        if (difference !== null) throw new MismatchError(difference, { rank: own, worldSize, divergent: [other] });
+      }
+    }
+  }
+
+  /** Frees the copies. */
+  dispose(): void {
+    this.#isOver = true;
+    this.#elements.forEach(disposeElement);
+    this.#elements = [];
+  }
+}
+
+/** The sketches of an element, by names for errors. */
+function named(elements: readonly Sketches[], index: number): Sketches {
+  return Object.fromEntries(
+    Object.entries(elements[index] ?? {}).map(([key, each]) => [`${key} of element ${index} of the dataset`, each]),
+  );
 }

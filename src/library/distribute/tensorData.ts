@@ -1,6 +1,7 @@
 /** The samples of `fit` and `evaluate` as tensors, and this rank's part of them. */
 import * as tf from '@tensorflow/tfjs';
 import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
+import { sketchOf, type Sketch } from './sketches.ts';
 import type { Weights } from './sampleWeights.ts';
 
 /** Samples `start` to `end` (exclusive). */
@@ -38,6 +39,14 @@ export class TensorData {
     const textOf = ({ shape, dtype }: tf.Tensor): string =>
       `[${[isSharded ? '*' : shape[0], ...shape.slice(1)].join(', ')}] ${dtype}`;
     return { x: this.inputs.map(textOf).join(' and '), y: this.targets.map(textOf).join(' and ') };
+  }
+
+  /** Sketches of inputs and targets, to compare them between ranks that pass the same samples. */
+  async sketch(): Promise<{ x: Sketch[]; y: Sketch[] }> {
+    const [x, y] = await Promise.all(
+      [this.inputs, this.targets].map((tensors) => Promise.all(tensors.map((tensor) => sketchOf(tensor)))),
+    );
+    return { x: x!, y: y! };
   }
 
   /** Returns some samples as new tensors; {@link disposeBatch} disposes of them. */
@@ -80,6 +89,6 @@ export function partOf({ start, end }: Span, part: number, parts: number): Span 
   return { start: cut(part), end: cut(part + 1) };
 }
 
-function tensorsIn(given: Tensors): tf.Tensor[] {
+export function tensorsIn(given: Tensors): tf.Tensor[] {
   return given instanceof tf.Tensor ? [given] : Object.values(given);
 }
