@@ -36,8 +36,6 @@ interface JoinTabsOptions extends LaunchOptions {
  * the run.
  */
 const LAST_EVENT_MS = 10_000;
-/** The largest number of folders with skipped pictures that a message names. */
-const MOST_NAMED = 4;
 
 /** A browser, and the profile that all its tabs share. */
 interface TabSlot {
@@ -152,14 +150,6 @@ class BrowserPool {
       }
       if (event.type === 'preview' && event.problem !== null) {
         this.#log.event('unfit-data', { tab: name }, `${name}: ${event.problem}`);
-      }
-      if (event.type === 'preview' && event.preview?.kind === 'images' && event.preview.leftOut.length > 0) {
-        const { leftOut } = event.preview;
-        const count = leftOut.reduce((sum, { pictures }) => sum + pictures, 0);
-        const folders = leftOut.slice(0, MOST_NAMED).map(({ folder }) => `${folder}/`);
-        const some = `${folders.join(', ')}${leftOut.length > folders.length ? ', ...' : ''}`;
-        const line = `${name}: ${count} pictures are skipped because their folders are not classes: ${some}.`;
-        this.#log.event('left-out', { tab: name }, line);
       }
       if (event.type === 'admitted') this.#log.event('admitted', { tab: name }, `${name} is in the room.`);
       if (event.type === 'finished' || event.type === 'failed') this.#log.stop();

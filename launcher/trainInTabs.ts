@@ -1,6 +1,7 @@
 /** Trains in tabs of one or more browsers, from launch to the end of the run. */
 import type { EngineEvent } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
+import type { DataNote } from '../src/spec/preview.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
@@ -35,6 +36,11 @@ interface SessionOptions extends LaunchOptions {
  */
 const SCREENSHOT_AT = 0.55;
 
+/** The result of a run, and what was left out, changed or guessed of its data. */
+export interface TrainingResult extends RunResult {
+  notes: readonly DataNote[];
+}
+
 /**
  * Opens the tabs, follows their run, and always closes the browsers.
  *
@@ -42,7 +48,7 @@ const SCREENSHOT_AT = 0.55;
  *   that was not lost.
  * @throws (rejects) PeergradError if a tab failed or the ranks do not agree.
  */
-export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
+export async function trainInTabs(options: SessionOptions, io: Io): Promise<TrainingResult> {
   io.signal.throwIfAborted();
   const browsers = await launchBrowsers(options.tabs.length, options);
   const log = createLog(io, options.tabs[0]!.name, systemClock);
@@ -57,6 +63,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   const ranks = new Map<string, number>();
   const camera = new Camera(options.screenshot, log);
   let pages: Tabs | null = null;
+  // All ranks have the same data.
+  let notes: readonly DataNote[] = [];
   const writer = new ModelWriter({
     ...options.outputs,
     clock: systemClock,
@@ -67,6 +75,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   });
 
   const onevent = (tab: string, event: EngineEvent): void => {
+    if (event.type === 'preview' && event.preview !== null) ({ notes } = event.preview);
     if (event.type === 'generation') ranks.set(tab, event.rank);
     log.on(tab, event);
     if (ranks.get(tab) === 0) camera.on(tab, event);
@@ -107,7 +116,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
     const source = Math.max(rank0, 0);
     await writer.saveModel(finished[source]!.name);
-    return results[source]!;
+    return { ...results[source]!, notes };
   } catch (error) {
     if (io.signal.aborted) await writer.saveLast();
     throw error;

@@ -5,7 +5,6 @@
 import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
-import type { RunResult } from '../../src/protocol/runResult.ts';
 import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
@@ -32,7 +31,7 @@ import type { ModelOutputs } from '../modelWriter.ts';
 import type { BackendMode, GpuMode } from '../browser/browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from '../options/placement.ts';
 import { summarize } from '../output/report.ts';
-import { trainInTabs } from '../trainInTabs.ts';
+import { trainInTabs, type TrainingResult } from '../trainInTabs.ts';
 import type { Origin } from '../browser/tabs.ts';
 
 interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
@@ -86,7 +85,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
  *
  * @throws (rejects) UsageError, PeergradError.
  */
-export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
+export async function train(options: TrainOptions, io: Io, env: Environment): Promise<TrainingResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
   const given = await readOrigin(options, firstRank);

@@ -2,6 +2,7 @@
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
+import { describeData } from './data.ts';
 import { Progress } from './progress.ts';
 import { describeCodec, describeShares, isDecided } from './report.ts';
 
@@ -72,6 +73,8 @@ class EventLog implements Log {
   readonly #steppedAt = new Map<string, number>();
   /** For each tab, the description of its latest shares. */
   readonly #shares = new Map<string, string>();
+  /** For each tab, the description of its latest data. */
+  readonly #data = new Map<string, string>();
 
   constructor(logEvent: LogEvent, clock: Clock) {
     this.event = logEvent;
@@ -106,6 +109,12 @@ class EventLog implements Log {
     } else if (event.type === 'codec') {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));
+    } else if (event.type === 'preview' && event.preview !== null) {
+      const { notes } = event.preview;
+      const described = describeData(event.preview);
+      const isNew = described !== this.#data.get(tab);
+      this.#data.set(tab, described);
+      if (isNew) this.event('data', { tab, notes }, described);
     } else if (event.type === 'finished') {
       // The list of all steps' losses is too long for a log.
       const { losses: _, ...result } = event.result;

@@ -5,6 +5,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
+import { describeData } from './data.ts';
 import { describeCodec, describeShares, formatMetrics, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
@@ -21,6 +22,7 @@ export class Progress {
   #loggedAt = Number.NEGATIVE_INFINITY;
   #measured = '';
   #shares = '';
+  #data = '';
 
   constructor(io: Io, clock: Clock) {
     this.#io = io;
@@ -47,6 +49,11 @@ export class Progress {
       const isNew = described !== this.#shares;
       this.#shares = described;
       if (isNew && isDecided(event)) this.note(described);
+    } else if (event.type === 'preview' && event.preview !== null) {
+      // After a restart, the data are usually the same.
+      const described = describeData(event.preview);
+      if (described !== this.#data) this.note(described);
+      this.#data = described;
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {

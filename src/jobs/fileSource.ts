@@ -1,4 +1,5 @@
 /** Sources of data files: a folder on a web server, or files that the user picked. */
+import type { Preview } from '../spec/preview.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 
@@ -13,6 +14,8 @@ export interface LoadDataOptions {
   /** The page's address; relative URLs are resolved against it. Empty: all URLs are absolute. */
   baseUrl: string;
   signal?: AbortSignal;
+  /** Receives the preview of the data, before samples are read. */
+  onpreview?: (preview: Preview) => void;
 }
 
 /**

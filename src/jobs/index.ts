@@ -1,9 +1,9 @@
 /** The built-in jobs: data, models and losses. */
 import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
-import { createCorpus } from './gpt/corpus.ts';
+import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { stretchOf } from './gpt/text.ts';
+import { stretchOf, type Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
@@ -11,11 +11,11 @@ import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './
 import { oneTable, Table, type TableJob } from './table/table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
 import type { Preview, TextPreview } from '../spec/preview.ts';
+import type { Vocabulary } from '../spec/vocabulary.ts';
 import { messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
-export { loadText } from './gpt/loadText.ts';
 export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';
 export { networkCost, networkMemory, networkSize, rowsFor, type LayerMemory } from './gpt/shapes.ts';
@@ -61,12 +61,12 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
     case 'url':
       if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
       if (!readsFiles(job.job)) break;
-      return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal));
+      return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal), options);
     case 'files':
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
       if (!readsFiles(job.job)) break;
-      return loadFiles(job, options.files ?? []);
+      return loadFiles(job, options.files ?? [], options);
     case 'built-in':
     case 'none':
     // Federated data is loaded by `openShard`, after the ranks have agreed on its facts.
@@ -78,11 +78,32 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
   throw new UsageError(`The job ${job.job} does not support data of kind "${data.kind}".`);
 }
 
-async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
+async function loadFiles(
+  job: DataJob,
+  files: readonly File[],
+  { onpreview }: LoadDataOptions,
+): Promise<{ train: Dataset; test: Dataset }> {
   const whole = { ...DEFAULT_JOB, ...job };
-  return job.job === 'table'
-    ? (await Table.open(oneTable(files), whole)).load()
-    : (await openImages(files, whole)).load();
+  const opened = job.job === 'table' ? await Table.open(oneTable(files), whole) : await openImages(files, whole);
+  onpreview?.(opened.preview);
+  return opened.load();
+}
+
+/**
+ * Loads the text of a language model.
+ *
+ * @param vocabulary see {@link createCorpus}.
+ * @throws (rejects) DataError if the text is missing or invalid.
+ */
+export async function loadCorpus(
+  job: Pick<JobSpec, 'job' | 'data' | 'gpt'>,
+  options: LoadDataOptions,
+  vocabulary: Vocabulary | null = null,
+): Promise<Corpus> {
+  const text = await loadText(job, options);
+  const corpus = await createCorpus(text, job.gpt, vocabulary);
+  options.onpreview?.(await previewOf(text, corpus));
+  return corpus;
 }
 
 /**
@@ -96,7 +117,10 @@ export async function inspectFiles(
 ): Promise<{ preview: Preview | null; problem: string | null }> {
   const isShard = job.data.kind === 'federated';
   try {
-    if (job.job === 'gpt') return { preview: await inspectText(job, files), problem: null };
+    if (job.job === 'gpt') {
+      const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
+      return { preview: await previewOf(text, await createCorpus(text, job.gpt)), problem: null };
+    }
     if (job.job !== 'table') {
       const images = await openImages(files, job, { isShard });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
@@ -109,9 +133,7 @@ export async function inspectFiles(
   }
 }
 
-async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPreview> {
-  const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
-  const { tokenizer, train, test, characters } = await createCorpus(text, job.gpt);
+async function previewOf(text: Text, { tokenizer, train, test, characters }: Corpus): Promise<TextPreview> {
   let beginning = '';
   for await (const piece of stretchOf(text, 0, BEGINNING)) beginning += piece;
   return {
@@ -121,5 +143,6 @@ async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPr
     samples: train.size + test.size,
     heldOut: test.size,
     beginning,
+    notes: [],
   };
 }

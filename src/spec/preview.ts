@@ -1,5 +1,9 @@
-/** The preview of a tab's files before training. It is small, however large the files are. */
+/**
+ * The preview of a tab's files before training, with notes about everything that is left out,
+ * changed or guessed. It is small, however large the files are.
+ */
 import type { JobName, JobSpec } from './job.ts';
+import { list } from '../util/text.ts';
 import type { TaskName } from './measures.ts';
 
 /** Returns whether a job's files are previewed before training. */
@@ -64,15 +68,11 @@ export interface TablePreview {
   sample: string[][];
   /** The target column: the column that the job names, or the last column. */
   target: string;
-  /**
-   * Rows that are left out because their target value is missing: the number of these rows for each
-   * text that stands for a missing value.
-   */
-  unlabelled: { field: string; rows: number }[];
   /** The task; `null` if the target cannot be predicted. */
   task: TaskName | null;
   /** Classes of the target, for a classification. */
   classes: PreviewClass[];
+  notes: readonly DataNote[];
 }
 
 export interface ImagesPreview {
@@ -84,16 +84,7 @@ export interface ImagesPreview {
   shape: readonly [number, number, number];
   classes: PreviewClass[];
   pictures: PreviewPicture[];
-  /** Number of files that are not pictures. */
-  ignored: number;
-  /** Folders with pictures that have no class. */
-  leftOut: readonly FolderCount[];
-}
-
-export interface FolderCount {
-  /** Path of the folder; empty at the top. */
-  folder: string;
-  pictures: number;
+  notes: readonly DataNote[];
 }
 
 export interface TextPreview {
@@ -108,6 +99,106 @@ export interface TextPreview {
   samples: number;
   heldOut: number;
   beginning: string;
+  notes: readonly DataNote[];
 }
 
 export type Preview = TablePreview | ImagesPreview | TextPreview;
+
+/** Kinds of notes. Each has a sentence in {@link NOTE_SENTENCES} and in the page's languages. */
+export const NOTE_KINDS = [
+  'no-header',
+  'rows-unlabelled',
+  'column-of-text',
+  'column-empty',
+  'files-ignored',
+  'folder-left-out',
+] as const;
+export type NoteKind = (typeof NOTE_KINDS)[number];
+
+/** A note about data: something that is left out, changed or guessed. It is shown before a run. */
+export interface DataNote {
+  kind: NoteKind;
+  /** Number of rows, values, files or pictures that the note is about. */
+  count: number;
+  /** The column, folder or class that the note is about, or empty. */
+  name: string;
+  /** A field or file for which the note holds, or empty. */
+  example: string;
+}
+
+/** A sentence about all notes of a kind. */
+type Sentence = (notes: readonly DataNote[]) => string;
+export type NoteSentences = Readonly<Record<NoteKind, Sentence>>;
+
+/** Maximum number of names that a sentence lists. */
+const MOST_NAMED = 12;
+
+/** Maximum number of characters of a field that a sentence quotes. */
+const MOST_QUOTED = 40;
+
+export function totalOf(notes: readonly DataNote[]): number {
+  return notes.reduce((sum, { count }) => sum + count, 0);
+}
+
+/**
+ * Describes the first notes with `describe`.
+ *
+ * @returns the descriptions, and the number of notes that are not described.
+ */
+export function firstNotes(
+  notes: readonly DataNote[],
+  describe: (note: DataNote) => string,
+): { first: string[]; others: number } {
+  return { first: notes.slice(0, MOST_NAMED).map(describe), others: Math.max(0, notes.length - MOST_NAMED) };
+}
+
+/** Returns a field in quotes, shortened if it is long. */
+export function quoted(field: string): string {
+  return `“${field.length > MOST_QUOTED ? `${field.slice(0, MOST_QUOTED)}…` : field}”`;
+}
+
+/** Returns one sentence for each kind of note, in the order of {@link NOTE_KINDS}. */
+export function sentencesOf(notes: readonly DataNote[], sentences: NoteSentences = NOTE_SENTENCES): string[] {
+  return NOTE_KINDS.flatMap((kind) => {
+    const same = notes.filter((note) => note.kind === kind);
+    return same.length === 0 ? [] : [sentences[kind](same)];
+  });
+}
+
+function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
+  const { first, others } = firstNotes(notes, describe);
+  return list(others > 0 ? [...first, `${others} more`] : first);
+}
+
+function counted(count: number, one: string): string {
+  return `${count} ${count === 1 ? one : `${one}s`}`;
+}
+
+function are(count: number): string {
+  return count === 1 ? 'is' : 'are';
+}
+
+function withExample({ name, example }: DataNote): string {
+  return example === '' ? name : `${name} (${quoted(example)})`;
+}
+
+/** The sentences in English, for the command line and the page. */
+export const NOTE_SENTENCES: NoteSentences = {
+  'no-header': () => 'The first line is data, not names, so columns are numbered.',
+  'rows-unlabelled': (notes) =>
+    `${counted(totalOf(notes), 'row')} ${are(totalOf(notes))} left out, because the column to predict is ${named(
+      notes,
+      ({ example, count }) => `${example === '' ? 'empty' : quoted(example)} in ${count}`,
+    )}.`,
+  'column-of-text': (notes) =>
+    `${counted(notes.length, 'column')} ${are(notes.length)} left out (too many different words): ${named(notes, withExample)}.`,
+  'column-empty': (notes) =>
+    `${counted(notes.length, 'column')} ${are(notes.length)} left out (no values): ${named(notes, withExample)}.`,
+  'files-ignored': (notes) =>
+    `${counted(totalOf(notes), 'file')} ${totalOf(notes) === 1 ? 'is not a picture' : 'are not pictures'}: ${named(notes, ({ example }) => example)}.`,
+  'folder-left-out': (notes) =>
+    `These pictures are left out because their folder is not a class: ${named(
+      notes,
+      ({ name, count }) => `${counted(count, 'picture')} ${name === '' ? 'outside the folders' : `in ${name}`}`,
+    )}.`,
+};

@@ -96,7 +96,7 @@ test('the page shows before a run how a CSV file is read, and which rows and col
   const { page } = tab;
   await page.getByText('120 rows and 4 columns.').waitFor();
   await page.getByText('10 rows are left out, because the column to predict is “?” in 10.').waitFor();
-  await page.getByText('1 column is left out (too many different words): address.').waitFor();
+  await page.getByText('1 column is left out (too many different words): address (“street 0”).').waitFor();
   await page.getByText('1 column is left out (no values): notes.').waitFor();
   await page.getByText('numbers, with a decimal comma').waitFor();
   await drop(tab, {

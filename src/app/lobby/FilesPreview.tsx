@@ -3,33 +3,36 @@
  * error.
  */
 import { useEffect, useRef } from 'preact/hooks';
-import type {
-  ColumnKind,
-  ImagesPreview,
-  Preview,
-  PreviewClass,
-  PreviewPicture,
-  TablePreview,
+import {
+  type ColumnKind,
+  type DataNote,
+  type ImagesPreview,
+  type Preview,
+  type PreviewClass,
+  type PreviewPicture,
+  sentencesOf,
+  type TablePreview,
 } from '../../spec/preview.ts';
 import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { Problem } from '../components/Problem.tsx';
 
-/** The largest number of classes, and of left-out columns, that is listed. */
+/** The largest number of classes that is listed. */
 const LISTED = 12;
-/** The largest number of folders with left-out pictures that is listed. */
-const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
   const { files: labels } = messages.value.lobby;
   return (
     <div class="preview">
       <Problem of={problem} />
-      {/* On a change, screen readers announce this sentence, but not the rows below it. */}
-      <p class="small" aria-live="polite">
-        {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
-        {preview !== null && <Found preview={preview} />}
-      </p>
+      {/* On a change, screen readers announce this, but not the rows below it. */}
+      <div class="small" aria-live="polite">
+        <p>
+          {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
+          {preview !== null && <Found preview={preview} />}
+        </p>
+        {preview !== null && preview.notes.length > 0 && <Notes notes={preview.notes} />}
+      </div>
       {preview?.kind === 'table' && <TableRows table={preview} />}
       {preview?.kind === 'images' && <Pictures images={preview} />}
       {preview?.kind === 'gpt' && (
@@ -50,18 +53,12 @@ function Found({ preview }: { preview: Preview }) {
         <>
           {labels.rows(preview.rows, preview.columns.length)}{' '}
           {labels.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
-          {!preview.hasHeader && ` ${labels.noHeader}`}
-          {preview.unlabelled.length > 0 && ` ${labels.rowsLeftOut(preview.unlabelled)}`}
-          <ColumnsLeftOut table={preview} why="text" />
-          <ColumnsLeftOut table={preview} why="empty" />
         </>
       );
     case 'images':
       return (
         <>
-          {labels.samples(preview.samples, preview.heldOut)} {labels.shape(...preview.shape)}{' '}
-          {preview.ignored > 0 && labels.ignored(preview.ignored)}{' '}
-          {preview.leftOut.length > 0 && <LeftOut images={preview} />}
+          {labels.samples(preview.samples, preview.heldOut)} {labels.shape(...preview.shape)}
         </>
       );
     case 'gpt':
@@ -75,28 +72,16 @@ function Found({ preview }: { preview: Preview }) {
   }
 }
 
-/** Shows the number of pictures without a class in each folder. */
-function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
+/** Shows what is left out, changed or guessed. */
+function Notes({ notes }: { notes: readonly DataNote[] }) {
   const { files: labels } = messages.value.lobby;
-  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => labels.inFolder(pictures, folder));
-  return <>{labels.leftOut(folders, leftOut.length - folders.length)}</>;
-}
-
-/**
- * Lists the columns that are not used because they are text or empty. The target is not listed,
- * because it is not an input of the model.
- */
-function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
-  const { files: labels } = messages.value.lobby;
-  const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
-  if (names.length === 0) return null;
-  const listed = (
-    <>
-      <span lang="und">{names.slice(0, LISTED).join(', ')}</span>
-      {names.length > LISTED && ` ${labels.moreColumns(names.length - LISTED)}`}
-    </>
+  return (
+    <ul class="preview-notes">
+      {sentencesOf(notes, labels.notes).map((sentence) => (
+        <li key={sentence}>{sentence}</li>
+      ))}
+    </ul>
   );
-  return <> {labels.columnsLeftOut(names.length, why, listed)}</>;
 }
 
 function TableRows({ table }: { table: TablePreview }) {

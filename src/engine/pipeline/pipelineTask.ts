@@ -5,10 +5,9 @@
 import * as tf from '@tensorflow/tfjs';
 import {
   classMetrics,
-  createCorpus,
+  loadCorpus,
   layerChain,
   loadData,
-  loadText,
   networkCost,
   networkLayers,
   networkSize,
@@ -93,7 +92,7 @@ export async function loadPipelineTask(
   vocabulary: Vocabulary | null = null,
 ): Promise<PipelineTask> {
   if (job.job === 'gpt') {
-    return gptPipelineTask(job, await createCorpus(await loadText(job, options), job.gpt, vocabulary));
+    return gptPipelineTask(job, await loadCorpus(job, options, vocabulary));
   }
   return samplesTask(job, await loadData(job, options));
 }

@@ -1,5 +1,5 @@
 /** Loads a built-in job's data and model as a {@link Task}. */
-import { createCorpus, loadData, loadText } from '../../jobs/index.ts';
+import { loadCorpus, loadData } from '../../jobs/index.ts';
 import { type LoadDataOptions } from '../../jobs/fileSource.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -17,5 +17,5 @@ export async function loadJobTask(
   vocabulary: Vocabulary | null = null,
 ): Promise<JobTask> {
   if (job.job !== 'gpt') return createJobTask(job, await loadData(job, options), worldSize);
-  return createGptTask(job, await createCorpus(await loadText(job, options), job.gpt, vocabulary));
+  return createGptTask(job, await loadCorpus(job, options, vocabulary));
 }

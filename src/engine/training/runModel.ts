@@ -3,6 +3,7 @@
  * after a failure, or if ranks agree on other facts about the data or on another vocabulary.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { LoadDataOptions } from '../../jobs/fileSource.ts';
 import { checkFacts } from '../../jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -10,6 +11,7 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel } from '../../spec/job.ts';
 import { isPipeline, TAB_BYTES } from '../../spec/pipeline.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
+import type { Preview } from '../../spec/preview.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { unlessAborted } from '../../util/deadline.ts';
@@ -277,7 +279,7 @@ export class RunModel {
   }
 
   async #create(): Promise<Built> {
-    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const { job, worldSize, opened, clock, emit, isHidden } = this.#options;
     const { weights, carryOver, onagreed, savesState } = this.#options;
     emit(
       job.data.kind === 'synthetic'
@@ -286,9 +288,7 @@ export class RunModel {
     );
     if (isPipeline(job)) return this.#createPipeline();
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
-    const task = this.#shard
-      ? await this.#shard.task()
-      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
+    const task = this.#shard ? await this.#shard.task() : await loadJobTask(job, this.#source, ranks, this.#vocabulary);
     const writes = task.queryModel instanceof TextGenerator && keepsModel(job);
     const samples = writes ? new SampleTexts(task.queryModel, emit, carryOver?.samples ?? []) : null;
     try {
@@ -324,10 +324,21 @@ export class RunModel {
     }
   }
 
+  /** Files that this tab's user has chosen are already previewed. */
+  get #source(): LoadDataOptions {
+    const { job, files, shared, baseUrl, emit } = this.#options;
+    const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
+    return {
+      files: shared?.files() ?? files,
+      baseUrl,
+      ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
+    };
+  }
+
   async #createPipeline(): Promise<Built> {
-    const { job, files, shared, baseUrl, opened, clock, emit, isHidden, weights } = this.#options;
+    const { job, opened, clock, emit, isHidden, weights } = this.#options;
     const { reports } = this.#options;
-    const task = await loadPipelineTask(job, { files: shared?.files() ?? files, baseUrl }, this.#vocabulary);
+    const task = await loadPipelineTask(job, this.#source, this.#vocabulary);
     if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
     const outputs = new PipelineOutputs({ job, task, weights, emit });
     const checkDevice = (): void => opened.check();

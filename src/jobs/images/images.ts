@@ -207,8 +207,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
-      ignored: 0,
-      leftOut: [],
+      notes: [],
     },
   };
 }
@@ -294,8 +293,7 @@ async function ofPictures(
       shape: [side, side, channels],
       classes: countsOf(folders),
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
-      ignored: folders.ignored,
-      leftOut: folders.leftOut,
+      notes: folders.notes,
     },
   };
 }

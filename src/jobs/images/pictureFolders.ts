@@ -1,5 +1,5 @@
 /** Samples from pictures in folders. The name of a folder is the class of its pictures. */
-import type { FolderCount, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
+import type { DataNote, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -40,10 +40,8 @@ export interface ClassFolders {
   pictures: readonly Picture[];
   /** Indices into `pictures`. */
   split: Split;
-  /** Number of files that are not pictures. */
-  ignored: number;
-  /** Number of pictures without a class, by folder. */
-  leftOut: readonly FolderCount[];
+  /** Files that are not pictures, and pictures without a class. */
+  notes: readonly DataNote[];
 }
 
 type Part = keyof Split;
@@ -127,8 +125,10 @@ export function classFolders(
     untrained,
     pictures: found.map(({ path, size, blob }, i) => ({ path, size, blob, label: labels[i]! })),
     split: isNamed ? named : trainTestSplit(labels, seed),
-    ignored: visible.length - placed.length,
-    leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
+    notes: [
+      ...ignoredFiles(visible.filter(({ path }) => !isPicture(path))),
+      ...leftOutByFolder(placed.filter(({ path }) => !kept.has(path))),
+    ],
   };
 }
 
@@ -205,10 +205,19 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
   );
 }
 
-function countByFolder(pictures: readonly Placed[]): FolderCount[] {
-  const counts = new Map<string, number>();
-  for (const { folder } of pictures) counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  return [...counts].map(([folder, count]) => ({ folder, pictures: count }));
+function ignoredFiles(files: readonly PathFile[]): DataNote[] {
+  const [first] = files;
+  return first === undefined ? [] : [{ kind: 'files-ignored', count: files.length, name: '', example: first.path }];
+}
+
+function leftOutByFolder(pictures: readonly Placed[]): DataNote[] {
+  const notes = new Map<string, DataNote>();
+  for (const { folder, path } of pictures) {
+    const note = notes.get(folder);
+    if (note === undefined) notes.set(folder, { kind: 'folder-left-out', count: 1, name: folder, example: path });
+    else note.count++;
+  }
+  return [...notes.values()];
 }
 
 export function countsOf({ classes, pictures }: ClassFolders): PreviewClass[] {

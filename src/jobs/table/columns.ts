@@ -1,5 +1,11 @@
 /** Detects the kinds of a table's columns from all of their values, in one pass. */
-import { DECIMAL_MARKS, type ColumnKind, type DecimalMark, type PreviewColumn } from '../../spec/preview.ts';
+import {
+  DECIMAL_MARKS,
+  type ColumnKind,
+  type DataNote,
+  type DecimalMark,
+  type PreviewColumn,
+} from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { isMarker, isNumber, numberOf } from '../formats/numbers.ts';
 
@@ -221,6 +227,15 @@ export class Column {
     const place = this.#strangers[usual];
     const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers of the column. Use the same decimal mark in all of them.`;
     return place && { place, what };
+  }
+
+  /** Notes about an input column. */
+  get notes(): DataNote[] {
+    const { name, kind } = this;
+    if (kind === 'text') return [{ kind: 'column-of-text', count: this.#filled, name, example: this.#word!.field }];
+    if (kind !== 'empty') return [];
+    const [[example, rows] = ['', 0]] = this.#markers;
+    return [{ kind: 'column-empty', count: this.#empty + rows, name, example }];
   }
 
   get preview(): PreviewColumn {

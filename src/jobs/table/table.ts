@@ -5,7 +5,7 @@
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
-import type { DecimalMark, TablePreview } from '../../spec/preview.ts';
+import type { DataNote, DecimalMark, TablePreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -108,10 +108,19 @@ export class Table {
       columns: this.#columns.map(({ preview }) => preview),
       sample: this.#sample.map((fields) => [...fields]),
       target: this.#target.name,
-      unlabelled: this.#target.gaps.map(([field, rows]) => ({ field, rows })),
       task,
       classes: task === 'classification' ? [...(this.#classes ?? [])].map(([name, count]) => ({ name, count })) : [],
+      notes: this.#notes,
     };
+  }
+
+  get #notes(): DataNote[] {
+    const { name, gaps } = this.#target;
+    return [
+      ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
+      ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
+      ...this.#columns.flatMap((column) => (column === this.#target ? [] : column.notes)),
+    ];
   }
 
   /**

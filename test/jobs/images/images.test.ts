@@ -79,7 +79,7 @@ describe('pictures in folders', () => {
       samples: 10,
       heldOut: 2,
       shape: [8, 8, 1],
-      ignored: 0,
+      notes: [],
       classes: [
         { name: 'cats', count: 5 },
         { name: 'dogs', count: 5 },
@@ -106,7 +106,7 @@ describe('pictures in folders', () => {
     } = await load({ ...files, 'readme.txt': picture(0), '__MACOSX/a/1.png': picture(9) });
     expect((await all(train)).map(({ first }) => Math.round(255 * first))).toEqual([1, 2]);
     expect((await all(held)).map(({ first }) => Math.round(255 * first))).toEqual([3]);
-    expect(preview.ignored).toBe(1);
+    expect(preview.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'readme.txt' }]);
   });
 
   test('are left out and counted if they have no labels, as in test folders from Kaggle', async () => {
@@ -114,11 +114,11 @@ describe('pictures in folders', () => {
       const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
       expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
       expect(held.size).toBe(2);
-      expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
+      expect(preview).toMatchObject({ samples: 10, notes: [{ kind: 'folder-left-out', name: unlabelled, count: 6 }] });
     }
     // This is also the case without a folder "train".
     const { preview } = await load({ ...pets, ...inFolder('test', 6) });
-    expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
+    expect(preview).toMatchObject({ samples: 10, notes: [{ kind: 'folder-left-out', name: 'test', count: 6 }] });
   });
 
   test('are left out and counted if they are outside the folders of classes, at any depth', async () => {
@@ -126,12 +126,12 @@ describe('pictures in folders', () => {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
       expect(train.classNames).toEqual(['cats', 'dogs']);
-      expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: root.slice(0, -1), pictures: 1 }] });
+      expect(preview).toMatchObject({ samples: 10, notes: [{ name: root.slice(0, -1), count: 1 }] });
     }
     const { preview } = await load({ ...inTrain, 'train/sheet.png': picture(7), ...inFolder('extra/cats', 2) });
-    expect(preview.leftOut).toEqual([
-      { folder: 'train', pictures: 1 },
-      { folder: 'extra/cats', pictures: 2 },
+    expect(preview.notes).toEqual([
+      { kind: 'folder-left-out', name: 'train', count: 1, example: 'train/sheet.png' },
+      { kind: 'folder-left-out', name: 'extra/cats', count: 2, example: 'extra/cats/0.png' },
     ]);
   });
 
@@ -144,7 +144,7 @@ describe('pictures in folders', () => {
     const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
     const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
     expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
-    expect(loaded.preview.leftOut).toEqual([]);
+    expect(loaded.preview.notes).toEqual([]);
   });
 
   test('may have a class called test or train', async () => {

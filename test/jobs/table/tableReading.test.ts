@@ -358,25 +358,31 @@ describe('a preview', () => {
   test('shows how many rows are left out for each missing value in the target column, such as "?"', async () => {
     const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
     const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
-    expect(numbers.preview.unlabelled).toEqual([
-      { field: '', rows: 8 },
-      { field: '?', rows: 4 },
-      { field: 'NA', rows: 4 },
+    expect(numbers.preview.notes).toEqual([
+      { kind: 'rows-unlabelled', name: 'y', count: 8, example: '' },
+      { kind: 'rows-unlabelled', name: 'y', count: 4, example: '?' },
+      { kind: 'rows-unlabelled', name: 'y', count: 4, example: 'NA' },
     ]);
     const words = await open(table('a,y', 40, (i) => `${i},${['', 'NA', 'x', 'y'][i % 4]}`));
-    expect(words.preview.unlabelled).toEqual([{ field: '', rows: 10 }]);
+    expect(words.preview.notes).toEqual([{ kind: 'rows-unlabelled', name: 'y', count: 10, example: '' }]);
     const { train, test: held } = await words.load();
     expect(train.size + held.size).toBe(30);
-    expect((await open(classes('+', '-'))).preview.unlabelled).toEqual([]);
+    expect((await open(classes('+', '-'))).preview.notes).toEqual([]);
   });
 
   test('shows which columns are left out, and whether the first line is data', async () => {
-    const { columns, hasHeader } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`))).preview;
+    const { columns, hasHeader, notes } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`)))
+      .preview;
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);
     expect(hasHeader).toBe(true);
+    expect(notes).toEqual([
+      { kind: 'column-of-text', name: 'a', count: 150, example: 'note 0' },
+      { kind: 'column-empty', name: 'b', count: 150, example: 'NA' },
+    ]);
     expect((await open(table('5,x', 20, (i) => `${i},${'xy'[i % 2]}`))).preview).toMatchObject({
       rows: 21,
       hasHeader: false,
+      notes: [{ kind: 'no-header' }],
     });
   });
 });
@@ -399,7 +405,7 @@ describe('well-known files', () => {
     expect(opened.preview).toMatchObject({
       rows: 60,
       hasHeader: false,
-      unlabelled: [],
+      notes: [{ kind: 'no-header' }],
       columns: [
         { kind: 'category', missing: 0, distinct: 3 },
         { kind: 'number', missing: 6 },

@@ -1,5 +1,6 @@
 /** Texts for a room before its run. */
 import type { ComponentChildren } from 'preact';
+import { NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
 import { formatCount, plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
@@ -109,19 +110,7 @@ export const lobby = {
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
     firstRows: 'The first rows',
-    noHeader: 'The first line is data, not names, so columns are numbered.',
-    rowsLeftOut: (gaps: readonly { field: string; rows: number }[]) => {
-      const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
-      const reasons = gaps.map((gap) => `${gap.field === '' ? 'empty' : `“${gap.field}”`} in ${formatCount(gap.rows)}`);
-      return `${plural(rows, 'row')} ${rows === 1 ? 'is' : 'are'} left out, because the column to predict is ${list(reasons)}.`;
-    },
-    columnsLeftOut: (columns: number, why: 'text' | 'empty', names: ComponentChildren) => (
-      <>
-        {plural(columns, 'column')} {columns === 1 ? 'is' : 'are'} left out{' '}
-        {why === 'text' ? '(too many different words)' : '(no values)'}: {names}.
-      </>
-    ),
-    moreColumns: (columns: number) => `and ${columns} more`,
+    notes: NOTE_SENTENCES,
     decimalComma: 'with a decimal comma',
     kinds: { number: 'numbers', category: 'categories', text: 'words: left out', empty: 'empty: left out' },
     missing: (rows: number) => `${formatCount(rows)} missing`,
@@ -138,11 +127,6 @@ export const lobby = {
       `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out for tests.`,
     shape: (height: number, width: number, channels: number) =>
       height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
-    ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is not a picture' : 'are not pictures'}.`,
-    inFolder: (pictures: number, folder: string) =>
-      `${plural(pictures, 'picture')} ${folder === '' ? 'outside the folders' : `in ${folder}`}`,
-    leftOut: (folders: readonly string[], others: number) =>
-      `These pictures are left out because their folder is not a class: ${folders.join(', ')}${others > 0 ? `, and the pictures in ${plural(others, 'other folder')}` : ''}.`,
     classes: 'Classes',
     more: (classes: number) => `and ${classes} more`,
     pictures: 'Some of the pictures',

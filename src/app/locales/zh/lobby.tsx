@@ -1,5 +1,15 @@
 import { formatCount } from '../format.ts';
+import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
 import type { Messages } from '../en/index.ts';
+
+function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
+  const { first, others } = firstNotes(notes, describe);
+  return `${first.join('、')}${others > 0 ? `，另有 ${others} 项` : ''}`;
+}
+
+function withExample({ name, example }: DataNote): string {
+  return example === '' ? name : `${name}（${quoted(example)}）`;
+}
 
 export const lobby: Messages['lobby'] = {
   invite: '邀请',
@@ -91,18 +101,22 @@ export const lobby: Messages['lobby'] = {
     count: (files) => `${files} 个文件`,
     rows: (rows, columns) => `${rows} 行，${columns} 列。`,
     firstRows: '前几行',
-    noHeader: '第一行是数据，不是列名，各列按序号命名。',
-    rowsLeftOut: (gaps) => {
-      const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
-      const reasons = gaps.map((gap) => `${gap.field === '' ? '空白' : `“${gap.field}”`} ${formatCount(gap.rows)} 行`);
-      return `有 ${formatCount(rows)} 行没有要预测的值，不使用：${reasons.join('、')}。`;
+    notes: {
+      'no-header': () => '第一行是数据，不是列名，各列按序号命名。',
+      'rows-unlabelled': (notes) =>
+        `有 ${formatCount(totalOf(notes))} 行没有要预测的值，不使用：${named(
+          notes,
+          ({ example, count }) => `${example === '' ? '空白' : quoted(example)} ${formatCount(count)} 行`,
+        )}。`,
+      'column-of-text': (notes) => `有 ${notes.length} 列不同的文字太多，不使用：${named(notes, withExample)}。`,
+      'column-empty': (notes) => `有 ${notes.length} 列没有值，不使用：${named(notes, withExample)}。`,
+      'files-ignored': (notes) => `${totalOf(notes)} 个文件不是图片：${named(notes, ({ example }) => example)}。`,
+      'folder-left-out': (notes) =>
+        `以下图片所在的文件夹不是类别，不参与训练：${named(
+          notes,
+          ({ name, count }) => `${name === '' ? '文件夹之外' : `${name} 中`}的 ${count} 张图片`,
+        )}。`,
     },
-    columnsLeftOut: (columns, why, names) => (
-      <>
-        有 {columns} 列{why === 'text' ? '不同的文字太多' : '没有值'}，不使用：{names}。
-      </>
-    ),
-    moreColumns: (columns) => `等，另有 ${columns} 列`,
     decimalComma: '逗号作小数点',
     kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },
     missing: (rows) => `缺 ${formatCount(rows)} 个`,
@@ -118,10 +132,6 @@ export const lobby: Messages['lobby'] = {
     samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
     shape: (height, width, channels) =>
       height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
-    ignored: (files) => `${files} 个文件不是图片。`,
-    inFolder: (pictures, folder) => `${folder === '' ? '文件夹之外' : `${folder} 中`}的 ${pictures} 张图片`,
-    leftOut: (folders, others) =>
-      `以下图片所在的文件夹不是类别，不参与训练：${folders.join('、')}${others > 0 ? `，以及另外 ${others} 个文件夹中的图片` : ''}。`,
     classes: '类别',
     more: (classes) => `还有 ${classes} 类`,
     pictures: '其中几张',

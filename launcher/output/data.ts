@@ -1,0 +1,61 @@
+/** Describes the data of a run, as the page's preview does. */
+import {
+  type Preview,
+  type PreviewClass,
+  type PreviewColumn,
+  sentencesOf,
+  type TablePreview,
+} from '../../src/spec/preview.ts';
+
+/** Maximum number of columns, and of classes, that are listed. */
+const LISTED = 40;
+
+/** Returns lines: how much data there is, its columns or classes, and its notes. */
+export function describeData(preview: Preview): string {
+  return [...contentOf(preview), ...sentencesOf(preview.notes)].join('\n');
+}
+
+function contentOf(preview: Preview): string[] {
+  switch (preview.kind) {
+    case 'table':
+      return [describeTable(preview), ...listed(preview.columns.map(describeColumn)), ...classesOf(preview.classes)];
+    case 'images': {
+      const { samples, heldOut, shape } = preview;
+      return [`Data: ${samples} samples of ${shape.join(' x ')}, ${heldOut} held out.`, ...classesOf(preview.classes)];
+    }
+    case 'gpt': {
+      const { samples, heldOut, characters, vocabulary } = preview;
+      return [
+        `Data: ${characters} characters; the vocabulary has ${vocabulary} tokens. ${samples} samples, ${heldOut} held out.`,
+      ];
+    }
+    default:
+      return preview satisfies never;
+  }
+}
+
+function describeTable({ rows, columns, target, task }: TablePreview): string {
+  const as = task === null ? '' : task === 'classification' ? ', as a class' : ', as an amount';
+  return `Data: ${rows} rows and ${columns.length} columns. To predict: ${target}${as}.`;
+}
+
+function describeColumn({ name, kind, mark, missing, distinct }: PreviewColumn): string {
+  const kinds = {
+    number: mark === 'comma' ? 'numbers with a decimal comma' : 'numbers',
+    category: `${distinct} words`,
+    text: 'text, left out',
+    empty: 'empty, left out',
+  };
+  return `  ${name}: ${kinds[kind]}${missing > 0 && kind !== 'empty' ? `, ${missing} missing` : ''}`;
+}
+
+function classesOf(classes: readonly PreviewClass[]): string[] {
+  const named = classes.slice(0, LISTED).map(({ name, count }) => `${name} (${count})`);
+  const more = classes.length > LISTED ? `, and ${classes.length - LISTED} more` : '';
+  return classes.length === 0 ? [] : [`Classes: ${named.join(', ')}${more}.`];
+}
+
+function listed(lines: readonly string[]): string[] {
+  const more = lines.length - LISTED;
+  return more > 0 ? [...lines.slice(0, LISTED), `  and ${more} more columns`] : [...lines];
+}

@@ -1,0 +1,68 @@
+/** What the command line prints about data before a run. */
+import { expect, test } from 'vitest';
+import { toJsonLines } from '../../launcher/output/jsonLines.ts';
+import { createLog } from '../../launcher/output/log.ts';
+import { en } from '../../src/app/locales/en/index.ts';
+import { zh } from '../../src/app/locales/zh/index.ts';
+import { inspectFiles } from '../../src/jobs/index.ts';
+import { parseJob } from '../../src/spec/job.ts';
+import { NOTE_KINDS, type DataNote, sentencesOf } from '../../src/spec/preview.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const rows = Array.from({ length: 150 }, (_, i) => `${i},note ${i},,${['yes', 'no', ''][i % 3]}`);
+const file = new File([`size,text,gap,good\n${rows.join('\n')}\n`], 'a.csv');
+
+async function previewOfTable(): Promise<EngineEvent> {
+  const found = await inspectFiles(parseJob({ job: 'table', data: { kind: 'files' } }), [file]);
+  return { type: 'preview', ...found };
+}
+
+function collect() {
+  const lines: string[] = [];
+  const io = { out: () => {}, err: (line: string) => void lines.push(line), terminal: null };
+  return { io: { ...io, signal: new AbortController().signal }, lines };
+}
+
+test('columns, classes and everything that is left out are printed once, for one of several tabs', async () => {
+  const { io, lines } = collect();
+  const log = createLog(io, 'a', new ManualClock());
+  const preview = await previewOfTable();
+  for (const tab of ['a', 'b', 'a']) log.on(tab, preview);
+  expect(lines.join('\n').split('\n')).toEqual([
+    'Data: 150 rows and 4 columns. To predict: good, as a class.',
+    '  size: numbers',
+    '  text: text, left out',
+    '  gap: empty, left out',
+    '  good: 2 words, 50 missing',
+    'Classes: no (50), yes (50).',
+    '50 rows are left out, because the column to predict is empty in 50.',
+    '1 column is left out (too many different words): text (“note 0”).',
+    '1 column is left out (no values): gap.',
+  ]);
+});
+
+test('JSON lines contain the notes', async () => {
+  const { io, lines } = collect();
+  createLog(toJsonLines(io), 'a', new ManualClock()).on('a', await previewOfTable());
+  expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+    expect.objectContaining({
+      event: 'data',
+      tab: 'a',
+      notes: [
+        { kind: 'rows-unlabelled', count: 50, name: 'good', example: '' },
+        { kind: 'column-of-text', count: 150, name: 'text', example: 'note 0' },
+        { kind: 'column-empty', count: 150, name: 'gap', example: '' },
+      ],
+    }),
+  ]);
+});
+
+test('each kind of note has a sentence in each language, which contains the names and an end', () => {
+  const notes = NOTE_KINDS.map((kind): DataNote => ({ kind, count: 2, name: 'name', example: 'field' }));
+  for (const { lobby } of [en, zh]) {
+    const sentences = sentencesOf(notes, lobby.files.notes);
+    expect(sentences.filter((one) => !/[.。]$/u.test(one))).toEqual([]);
+    expect(new Set(sentences).size).toBe(NOTE_KINDS.length);
+  }
+});
