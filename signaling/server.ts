@@ -14,7 +14,7 @@ import type { RoomOpening } from '../src/protocol/room.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
-import { clientAddress, networkOf, reachableHosts } from './http/address.ts';
+import { clientAddress, isLoopback, networkOf, reachableHosts } from './http/address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
 import { ConnectionLimiter } from './connectionLimiter.ts';
@@ -170,6 +170,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     metricsToken,
     trustProxy,
     isTls: tls !== null,
+    origins: () => urls.filter((url) => !isLoopback(new URL(url).hostname)),
     health: counts,
     isReady: () => !isClosing && (shared?.isReady ?? true),
   });

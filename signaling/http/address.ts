@@ -13,7 +13,7 @@ export function localAddresses(): string[] {
 }
 
 export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^(::ffff:)?127\./.test(host);
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^(::ffff:)?127\./.test(host);
 }
 
 function isWildcard(host: string): boolean {

@@ -26,19 +26,31 @@ interface HttpOptions {
   metricsToken: string | null;
   trustProxy: boolean;
   isTls: boolean;
+  /** Returns the origins at which other machines reach this server. */
+  origins: () => string[];
 }
+
+/**
+ * Path of the origins at which other machines reach this server. Only pages on this machine may
+ * read it: a page that was opened at localhost cannot know them.
+ */
+const ORIGINS_PATH = '/origins.json';
 
 /** Folder within the built page. Vite adds a hash of the content to the names of its files. */
 const HASHED = 'assets';
 const IMMUTABLE = 'public,max-age=31536000,immutable';
 
 export function createHttpHandler(options: HttpOptions) {
-  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
+  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls, origins } = options;
   const data = options.data === null ? null : new DataFiles(options.data);
 
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
+    return isFromThisMachine(req);
+  }
+
+  function isFromThisMachine(req: IncomingMessage): boolean {
     // If a proxy on this machine forwards a request, the request arrives from the loopback address,
     // although its sender may be another machine.
     const isForwarded = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
@@ -72,6 +84,7 @@ export function createHttpHandler(options: HttpOptions) {
       res.end(await metrics.text());
       return;
     }
+    if (pathname === ORIGINS_PATH) return json(res, 200, isFromThisMachine(req) ? origins() : []);
     if (data !== null && pathname.startsWith(DATA_PATH)) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
       return;

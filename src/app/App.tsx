@@ -7,6 +7,7 @@ import { Join } from './pages/Join.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
 import { route } from './state/address.ts';
+import { losesByLeaving } from './state/derive.ts';
 import { view } from './state/publishedView.ts';
 import { leave, screen } from './state/store.ts';
 
@@ -37,7 +38,11 @@ export function App() {
   }, [job]);
   return (
     <>
-      <Header room={screen.value === 'run' ? room : null} onleave={inside ? leave : null} />
+      <Header
+        room={screen.value === 'run' ? room : null}
+        onleave={inside ? leave : null}
+        asks={losesByLeaving(view.value)}
+      />
       <Page />
       <Footer />
       <HowItWorks />

@@ -106,3 +106,13 @@ test('a server that is closing is alive but not ready, and refuses connections',
   await expect(member(server).opened()).rejects.toThrow('503');
   await closing;
 });
+
+test('the origins for other machines are served to this machine only, without those that only this machine can reach', async () => {
+  const server = await start({ host: '0.0.0.0', trustProxy: true });
+  const origins = JSON.parse((await get(server, '/origins.json')).text) as string[];
+  expect(origins).toEqual(server.urls.filter((url) => new URL(url).hostname !== 'localhost'));
+  expect((await get(server, '/origins.json', { 'x-forwarded-for': '203.0.113.7' })).text).toBe('[]');
+  for (const host of ['127.0.0.1', '::1']) {
+    expect((await get(await start({ host }), '/origins.json')).text).toBe('[]');
+  }
+});

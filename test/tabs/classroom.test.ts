@@ -69,7 +69,7 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
   const all = [ada, ben, cid, dee];
   await Promise.all(all.map((tab) => tab.event('step')));
 
-  await button(ada, 'Pause').click();
+  await button(ada, 'Pause the run').click();
   await Promise.all([ben, cid].map((tab) => tab.page.getByText('paused by the host').first().waitFor()));
   const { step } = ben.events.filter((event) => event.type === 'step').at(-1)!;
   expect(step).toBeLessThan(31);
@@ -80,7 +80,7 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
   expect((await cid.event('failed')).message).toMatch(/^The host has removed this tab/);
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
-  await button(ada, 'Resume').click();
+  await button(ada, 'Resume the run').click();
   await ada.event('generation', ({ worldSize }) => worldSize === 3);
   // Three ranks cannot be divided into several groups.
   await pictureIs(ada, 'ring');

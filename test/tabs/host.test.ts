@@ -1,5 +1,6 @@
 /** What a host can do in a room, in real tabs. */
 import { expect, test, vi } from 'vitest';
+import { formatRoomCode } from '../../src/protocol/roomCode.ts';
 import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -23,6 +24,9 @@ test('a host locks the room, is still the host after it closes and reopens its t
   const { room } = await ann.event('admitted');
   const ben = await world.join(room, 'ben');
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await ann.page.setViewportSize({ width: 1280, height: 720 });
+  const { y, height } = (await button(ann, 'Start').boundingBox())!;
+  expect(y + height).toBeLessThan(720);
   await button(ann, 'Lock the room').click();
   await ben.page.getByText('Locked: nobody else can join.').waitFor();
   expect((await (await world.join(room, 'cid')).event('failed')).message).toMatch(/^This room is locked/);
@@ -39,17 +43,35 @@ test('a host locks the room, is still the host after it closes and reopens its t
   // The lobby is shown first and also has a button with this name, so wait for the training page.
   await again.page.getByRole('heading', { name: 'Training' }).waitFor();
 
+  await again.page.getByRole('button', { name: /^Invite:/ }).click();
+  const invitation = again.page.getByRole('dialog', { name: 'Invite' });
+  await invitation.getByRole('img', { name: new RegExp(`QR code of http.*#${formatRoomCode(room)}$`) }).waitFor();
+  await invitation.getByText('Locked: nobody else can join.').waitFor();
+  await button(again, 'Close').click();
+
   await button(again, 'Remove ben').click();
   const question = again.page.getByRole('group', { name: 'Remove ben?' });
   await question.getByRole('button', { name: 'Keep' }).click();
   await button(again, 'Remove ben').click();
   await question.getByRole('button', { name: 'Remove' }).click();
   expect((await ben.event('failed')).message).toMatch(/^The host has removed this tab/);
+  await button(ben, 'The front page').waitFor();
+  expect(await ben.page.getByRole('button', { name: /^Join/ }).count()).toBe(0);
   await again.event('generation', ({ worldSize }) => worldSize === 1);
 
   await button(again, 'Stop the run').click();
   await button(again, 'Stop').click();
   expect((await again.event('failed')).message).toBe('The host has stopped the run.');
+  const ended = again.page
+    .getByRole('status')
+    .filter({ hasText: /Ended after \d+ steps.*The host has stopped the run/ });
+  await ended.getByRole('button', { name: 'Save model' }).waitFor();
+  expect(await again.page.getByRole('alert').count()).toBe(0);
+  await button(again, 'Leave').first().click();
+  await button(again, 'Stay').click();
+  await button(again, 'Leave').first().click();
+  await again.page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
+  await again.page.getByRole('button', { name: 'Join', exact: true }).waitFor();
 });
 
 test('a host that only watches can start, pause and stop the run, and sees the steps of the run', async () => {
@@ -66,11 +88,11 @@ test('a host that only watches can start, pause and stop the run, and sees the s
   await ann.event('trace');
   await ann.page.getByRole('status').getByText('watching').waitFor();
 
-  await button(ann, 'Pause').click();
+  await button(ann, 'Pause the run').click();
   await Promise.all([ann, ...tabs].map((tab) => tab.event('room', ({ isPausedByHost }) => isPausedByHost)));
   await tabs[0]!.page.getByText('Paused by the host.').waitFor();
   const before = tabs.map((tab) => tab.events.filter(({ type }) => type === 'step').length);
-  await button(ann, 'Resume').click();
+  await button(ann, 'Resume the run').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
   // All steps together are complete, and no tab repeats a step. One tab may lack a step: a rank

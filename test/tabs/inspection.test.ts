@@ -51,6 +51,17 @@ test('a 1 that is drawn with mouse or keys is recognized during and after traini
   await ann.page.getByText(/^Most frequent mistake: \d predicted as \d \(\d+ times\)\.$/).waitFor();
   await ann.page.getByRole('img', { name: /^32 pictures of the weights of the first layer/ }).waitFor();
 
+  // A tap leaves a dot of ink.
+  await ann.page.getByRole('button', { name: 'Clear' }).click();
+  await pad(ann).click();
+  const ink = () =>
+    pad(ann).evaluate((canvas) => {
+      const { width, height } = canvas as HTMLCanvasElement;
+      const { data } = (canvas as HTMLCanvasElement).getContext('2d')!.getImageData(0, 0, width, height);
+      return data.filter((value, i) => i % 4 === 3 && value > 0).length;
+    });
+  await expect.poll(ink).toBeGreaterThan(20);
+
   // Ben draws with keys: moves up, puts the pen down, and moves down.
   await ben.page.setViewportSize({ width: 360, height: 740 });
   await ben.page.getByText('What the model has learned').press('Enter');

@@ -1,4 +1,4 @@
-/** Finds out whether the server of this page also serves data files. */
+/** Finds out what the server of this page also serves: data files, and its addresses. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The address of the data folder of the server, which a job can use as its data source. */
@@ -7,16 +7,31 @@ export const SERVER_DATA = '/data/';
 const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
-/**
- * Requests the list of data files and sets `serverHasData`. A server without data sends an empty
- * list. A server of another kind may answer 404 or send its start page, which also means no data.
- */
+const origins = signal<readonly string[]>([]);
+/** The origins at which other machines reach the server; empty if they are unknown. */
+export const otherOrigins: ReadonlySignal<readonly string[]> = origins;
+
+/** Requests the list of data files and sets `serverHasData`. */
 export async function askForServerData(): Promise<void> {
+  found.value = (await namesAt(`${SERVER_DATA}index.json`)).length > 0;
+}
+
+/** Requests the origins for other machines and sets `otherOrigins`. */
+export async function askForOrigins(): Promise<void> {
+  const names = await namesAt('/origins.json');
+  origins.value = names.filter((name): name is string => typeof name === 'string' && URL.canParse(name));
+}
+
+/**
+ * Resolves with a list that the server sends. A server without data sends an empty list. A server
+ * of another kind may answer 404 or send its start page, which also means an empty list.
+ */
+async function namesAt(path: string): Promise<unknown[]> {
   try {
-    const response = await fetch(`${SERVER_DATA}index.json`);
+    const response = await fetch(path);
     const names: unknown = response.ok ? await response.json() : [];
-    found.value = Array.isArray(names) && names.length > 0;
+    return Array.isArray(names) ? names : [];
   } catch {
-    found.value = false;
+    return [];
   }
 }

@@ -9,6 +9,7 @@ interface Props {
   label: string;
   /** The accessible name, needed if several buttons have the same label. */
   name?: string;
+  title?: string;
   question: string;
   /** Labels of the two answers. */
   yes: string;
@@ -17,7 +18,7 @@ interface Props {
   onyes: () => void;
 }
 
-export function ConfirmButton({ label, name, question, yes, no, class: className, onyes }: Props) {
+export function ConfirmButton({ label, name, title, question, yes, no, class: className, onyes }: Props) {
   const asking = useSignal(false);
   const wasAsking = useRef(false);
   const first = useRef<HTMLButtonElement>(null);
@@ -30,7 +31,14 @@ export function ConfirmButton({ label, name, question, yes, no, class: className
   }, [asking.value]);
   if (!asking.value) {
     return (
-      <button ref={first} type="button" class={className} aria-label={name} onClick={() => (asking.value = true)}>
+      <button
+        ref={first}
+        type="button"
+        class={className}
+        aria-label={name}
+        title={title}
+        onClick={() => (asking.value = true)}
+      >
         {label}
       </button>
     );

@@ -10,6 +10,7 @@ export function RemoveButton({ member, name }: { member: string; name: string })
       class="quiet small-button"
       label={controls.remove}
       name={controls.removeWhom(name)}
+      title={controls.removeAbout}
       question={controls.removeQuestion(name)}
       yes={controls.remove}
       no={controls.keep}

@@ -126,8 +126,9 @@ function paint(canvas: HTMLCanvasElement, width: number, drawing: Drawing, pen: 
   for (const stroke of drawing) {
     context.beginPath();
     context.moveTo(stroke[0]!, stroke[1]!);
-    // A tap has a single point. It is drawn as a line that ends where it begins.
     for (let i = 0; i < stroke.length; i += 2) context.lineTo(stroke[i]!, stroke[i + 1]!);
+    // A tap has a single point. A canvas draws no line without length.
+    if (stroke.length === 2) context.arc(stroke[0]!, stroke[1]!, PEN / 1000, 0, 2 * Math.PI);
     context.stroke();
   }
   if (pen === null) return;

@@ -4,21 +4,33 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';
 import { NameField } from '../components/Fields.tsx';
 import { Preflight } from '../components/Preflight.tsx';
-import { entering, joinRoom, name } from '../state/store.ts';
+import { isRemoved } from '../state/derive.ts';
+import { entering, joinRoom, leave, name } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function Join({ room, failure }: { room: string; failure: Failure | null }) {
   const { join: labels } = messages.value;
   const blocked = useSignal(false);
+  const removed = isRemoved(failure);
   const nameless = name.value.trim() === '';
   return (
     <main class="narrow wrap">
       <p class="dim">{labels.joining}</p>
       <h1 class="code">{formatRoomCode(room)}</h1>
-      {failure !== null && <Banner failure={failure} />}
+      {failure !== null && (
+        <Banner failure={failure}>
+          {removed && (
+            <button type="button" onClick={leave}>
+              {messages.value.run.frontPage}
+            </button>
+          )}
+        </Banner>
+      )}
       <form
         class="stack"
+        // A removed tab does not return by a click.
+        hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();
           joinRoom(room, blocked.value);

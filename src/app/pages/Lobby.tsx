@@ -10,24 +10,22 @@ import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
-import { CopyButton } from '../components/CopyButton.tsx';
 import { GuestView } from '../lobby/GuestView.tsx';
 import { FileDrop } from '../lobby/FileDrop.tsx';
 import { PipelinePreview, PlannedStages } from '../lobby/PlannedStages.tsx';
 import { SharedFiles } from '../lobby/SharedFiles.tsx';
+import { Invitation } from '../lobby/Invitation.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
-import { QrCode } from '../components/QrCode.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
-import { isLocalOnly, roomLink, viewSettings } from '../state/route.ts';
-import { hidden, route } from '../state/address.ts';
+import { hidden } from '../state/address.ts';
 import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
 import { pictureOf } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
@@ -37,11 +35,10 @@ import { messages } from '../locales/index.ts';
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
   const hiding = useSignal(hidden.peek());
-  // The link leaves out the theme and the size, because they are settings of this screen.
-  const { lang = null } = viewSettings(route.value.query);
-  const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
   const labels = messages.value.lobby;
   const host = isHost(view);
+  const choosesAlgorithm = host && lobby.phase === 'FORMING' && !isPipeline(lobby.job);
+  const saving = choosesAlgorithm ? autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length) : null;
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
     <main class="lobby wrap">
@@ -53,21 +50,14 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
         </Banner>
       )}
       {view.failure !== null && <LocalNetworkNote hasFailed />}
-      <section class="invite" aria-label={labels.invite}>
-        <div class="invite-words">
-          <p class="dim">{labels.joinWith}</p>
-          <h1 class="code huge">{formatRoomCode(room)}</h1>
-          <p class="link">{link.replace(/^https?:\/\//, '')}</p>
-          <div class="row">
-            <CopyButton text={link}>{labels.copy}</CopyButton>
-            {host && <HostControls lobby={lobby} />}
-          </div>
-          {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
-          {lobby.isLocked && <p class="small wait">{labels.locked}</p>}
-          {isLocalOnly(location.hostname) && <p class="dim small note">{labels.localOnly(location.hostname)}</p>}
-        </div>
-        <QrCode text={link} label={labels.qr(link)} />
-      </section>
+      <Invitation
+        room={room}
+        isLocked={lobby.isLocked}
+        hides={hiding.value}
+        buttons={host && <HostControls lobby={lobby} />}
+      >
+        {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
+      </Invitation>
       <div class="lobby-columns">
         <section aria-labelledby="who">
           <h2 id="who">{labels.ready(<span class="number">{labels.count(ready, lobby.members.length)}</span>)}</h2>
@@ -113,9 +103,11 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
               onpick={host ? (method) => configure(withMethod(lobby.job, method)) : null}
             />
           )}
-          <Starting view={view} lobby={lobby} />
+          {saving !== null && <p class="dim small">{saving}</p>}
+          {lobby.phase !== 'FORMING' && <Joining view={view} lobby={lobby} />}
         </section>
       </div>
+      {lobby.phase === 'FORMING' && <StartBar view={view} lobby={lobby} />}
     </main>
   );
 }
@@ -237,31 +229,45 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   return <SimulatedRing members={tabs} you={you} algorithm={picture} kind={messages.value.ring.preview} />;
 }
 
-function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
-  if (lobby.phase !== 'FORMING') {
-    const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
-    return (
-      <>
-        {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
-        {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
-      </>
-    );
-  }
+function Joining({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
+  return (
+    <>
+      {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
+      {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
+    </>
+  );
+}
+
+/** The code and the button to start. The bar stays at the bottom of the window. */
+function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
   const labels = messages.value.lobby;
   const missing = missingToStart(lobby);
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
-  if (!isHost(view)) return <p class="waiting">{automatic ?? labels.waitingForHost}</p>;
-  const obstacle = startObstacle(lobby, view.member, view.files);
-  const saving = isPipeline(lobby.job) ? null : autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length);
+  const host = isHost(view);
+  const obstacle = host ? startObstacle(lobby, view.member, view.files) : null;
+  const note = host
+    ? (obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic)))
+    : (automatic ?? labels.waitingForHost);
   return (
-    <div class="starting">
-      <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
-        {labels.start}
-      </button>
-      <p id="start-note" class="dim small">
-        {obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic))}
+    <div class="start-bar">
+      <span class="code" aria-hidden="true">
+        {formatRoomCode(view.room ?? '')}
+      </span>
+      <p id="start-note" class={host ? 'dim small' : 'waiting'}>
+        {note}
       </p>
-      {saving !== null && <p class="dim small">{saving}</p>}
+      {host && (
+        <button
+          type="button"
+          class="primary"
+          disabled={obstacle !== null}
+          aria-describedby="start-note"
+          onClick={start}
+        >
+          {labels.start}
+        </button>
+      )}
     </div>
   );
 }

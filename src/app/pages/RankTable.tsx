@@ -15,7 +15,7 @@ import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
-  const { run: labels, pipeline: pipelines } = messages.value;
+  const { run: labels, pipeline: pipelines, terms } = messages.value;
   const { lobby } = view;
   const { pipeline } = run;
   const stages = useMemo(() => (pipeline === null ? [] : stagesByRank(pipeline)), [pipeline]);
@@ -28,7 +28,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   const hasCommands = run.statistics?.ranks.some(({ commands }) => commands !== undefined) ?? false;
   return (
     <div class="table-box">
-      <table class={host ? 'ranks led' : 'ranks'}>
+      <table class="ranks">
         <thead>
           <tr>
             <th scope="col">
@@ -84,7 +84,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                   <RankMark rank={rank} size={18} /> {one.name}
                   {rank === ownRank(view, run) && <span class="dim"> {labels.you}</span>}
                 </th>
-                <td class="adapter" title={one.device?.adapter}>
+                <td class="adapter" data-label={labels.device} title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
                   {one.device !== null && <span class="dim"> {one.device.backend}</span>}
                 </td>
@@ -93,25 +93,29 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 ) : (
                   <StageCells pipeline={pipeline} stages={stages} rank={rank} bytes={numbers?.memoryBytes ?? null} />
                 )}
-                <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
-                <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
+                <td class="right number" data-label={labels.computation}>
+                  {numbers === undefined ? '–' : formatMs(numbers.computeMs)}
+                </td>
+                <td class="right number" data-label={labels.communication}>
+                  {numbers === undefined ? '–' : formatMs(numbers.communicateMs)}
+                </td>
                 {hasCommands && (
-                  <td class="right number">
+                  <td class="right number" data-label={terms.dispatches.word}>
                     {numbers?.commands === undefined ? '–' : numbers.commands.dispatches}
                     {numbers?.commands !== undefined && <span class="dim"> / {numbers.commands.submits}</span>}
                   </td>
                 )}
-                <td class="right number">
+                <td class="right number" data-label={labels.sent}>
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
-                <td>
+                <td data-label={labels.link}>
                   {gone.includes(rank) ? (
                     <span class="wait">{labels.hasLeft}</span>
                   ) : (
                     <LinkTo run={run} own={ownRank(view, run)} rank={rank} />
                   )}
                 </td>
-                <td>
+                <td data-label={labels.state}>
                   {hash === undefined ? (
                     '–'
                   ) : (
@@ -135,7 +139,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <th scope="row">
                 <span class="dim">–</span> {one.name}
               </th>
-              <td class="adapter" title={one.device?.adapter}>
+              <td class="adapter" data-label={labels.device} title={one.device?.adapter}>
                 {one.device === null ? '–' : one.device.adapter}
                 {one.device !== null && <span class="dim"> {one.device.backend}</span>}
               </td>

@@ -24,6 +24,7 @@ import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withRate } from '../state/jobForm.ts';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
+import type { Run } from '../state/run.ts';
 import { hasServer } from '../state/strategies.ts';
 import { messages } from '../locales/index.ts';
 
@@ -160,6 +161,59 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             </button>
           </>
         )}
+      </div>
+    </section>
+  );
+}
+
+interface EndedProps {
+  run: Run;
+  /** Why the run ended. */
+  message: string;
+  host: boolean;
+  children: ComponentChildren;
+}
+
+/** Shows a run that was ended before its last step: what it has learned, and why it ended. */
+export function EndedPanel({ run, message, host, children }: EndedProps) {
+  const { run: labels, charts, shell } = messages.value;
+  const [measured] = metricEntries(run.evaluations.at(-1)?.metrics ?? {});
+  const steps = run.last === null ? 0 : run.last.step + 1;
+  return (
+    <section class="result" role="status">
+      <div class="result-words">
+        <h2>{labels.ended(steps)}</h2>
+        <p lang="en">{message}</p>
+      </div>
+      <dl class="facts">
+        {run.last !== null && (
+          <div>
+            <dt>{labels.loss}</dt>
+            <dd>{formatLoss(run.last.loss)}</dd>
+          </div>
+        )}
+        {measured !== undefined && (
+          <div>
+            <dt>{charts.metrics[measured[0]]}</dt>
+            <dd>{formatMetric(...measured)}</dd>
+          </div>
+        )}
+      </dl>
+      {children}
+      <div class="row">
+        {host ? (
+          <button type="button" class="primary" onClick={start}>
+            {labels.startAgain}
+          </button>
+        ) : (
+          <span class="dim">{labels.hostMayStart}</span>
+        )}
+        <button type="button" onClick={closeRun}>
+          {labels.backToLobby}
+        </button>
+        <button type="button" class="quiet" onClick={leave}>
+          {shell.leave}
+        </button>
       </div>
     </section>
   );

@@ -9,7 +9,7 @@ import { keepsModel, learnsDigits } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
-import { isHost, isDistributing, isUnderWay, ownRank } from '../state/derive.ts';
+import { isEndedEarly, isHost, isDistributing, isRemoved, isUnderWay, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
@@ -41,7 +41,7 @@ import { usePlayback, usePlayer } from '../ring/player/usePlayer.ts';
 import type { Player } from '../ring/player/player.ts';
 import { pageWidth } from '../browser/theme.ts';
 import { hidden } from '../state/address.ts';
-import { closeRun, start } from '../state/store.ts';
+import { closeRun, leave, start } from '../state/store.ts';
 import { pictureOf, type Instead } from '../state/strategies.ts';
 import type { Failure, View } from '../state/view.ts';
 import type { Run as RunView } from '../state/run.ts';
@@ -49,7 +49,7 @@ import { messages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
-import { ResultPanel } from './ResultPanel.tsx';
+import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
 import { FileDistribution } from './FileDistribution.tsx';
 import { Strip } from './Strip.tsx';
 
@@ -71,7 +71,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = hidden.value;
   const hasRounds = !alone && !isDivided && typeof picture === 'string';
+  const hasGrid = hasRounds && !hides.has('grid');
   const stateText = describeState(view);
+  const isEnded = isEndedEarly(view);
   const narrow = pageWidth.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
@@ -96,8 +98,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   return (
     <main class="run wrap">
       <h1 class="away">{labels.title}</h1>
-      {view.failure !== null && <Failed view={view} failure={view.failure} />}
-      {(view.failure !== null || view.suspension !== null) && <LocalNetworkNote hasFailed />}
+      {view.failure !== null && !isEnded && <Failed view={view} failure={view.failure} />}
+      {view.failure !== null && isEnded && (
+        <EndedPanel run={run} message={view.failure.message} host={isHost(view)}>
+          {keepModel}
+        </EndedPanel>
+      )}
+      {((view.failure !== null && !isEnded) || view.suspension !== null) && <LocalNetworkNote hasFailed />}
       {run.result !== null && (
         <ResultPanel
           job={job}
@@ -151,14 +158,31 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <div class="bar-place">{isDivided ? <PipelineBar player={schedule} /> : <PlayerBar player={player} />}</div>
         )}
       </div>
+      {/* Nothing was trained, so there is nothing to inspect. */}
+      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
+        <InspectionPanel key={run.number} run={run} />
+      )}
+      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
+        <GenerationPanel
+          key={run.number}
+          run={run}
+          // After a run with a pipeline, no tab has the whole model.
+          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
+        />
+      )}
       <div class="run-columns lower">
-        {hasRounds && !hides.has('grid') && (
+        {hasGrid && (
           <Fold title={labels.holds} class="holds">
             <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
           </Fold>
         )}
+        {!alone && !hides.has('ranks') && (
+          <Fold title={labels.links} class={hasGrid ? 'links-panel' : 'whole-width'}>
+            {linksNow}
+          </Fold>
+        )}
         {!hides.has('ranks') && (
-          <Fold title={labels.ranksPanel} class={hasRounds && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
+          <Fold title={labels.ranksPanel} class="ranks-panel whole-width">
             {ranksNow}
           </Fold>
         )}
@@ -173,27 +197,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             {monitorNow}
           </Fold>
         )}
-        {!alone && !hides.has('ranks') && (
-          <Fold title={labels.links} class="whole-width">
-            {linksNow}
-          </Fold>
-        )}
       </div>
       {!hides.has('inspection') && confusionNow}
-      {/* Nothing was trained, so there is nothing to inspect. */}
-      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
-        <InspectionPanel key={run.number} run={run} />
-      )}
-      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
-        <GenerationPanel
-          key={run.number}
-          run={run}
-          // After a run with a pipeline, no tab has the whole model.
-          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
-        />
-      )}
-      {run.result === null && keepModel}
-      {view.failure === null && (
+      {run.result === null && !isEnded && keepModel}
+      {(view.failure === null || isEnded) && (
         <div class="row">
           <ExportButtons run={run} records={ownRank(view, run) !== null} />
         </div>
@@ -211,8 +218,9 @@ function Failed({ view, failure }: { view: View; failure: Failure }) {
           {labels.startAgain}
         </button>
       )}
-      <button type="button" onClick={closeRun}>
-        {failure.fatal ? labels.joinAgain : labels.backToLobby}
+      {/* A removed tab does not return by a click. */}
+      <button type="button" onClick={isRemoved(failure) ? leave : closeRun}>
+        {isRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
       {/* An engine that has failed may have sent no recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}

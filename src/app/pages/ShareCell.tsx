@@ -4,14 +4,14 @@ import { messages } from '../locales/index.ts';
 import type { Run } from '../state/run.ts';
 
 export function ShareCell({ run: { shares }, rank }: { run: Run; rank: number }) {
-  const { run: labels } = messages.value;
-  if (shares === null) return <td>–</td>;
+  const { run: labels, terms } = messages.value;
+  if (shares === null) return <td data-label={terms.share.word}>–</td>;
   const total = shares.shares.reduce((sum, share) => sum + share, 0);
   const measured = shares.speeds[rank] ?? null;
   const speed = measured === null ? null : labels.perSecond(formatCount(measured));
   const impossible = shares.impossible.find((one) => one.rank === rank);
   return (
-    <td class="number" title={speed ?? undefined}>
+    <td class="number" data-label={terms.share.word} title={speed ?? undefined}>
       {formatShare(shares.shares[rank]! / total)}
       {speed !== null && <span class="dim share-speed"> {speed}</span>}
       {impossible !== undefined && <span class="wait"> {labels.impossibleSpeed(impossible.reported)}</span>}

@@ -18,7 +18,7 @@ export function StageCells({ pipeline, stages, rank, bytes }: Props) {
   const own = at === null ? null : stages[at.place]!;
   return (
     <>
-      <td title={own?.layers.join(', ')}>
+      <td data-label={labels.stage} title={own?.layers.join(', ')}>
         {own === null ? (
           <span class="dim">{labels.noStage}</span>
         ) : (
@@ -28,7 +28,9 @@ export function StageCells({ pipeline, stages, rank, bytes }: Props) {
           </>
         )}
       </td>
-      <td class="right number">{bytes === null ? '–' : formatBytes(bytes)}</td>
+      <td class="right number" data-label={labels.memory}>
+        {bytes === null ? '–' : formatBytes(bytes)}
+      </td>
     </>
   );
 }

@@ -1,11 +1,22 @@
 /** Header and footer of every page. */
-import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { useSignal } from '@preact/signals';
+import { Dialog } from '../components/Dialog.tsx';
+import { InviteButton } from '../lobby/Invitation.tsx';
 import { keepInAddress } from '../state/address.ts';
 import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
 import { chooseLanguage, isLanguage, language, LANGUAGES, messages } from '../locales/index.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
-export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
+interface Props {
+  /** The room of a run, whose invitation the header offers. */
+  room: string | null;
+  onleave: (() => void) | null;
+  /** Whether a question precedes leaving. */
+  asks: boolean;
+}
+
+export function Header({ room, onleave, asks }: Props) {
+  const leaving = useSignal(false);
   const { shell } = messages.value;
   const dark = theme.value === 'dark';
   const narrow = pageWidth.value === 'narrow';
@@ -17,13 +28,13 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
         </a>
       ) : (
         <span class="brand">
-          {LOGO} <span class="brand-name">peergrad</span>{' '}
-          {room !== null && <span class="brand-room">{formatRoomCode(room)}</span>}
+          {LOGO} <span class="brand-name">peergrad</span>
+          {room !== null && <InviteButton room={room} />}
         </span>
       )}
       <nav class="row" aria-label={shell.page}>
         {onleave !== null && (
-          <button type="button" class="quiet" onClick={onleave}>
+          <button type="button" class="quiet" onClick={() => (asks ? (leaving.value = true) : onleave())}>
             {shell.leave}
           </button>
         )}
@@ -63,6 +74,26 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
         </button>
         <LanguageChoice />
       </nav>
+      {onleave !== null && (
+        <Dialog open={leaving} title={shell.leaveQuestion}>
+          <p>{shell.leaveAbout}</p>
+          <div class="row">
+            <button
+              type="button"
+              class="danger"
+              onClick={() => {
+                leaving.value = false;
+                onleave();
+              }}
+            >
+              {shell.leave}
+            </button>
+            <button type="button" onClick={() => (leaving.value = false)}>
+              {shell.stay}
+            </button>
+          </div>
+        </Dialog>
+      )}
     </header>
   );
 }

@@ -145,6 +145,28 @@ export function goneRanks(run: Run, lobby: Lobby | null): number[] {
   return run.members.flatMap((one, rank) => (here.has(one.member) ? [] : [rank]));
 }
 
+/**
+ * Returns whether the run was ended before its last step, by the host or because a rank left. This
+ * tab is still in the room. The name is that of RunOverError.
+ */
+export function isEndedEarly({ run, failure }: View): boolean {
+  return run !== null && failure?.name === 'RunOverError';
+}
+
+/** Returns whether the host has removed this tab. The name is that of RemovedError. */
+export function isRemoved(failure: View['failure']): boolean {
+  return failure?.name === 'RemovedError';
+}
+
+/**
+ * Returns whether this tab loses something by leaving the room: its part in a run, its model, or
+ * the others. A tab that only watches loses nothing.
+ */
+export function losesByLeaving(view: View): boolean {
+  const { lobby, run } = view;
+  return lobby !== null && !isSpectating(view) && (run !== null || lobby.members.length > 1);
+}
+
 export function isReady({ member, lobby }: View): boolean {
   return hasDevice(lobby, member);
 }

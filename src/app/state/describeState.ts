@@ -2,6 +2,7 @@
 import { messages } from '../locales/index.ts';
 import {
   goneRanks,
+  isEndedEarly,
   isDistributing,
   isFull,
   isHost,
@@ -32,7 +33,7 @@ export function describeState(view: View): StateText {
   const { state: labels } = messages.value;
   const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
   if (run !== null && run.result !== null && between) return stateText(labels.finished, '', 'good');
-  if (view.failure !== null && between) return stateText(labels.stopped, '', 'wrong');
+  if (view.failure !== null && between) return stateText(labels.stopped, '', isEndedEarly(view) ? 'wait' : 'wrong');
   if (view.isServerAway && state === 'WAITING') return stateText(labels.waiting, labels.waitingFor.server, 'wait');
   if (isSpectating(view) && lobby !== null && state === 'WAITING') return describeWatching(lobby);
   const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);

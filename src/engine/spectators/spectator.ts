@@ -40,7 +40,7 @@ export class Spectator {
     this.#run = 0;
     this.#finished = null;
     if (outcome === 'finished' && finished) this.#emit(finished);
-    else this.#emit({ type: 'failed', name: RunOverError.name, message, fatal: false });
+    else this.#emit({ type: 'failed', name: new RunOverError(message).name, message, fatal: false });
   }
 
   #show(event: SpectatorEvent): void {

@@ -27,6 +27,9 @@ export const INTERMEDIATE_SAMPLES = 500;
 const RHYTHM = { perRun: 20, trained: 4 };
 const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
 
+/** The least number of samples in an evaluation. With fewer, an accuracy would be chance. */
+const LEAST_SAMPLES = 32;
+
 export interface Duties {
   /** The number of held-out samples to evaluate. */
   samples: number;
@@ -53,10 +56,9 @@ export function dutiesAfter(
   const testsAll = patience !== null;
   const early = [1, Math.ceil(evaluateEvery / 4), Math.ceil(evaluateEvery / 2)];
   const isTest = step % evaluateEvery === 0 || (!testsAll && early.includes(step));
-  const share = Math.min(1, step / evaluateEvery);
+  const some = Math.max(LEAST_SAMPLES, Math.ceil(INTERMEDIATE_SAMPLES * Math.min(1, step / evaluateEvery)));
   return {
-    samples:
-      isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? Math.ceil(INTERMEDIATE_SAMPLES * share) : 0,
+    samples: isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? some : 0,
     comparison: isOver || step % hashEvery === 0,
   };
 }

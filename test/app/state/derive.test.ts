@@ -4,6 +4,8 @@ import {
   edgeRates,
   endsByTimeOnly,
   goneRanks,
+  isEndedEarly,
+  losesByLeaving,
   neighbours,
   samplesPerSecond,
   communication,
@@ -87,4 +89,22 @@ test('a rank counts as gone if its member is not in the room and the run is not 
   const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
   expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
   expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
+});
+
+const failed = (name: string): EngineEvent => ({ type: 'failed', name, message: 'Why.', fatal: false });
+
+test('a run that the host stopped has ended early, which is no error; other failures are errors', () => {
+  expect(isEndedEarly(fold(GENERATION, failed('RunOverError')))).toBe(true);
+  expect(isEndedEarly(fold(GENERATION, failed('DeviceError')))).toBe(false);
+  expect(isEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
+});
+
+test('leaving costs a run, a model or the company of others, but a spectator or a tab that is alone loses nothing', () => {
+  const wu = { member: 'wu', name: 'Wu' };
+  const watches: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
+  expect(losesByLeaving(fold(GENERATION))).toBe(false);
+  expect(losesByLeaving(fold(room({}), GENERATION))).toBe(true);
+  expect(losesByLeaving(fold(room({})))).toBe(true);
+  expect(losesByLeaving(fold(room({ members: MEMBERS.slice(0, 1) })))).toBe(false);
+  expect(losesByLeaving(fold(watches, room({ spectators: [wu] }), GENERATION))).toBe(false);
 });

@@ -23,7 +23,7 @@ test('a curve starts with the first step and then follows a rhythm, and its earl
   const steps = Array.from({ length: 120 }, (_, i) => i + 1);
   const curve = steps.map((step) => [step, after(step)]).filter(([, samples]) => samples !== 0);
   expect(curve).toEqual([
-    [1, 13],
+    [1, 32],
     [10, 125],
     [20, 250],
     [40, INTERMEDIATE_SAMPLES],

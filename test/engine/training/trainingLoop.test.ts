@@ -154,7 +154,7 @@ describe('TrainingLoop', () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
-      [0, 10],
+      [0, 32],
       [12, 130],
       [15, 600],
     ]);

@@ -14,7 +14,11 @@ export const lobby = {
   qr: (link: string) => `QR code of ${link}`,
   locked: 'Locked: nobody else can join.',
   localOnly: (host: string) =>
-    `This page was opened at ${host}, which only this machine can reach. To invite others, open it by this machine’s https address.`,
+    `This page was opened at ${host}, which only this machine can reach. To invite others, open it by an address that they can reach.`,
+  /** For a page that was opened at localhost, if the server has told its other addresses. */
+  forOthers: (host: string, more: readonly string[], isSecure: boolean) =>
+    `You opened this page at ${host}; others reach this machine at the address in the link${more.length === 0 ? '' : ` (or ${more.join(', ')})`}.` +
+    (isSecure ? '' : ' Without https, their tabs find no GPU: start the server with --https.'),
   ready: (count: ComponentChildren) => <>{count} ready</>,
   count: (ready: number, of: number) => `${ready} of ${of}`,
   watches: 'watches',
@@ -158,9 +162,9 @@ export const lobby = {
     unlock: 'Unlock the room',
     lockAbout: 'Nobody else can join; members who lose the connection may return',
     unlockAbout: 'Allow others to join again',
-    pause: 'Pause',
+    pause: 'Pause the run',
     pauseAbout: 'All tabs wait after the current step; nothing is lost',
-    resume: 'Resume',
+    resume: 'Resume the run',
     resumeAbout: 'The run continues with the tabs that are present',
     stop: 'Stop the run',
     stopQuestion: 'Stop it for all?',
@@ -168,6 +172,7 @@ export const lobby = {
     stopNo: 'Continue',
     remove: 'Remove',
     removeWhom: (name: string) => `Remove ${name}`,
+    removeAbout: 'The tab leaves the room. If it must not return, lock the room, too',
     removeQuestion: (name: string) => `Remove ${name}?`,
     keep: 'Keep',
   },

@@ -22,6 +22,9 @@ export const run = {
   startAgain: 'Start again',
   joinAgain: 'Join again',
   backToLobby: 'Back to the lobby',
+  frontPage: 'The front page',
+  /** The run was ended before its last step. */
+  ended: (steps: number) => `Ended after ${plural(steps, 'step')}`,
   alone: 'This tab is alone, so it has nothing to exchange.',
   aloneShown: (allReduce: ComponentChildren) => (
     <>This tab is alone, so it has nothing to exchange. With more tabs, an {allReduce} is shown here.</>

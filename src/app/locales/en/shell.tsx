@@ -5,7 +5,11 @@ export const shell = {
   /** Title of the browser tab on the home page. */
   title: 'train one model in many tabs',
   leave: 'Leave',
+  leaveQuestion: 'Leave the room?',
+  leaveAbout: 'The others continue without this tab. A model that is not saved is lost.',
+  stay: 'Stay',
   close: 'Close',
+  invite: 'Invite others: code, link and QR code',
   dismiss: 'Dismiss',
   page: 'Page',
   howItWorks: 'How it works',

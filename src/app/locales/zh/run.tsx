@@ -19,6 +19,9 @@ export const run: Messages['run'] = {
   startAgain: '重新开始',
   joinAgain: '重新加入',
   backToLobby: '回到大厅',
+  frontPage: '首页',
+  /** The run was ended before its last step. */
+  ended: (steps) => `训练了 ${steps} 步后结束`,
   alone: '只有这一个标签页，没有什么可交换的。',
   aloneShown: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
   nextRound: (allReduce) => <>下一次{allReduce}将在这里重放。</>,

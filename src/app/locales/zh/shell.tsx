@@ -3,7 +3,11 @@ import type { Messages } from '../en/index.ts';
 export const shell: Messages['shell'] = {
   title: '用许多标签页训练一个模型',
   leave: '离开',
+  leaveQuestion: '离开房间？',
+  leaveAbout: '其他标签页会继续训练。没有保存的模型会丢失。',
+  stay: '留下',
   close: '关闭',
+  invite: '邀请别人：房间码、链接和二维码',
   dismiss: '知道了',
   page: '页面',
   howItWorks: '它如何工作',

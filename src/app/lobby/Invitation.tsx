@@ -1,0 +1,90 @@
+/** How others enter the room: its code, its link, and the link as a QR code. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { askForOrigins, otherOrigins } from '../browser/serverData.ts';
+import { CopyButton } from '../components/CopyButton.tsx';
+import { Dialog } from '../components/Dialog.tsx';
+import { QrCode } from '../components/QrCode.tsx';
+import { messages } from '../locales/index.ts';
+import { hidden, route } from '../state/address.ts';
+import { view } from '../state/publishedView.ts';
+import { isLocalOnly, roomLink, viewSettings, type Part } from '../state/route.ts';
+
+interface Props {
+  room: string;
+  isLocked: boolean;
+  /** The parts of the page that are hidden from people who open the link. */
+  hides: ReadonlySet<Part>;
+  /** Further buttons, and what is below them. */
+  buttons?: ComponentChildren;
+  children?: ComponentChildren;
+}
+
+export function Invitation({ room, isLocked, hides, buttons, children }: Props) {
+  const labels = messages.value.lobby;
+  const isLocal = isLocalOnly(location.hostname);
+  useEffect(() => {
+    if (isLocal) void askForOrigins();
+  }, [isLocal]);
+  const [origin = location.origin, ...more] = isLocal ? otherOrigins.value : [];
+  // The link leaves out the theme and the size, because they are settings of this screen.
+  const { lang = null } = viewSettings(route.value.query);
+  const settings = { lang, hide: [...hides].join(',') || null };
+  const link = roomLink({ origin, pathname: location.pathname }, room, settings);
+  return (
+    <section class="invite" aria-label={labels.invite}>
+      <div class="invite-words">
+        <p class="dim">{labels.joinWith}</p>
+        <h1 class="code huge">{formatRoomCode(room)}</h1>
+        <p class="link">{link.replace(/^https?:\/\//, '')}</p>
+        <div class="row">
+          <CopyButton text={link}>{labels.copy}</CopyButton>
+          {buttons}
+        </div>
+        {children}
+        {isLocked && <p class="small wait">{labels.locked}</p>}
+        {isLocal && (
+          <p class="dim small note">
+            {otherOrigins.value.length === 0
+              ? labels.localOnly(location.hostname)
+              : labels.forOthers(location.hostname, more, origin.startsWith('https:'))}
+          </p>
+        )}
+      </div>
+      <QrCode text={link} label={labels.qr(link)} />
+    </section>
+  );
+}
+
+/** The code of the room, which opens the invitation during a run. */
+export function InviteButton({ room }: { room: string }) {
+  const { shell, lobby } = messages.value;
+  const open = useSignal(false);
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet brand-room"
+        aria-label={`${lobby.invite}: ${formatRoomCode(room)}`}
+        title={shell.invite}
+        onClick={() => (open.value = true)}
+      >
+        {QR_ICON} <span class="brand-code">{formatRoomCode(room)}</span>
+      </button>
+      <Dialog open={open} title={lobby.invite}>
+        {open.value && <Invitation room={room} isLocked={view.value.lobby?.isLocked ?? false} hides={hidden.value} />}
+      </Dialog>
+    </>
+  );
+}
+
+const QR_ICON = (
+  <svg width="16" height="16" viewBox="0 0 7 7" aria-hidden="true" shape-rendering="crispEdges">
+    <path
+      fill="currentColor"
+      d="M0,0h3v3h-3zM4,0h3v3h-3zM0,4h3v3h-3zM4,4h1v1h-1zM6,4h1v1h-1zM5,5h1v1h-1zM4,6h1v1h-1zM6,6h1v1h-1z"
+    />
+  </svg>
+);
