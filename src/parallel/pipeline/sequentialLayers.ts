@@ -1,7 +1,7 @@
 /** The layers of a `tf.Sequential`, or a list of layers, as layers of a pipeline. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import { mixSeed } from '../../util/rng.ts';
+import { createRng, mixSeed } from '../../util/rng.ts';
 import type { Tensor, Variable } from '../ddp/flatten.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
@@ -28,7 +28,7 @@ export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
     throw new UsageError('A pipeline needs the shape of its input. Give the first layer an inputShape.');
   }
   let dropoutPlaces = 0;
-  return layers.map((layer) => {
+  return layers.map((layer, index) => {
     const input: Shape = shape!;
     const output = layer.computeOutputShape([...input]);
     if (!isShape(output)) {
@@ -42,7 +42,7 @@ export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
     }
     shape = output;
     const place = layer.getClassName() === 'Dropout' ? dropoutPlaces++ : null;
-    return new SequentialLayer(layer, input, output.slice(1) as number[], place);
+    return new SequentialLayer(layer, index, input, output.slice(1) as number[], place);
   });
 }
 
@@ -50,16 +50,24 @@ class SequentialLayer implements PipelineLayer {
   readonly name: string;
   readonly outputShape: readonly number[];
   readonly #layer: tf.layers.Layer;
+  readonly #index: number;
   readonly #inputShape: Shape;
   /** Number of the layer among the model's dropout layers; `null` for other layers. */
   readonly #dropoutPlace: number | null;
   /** Whether this object created the layer's variables, and not a user's model. */
   #isBuiltHere = false;
 
-  constructor(layer: tf.layers.Layer, inputShape: Shape, outputShape: readonly number[], dropoutPlace: number | null) {
+  constructor(
+    layer: tf.layers.Layer,
+    index: number,
+    inputShape: Shape,
+    outputShape: readonly number[],
+    dropoutPlace: number | null,
+  ) {
     this.name = layer.name;
     this.outputShape = outputShape;
     this.#layer = layer;
+    this.#index = index;
     this.#inputShape = inputShape;
     this.#dropoutPlace = dropoutPlace;
   }
@@ -88,7 +96,9 @@ class SequentialLayer implements PipelineLayer {
   }
 
   apply(x: Tensor, { training, mask, seed }: LayerPass): Tensor {
-    if (this.#dropoutPlace === null) return this.#layer.apply(x, { training }) as Tensor;
+    if (this.#dropoutPlace === null) {
+      return drawingFrom(mixSeed(seed, RANDOM, this.#index), () => this.#layer.apply(x, { training }) as Tensor);
+    }
     if (!training) return x;
     if (mask) return x.mul(mask(this.#dropoutPlace)!);
     const rate = this.#layer.getConfig()['rate'] as number;
@@ -98,6 +108,25 @@ class SequentialLayer implements PipelineLayer {
   dispose(): void {
     // A layer's own `dispose` fails if the layer belongs to no model.
     if (this.#isBuiltHere) tf.dispose(variablesOf(this.#layer));
+  }
+}
+
+/** Distinguishes the random numbers of other layers from those of dropout layers. */
+const RANDOM = 1;
+
+/**
+ * Computes a layer whose random numbers depend on `seed` only, so that they are the same when the
+ * layer is computed again in the backward pass. TensorFlow.js draws all of them, or their seeds,
+ * from `Math.random`, and does not let callers pass a generator.
+ */
+function drawingFrom<T>(seed: number, compute: () => T): T {
+  const { random } = Math;
+  const rng = createRng(seed);
+  Math.random = () => rng.next();
+  try {
+    return compute();
+  } finally {
+    Math.random = random;
   }
 }
 

@@ -197,6 +197,67 @@ test('recomputed activations give the same bits, also with dropout', async () =>
   expect(computedAgain).toEqual(kept);
 });
 
+/** A layer of a user. */
+class Noise extends tf.layers.Layer {
+  static readonly className = 'NoiseOfTest';
+  override computeOutputShape(shape: tf.Shape): tf.Shape {
+    return shape;
+  }
+  override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
+    const x = [inputs].flat()[0]!;
+    return x.mul(tf.randomUniform(x.shape, 0.5, 1.5)).mul(1 + Math.random());
+  }
+}
+
+const { layers } = tf;
+const recurrent = () => ({
+  ...{ units: 4, dropout: 0.3, recurrentDropout: 0.3, returnSequences: true },
+  kernelInitializer: tf.initializers.glorotUniform({ seed: 3 }),
+  recurrentInitializer: tf.initializers.glorotUniform({ seed: 4 }),
+});
+const gru = () => layers.gru(recurrent());
+
+/** Layers that draw random numbers, for an input of the shape [batch, 4, 2]. */
+const RANDOM_LAYERS: [string, () => tf.layers.Layer][] = [
+  ['gaussianNoise', () => layers.gaussianNoise({ stddev: 0.5 })],
+  ['gaussianDropout', () => layers.gaussianDropout({ rate: 0.3 })],
+  ['alphaDropout', () => layers.alphaDropout({ rate: 0.3 })],
+  ['dropout of whole columns', () => layers.dropout({ rate: 0.3, noiseShape: [SAMPLES / 2, 1, 2] })],
+  ['spatialDropout1d', () => layers.spatialDropout1d({ rate: 0.3 })],
+  ['timeDistributed', () => layers.timeDistributed({ layer: layers.dropout({ rate: 0.3 }) })],
+  ['bidirectional', () => layers.bidirectional({ layer: gru(), mergeMode: 'concat' })],
+  ['gru', gru],
+  ['lstm', () => layers.lstm(recurrent())],
+  ['simpleRNN', () => layers.simpleRNN(recurrent())],
+  ['a layer of a user', () => new Noise()],
+];
+
+interface Masks {
+  cell?: { dropoutMask: tf.Tensor | tf.Tensor[] | null; recurrentDropoutMask: tf.Tensor | tf.Tensor[] | null };
+  forwardLayer?: Masks;
+  backwardLayer?: Masks;
+}
+
+/** TensorFlow.js keeps the dropout masks of a recurrent layer's last pass. */
+function disposeMasks({ cell, forwardLayer, backwardLayer }: Masks): void {
+  tf.dispose([cell?.dropoutMask ?? [], cell?.recurrentDropoutMask ?? []]);
+  for (const inner of [forwardLayer, backwardLayer]) if (inner) disposeMasks(inner);
+}
+
+test.each(RANDOM_LAYERS)('%s draws the same random numbers when it is recomputed', async (_, create) => {
+  const trained = (recompute: boolean): Promise<Trained[]> =>
+    runWorld(2, async (group) => {
+      const random = create();
+      const six = sixLayers();
+      const [first, last] = [six[0]!, six[5]!];
+      const chain = [first, layers.reshape({ targetShape: [4, 2] }), random, layers.flatten(), last];
+      const result = await train(group, { layers: chain, stages: [2, 3], steps: 3, microBatches: 2, recompute });
+      disposeMasks(random as Masks);
+      return result;
+    });
+  expect(await trained(true)).toEqual(await trained(false));
+});
+
 test('recomputed batch normalization updates its averages once', async () => {
   const options = { stages: [5, 7], steps: 5 };
   const kept = await runWorld(2, (group) =>
