@@ -7,6 +7,7 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
 import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
+import { checkTwins } from './classNames.ts';
 import type { Dataset } from './dataset.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
@@ -14,7 +15,7 @@ import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textAgreement.
 import { openImages } from './images/images.ts';
 import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
 import { oneTable, Table } from './table/table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit, taskConflict } from './table/tableAgreement.ts';
+import { checkTable, joinTables, keyOfTable, tableMisfit, targetOf, taskConflict } from './table/tableAgreement.ts';
 
 /** The samples of this tab. */
 export interface SampleShard {
@@ -94,6 +95,8 @@ export function agreeOn(
   if (agreed === null) {
     const apart = taskConflict(all.filter((one) => one.kind === 'table'));
     if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
+    const classes = all.map(classesOf);
+    checkTwins('The data of all tabs', [...new Set(classes.flat())], classes);
   }
   const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
@@ -102,6 +105,14 @@ export function agreeOn(
     return why === null ? [] : [{ rank, why }];
   });
   return { facts, divergent };
+}
+
+/** Returns the classes of samples that have names. */
+function classesOf(facts: ShardFacts): readonly string[] {
+  if (facts.kind === 'images') return facts.isNumbered ? [] : facts.classes;
+  if (facts.kind === 'text' || facts.task !== 'classification') return [];
+  const { kind, values } = targetOf(facts);
+  return kind === 'category' ? (values ?? []) : [];
 }
 
 /** Merges the facts that have the most frequent key, and ignores the other facts. */

@@ -1,6 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
+import type { DecodePicture } from '../../src/jobs/formats/decodePicture.ts';
+import { openImages } from '../../src/jobs/images/images.ts';
+import type { ImagesFacts } from '../../src/spec/dataFacts.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { idxFile, imagesFile } from './formats/idxFiles.ts';
@@ -136,6 +139,20 @@ describe('federated tables', () => {
     expect(new Set(labels)).toEqual(new Set([0, 1]));
   });
 
+  test('have one class for a word in both forms of Unicode, and are rejected if classes differ only in letter case', async () => {
+    const facts = await factsOf([fruits('1,red,p\u00eache', '3,red,plum'), fruits('1,red,pe\u0302che', '2,red,plum')]);
+    expect(agreeOn(facts, null, jobOf()).facts).toMatchObject({
+      columns: [{}, {}, { values: ['plum', 'p\u00eache'] }],
+    });
+    const twins = await factsOf([fruits('1,red,apple', '2,red,plum'), fruits('1,red,Apple', '3,red,plum')]);
+    expect(() => agreeOn(twins, null, jobOf())).toThrow(
+      'the classes "apple" (rank 0) and "Apple" (rank 1) differ only',
+    );
+    await expect(shardOf(fruits('1,red,apple', '2,red,Apple'))).rejects.toThrow(
+      'a.csv, column "kind": the classes "Apple" and "apple" differ only in letter case or spaces.',
+    );
+  });
+
   test('are rejected if the target is a class in some tables and an amount in others, unless the job sets the task', async () => {
     const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
@@ -193,6 +210,8 @@ describe('federated tables', () => {
   });
 });
 
+const decode: DecodePicture = async (_, __, { side, channels }) => new Uint8Array(side * side * channels);
+
 describe('federated images', () => {
   const job = jobOf({ job: 'images' });
 
@@ -229,6 +248,32 @@ describe('federated images', () => {
     expect(facts).toMatchObject({ classes: ['2', '7'] });
     expect(divergent).toEqual([
       { rank: 2, why: 'it has held-out samples of the class "9", but the run does not have this class' },
+    ]);
+  });
+
+  const pictures = async (...folders: string[]): Promise<ImagesFacts> => {
+    const files = folders.flatMap((one) => Array.from({ length: 12 }, (_, i) => new File(['a'], `${one}/${i}.png`)));
+    return (await openImages(files, job, { isShard: true, decode })).facts;
+  };
+
+  test('have one class for a folder whose name is written in both forms of Unicode', async () => {
+    const facts = await Promise.all([pictures('B\u00e4r', 'Hund'), pictures('Ba\u0308r')]);
+    expect(agreeOn(facts, null, job).facts).toMatchObject({ classes: ['B\u00e4r', 'Hund'] });
+  });
+
+  test('are rejected if classes differ only in letter case or spaces, with the ranks that have them', async () => {
+    const facts = await Promise.all([pictures('cats', 'dogs'), pictures('Cats'), pictures('dogs', 'cats')]);
+    expect(() => agreeOn(facts, null, job)).toThrow(
+      'The data of all tabs: the classes "cats" (ranks 0 and 2) and "Cats" (rank 1) differ only in letter case or spaces. Give them one name',
+    );
+    await expect(pictures('dogs ', 'dogs')).rejects.toThrow('the classes "dogs" and "dogs " differ only');
+    await expect(pictures('a', 'A', 'b')).resolves.toMatchObject({ classes: ['A', 'a', 'b'] });
+  });
+
+  test('are divergent on a tab that joins with another spelling of a class', async () => {
+    const [agreed, own] = await Promise.all([pictures('cats', 'dogs'), pictures('Cats')]);
+    expect(agreeOn([own], agreed, job).divergent).toEqual([
+      { rank: 0, why: 'it has samples of the class "Cats", but the run has the class "cats"' },
     ]);
   });
 

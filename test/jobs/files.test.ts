@@ -148,6 +148,7 @@ test('inspectFiles returns a preview of a picked text, or the problem of the tex
       samples: 18,
       heldOut: 1,
       beginning: text.slice(0, 300),
+      notes: [],
     },
     problem: null,
   });

@@ -333,12 +333,16 @@ class Splitter {
   }
 }
 
-/** Splits a record into fields. If its quotes are malformed, `problem` describes the error. */
+/**
+ * Splits a record into fields, in Unicode's composed form, because programs write the same word in
+ * either form. If its quotes are malformed, `problem` describes the error.
+ */
 function fieldsOf(
-  record: string,
+  text: string,
   delimiter: string,
-  hasQuotes = record.includes('"'),
+  hasQuotes = text.includes('"'),
 ): { fields: string[]; problem: string | null } {
+  const record = text.normalize('NFC');
   if (!hasQuotes) return { fields: record.split(delimiter), problem: null };
   // Line ends only occur within quotes here, so the newline '\n' never splits the record.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });

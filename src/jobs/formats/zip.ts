@@ -56,9 +56,10 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
   try {
     for await (const entry of zip.getEntriesGenerator()) {
       count++;
-      if (!entry.directory) {
+      const path = pathOf(entry.filename);
+      if (!entry.directory && !path.endsWith('/')) {
         entries.push({
-          path: entry.filename,
+          path,
           size: entry.uncompressedSize,
           blob: () => readEntry(name, blob, entry),
         });
@@ -68,6 +69,12 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
     throw error instanceof DataError ? error : await directoryError(file, error, zip.directoryOffset, count);
   }
   return entries;
+}
+
+/** Returns an entry's path. Some programs write backslashes in it, or `./` before it. */
+function pathOf(filename: string): string {
+  const steps = filename.replaceAll('\\', '/').split('/');
+  return steps.filter((step, i) => step !== '.' && (step !== '' || i === steps.length - 1)).join('/');
 }
 
 function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {

@@ -4,6 +4,7 @@
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
+import { checkTwins, twinOf } from '../classNames.ts';
 import { mergeMoments } from '../moments.ts';
 
 const MAX_CLASSES = 1000;
@@ -27,7 +28,7 @@ export function checkImages(
   isShard = false,
 ): void {
   const { length } = classes;
-  if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return;
+  if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return isNumbered ? undefined : checkTwins(name, classes);
   if (isNumbered) {
     throw new DataError(
       `${name}: the number of different labels is ${length}, but it must be 2 to ${MAX_CLASSES}. Correct the labels.`,
@@ -76,7 +77,8 @@ export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | nu
   const what = own.untrained.includes(stranger)
     ? 'it has held-out samples of the class'
     : 'it has samples of the class';
-  return `${what} ${JSON.stringify(stranger)}, but the run does not have this class`;
+  const twin = twinOf(stranger, agreed.classes);
+  return `${what} ${JSON.stringify(stranger)}, but the run ${twin === null ? 'does not have this class' : `has the class ${JSON.stringify(twin)}`}`;
 }
 
 function describe({ shape, isNumbered, moments }: ImagesFacts): string {

@@ -86,9 +86,11 @@ const MOST_NAMED = 6;
  */
 export function classFolders(
   name: string,
-  files: readonly PathFile[],
+  given: readonly PathFile[],
   { seed, isShard }: { seed: number; isShard: boolean },
 ): ClassFolders {
+  // Systems and zip programs write letters such as ä in either form of Unicode.
+  const files = given.map((file) => ({ ...file, path: file.path.normalize('NFC') }));
   const visible = files.filter(
     ({ path }) => !path.split('/').some((part) => part.startsWith('.') || part === '__MACOSX'),
   );

@@ -10,6 +10,7 @@ import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { nameRanks } from '../../util/text.ts';
 import { MAX_CATEGORIES } from './columns.ts';
+import { checkTwins, twinOf } from '../classNames.ts';
 import { standardDeviation, mergeMoments } from '../moments.ts';
 
 /**
@@ -78,6 +79,7 @@ export function checkTable(
   if (!isShard && target.values?.length === 1) {
     return fail(`: ${column} has the same value in every row. Choose another column to predict.`);
   }
+  if (task !== 'regression' && target.kind === 'category') checkTwins(`${name}, ${column}`, target.values!);
   const unfit = unfitMeasure(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job has ${sentenceOf(unfit)}.`);
   if (!isShard && task === 'regression' && target.moments.count > 0 && standardDeviation(target.moments) === 0) {
@@ -164,8 +166,9 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values to be a class`;
     const stranger = column.values.find((value) => !theirs.values!.includes(value));
-    if (stranger !== undefined)
-      return `${name} has the class ${JSON.stringify(stranger)}, but the run does not have this class`;
+    if (stranger === undefined) continue;
+    const twin = twinOf(stranger, theirs.values!);
+    return `${name} has the class ${JSON.stringify(stranger)}, but the run ${twin === null ? 'does not have this class' : `has the class ${JSON.stringify(twin)}`}`;
   }
   return null;
 }

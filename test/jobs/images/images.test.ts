@@ -52,6 +52,9 @@ const pets: Files = Object.fromEntries(
   upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
 );
 
+const renamed = (files: Files, rename: (path: string) => string): Files =>
+  Object.fromEntries(Object.entries(files).map(([path, bytes]) => [rename(path), bytes]));
+
 /** Returns the files of a folder with this number of pictures. */
 const inFolder = (folder: string, pictures: number): Files =>
   Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
@@ -68,6 +71,11 @@ describe('pictures in folders', () => {
   test.each([
     ['in plain files', pets],
     ['in a zip file', { 'pets.zip': zipFile(pets) }],
+    ['in a zip file whose paths begin with ./', { 'pets.zip': zipFile(renamed(pets, (path) => `./${path}`)) }],
+    [
+      'in a zip file whose paths have backslashes',
+      { 'pets.zip': zipFile(renamed(pets, (path) => path.replaceAll('/', '\\'))) },
+    ],
   ])('have the name of their folder as class: pictures %s', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
     expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
