@@ -13,6 +13,7 @@ import {
   type Refusal,
   type ServerMessage,
 } from '../src/protocol/control.ts';
+import { verdictOn, type Pulse } from '../src/protocol/room.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { misfitOfPlan } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';
@@ -87,6 +88,8 @@ export class Connection implements Peer {
   /** Time at which the tab's ICE servers were last sent. */
   #iceAt = 0;
   readonly #silence: SilenceTimer;
+  /** The latest pulse. */
+  #pulse: Pulse | undefined;
 
   constructor(socket: WebSocket, address: string, server: ServerContext) {
     this.#socket = socket;
@@ -172,6 +175,15 @@ export class Connection implements Peer {
     this.#outbox.send({ type: 'ice', iceServers: this.#mintIce() });
   }
 
+  /** Whether a pulse differs from the latest one of a rank that does nothing. */
+  #tellsNews(pulse: Pulse | undefined): boolean {
+    const before = this.#pulse;
+    this.#pulse = pulse;
+    if (pulse === undefined) return false;
+    const isIdle = before !== undefined && [before, pulse].every((one) => verdictOn(one) === 'idle');
+    return !isIdle || pulse.progress !== before.progress;
+  }
+
   /** Sends the reason, closes the connection, and leaves the room. */
   refuse(code: Refusal, message: string, closeCode = CLOSE_POLICY): void {
     if (this.#isOver) return;
@@ -244,9 +256,9 @@ export class Connection implements Peer {
     if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "reconnect".');
     if (message.type === 'heartbeat') {
       this.#renewCredentials(this.#room.code);
-      return this.send({ type: 'heartbeat' });
+      this.send({ type: 'heartbeat' });
+      if (!this.#tellsNews(message.pulse)) return;
     }
-    if (message.type === 'busy') return this.#silence.announce(message.ms);
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);

@@ -48,10 +48,7 @@ export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnec
 export type EntryOutcome = 'entered' | 'refused' | 'gone';
 
 /** Messages of members that concern their room. */
-export type MemberMessage = Exclude<
-  ClientMessage,
-  { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'busy' | 'leave' }
->;
+export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'leave' }>;
 
 export interface NewRoom extends RoomOpening {
   /**

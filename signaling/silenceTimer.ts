@@ -7,8 +7,6 @@ export class SilenceTimer {
   readonly #limits: Pick<Limits, 'silentMs'>;
   readonly #onsilent: (message: string) => void;
   #receivedAt: number;
-  /** Additional silence that the tab has announced, in milliseconds. */
-  #announcedMs = 0;
   #cancel: () => void;
 
   /**
@@ -31,19 +29,13 @@ export class SilenceTimer {
     this.#receivedAt = this.#clock.now();
   }
 
-  /** Allows `ms` more milliseconds of silence. */
-  announce(ms: number): void {
-    this.#announcedMs = ms;
-    this.watch();
-  }
-
   /** Sleeps until the silence would be too long, and then checks again. */
   watch(): void {
     this.#cancel();
-    const allowedMs = this.#limits.silentMs + this.#announcedMs;
-    const rest = this.#receivedAt + allowedMs - this.#clock.now();
+    const { silentMs } = this.#limits;
+    const rest = this.#receivedAt + silentMs - this.#clock.now();
     if (rest <= 0) {
-      this.#onsilent(`The server received nothing from this tab for ${allowedMs / 1000} s. Reload the page.`);
+      this.#onsilent(`The server received nothing from this tab for ${silentMs / 1000} s. Reload the page.`);
       return;
     }
     this.#cancel = this.#clock.after(rest, () => this.watch());

@@ -14,6 +14,7 @@ import type { JobSpec } from '../../src/spec/job.ts';
 import { isPipeline, TAB_BYTES } from '../../src/spec/pipeline.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
+import { Activity } from '../../src/util/activity.ts';
 
 /** Characters of the text. Its held-out part is evaluated at the end of each run. */
 const CHARACTERS = 4000;
@@ -25,7 +26,7 @@ const common = {
   emit: () => {},
   checkDevice: () => {},
   isHidden: () => false,
-  reports: { announceSilence: () => {}, syncing: () => false },
+  activity: new Activity(systemClock),
   openMirrorStorage: openMemoryStorage,
   tabBytes: Infinity,
 };

@@ -8,8 +8,7 @@ import * as tf from '@tensorflow/tfjs';
 import { Boundary } from '../../src/parallel/pipeline/boundary.ts';
 import { runPlan } from '../../src/parallel/pipeline/runPlan.ts';
 import type { TimedPass } from '../../src/parallel/pipeline/schedules.ts';
-import { systemClock } from '../../src/util/clock.ts';
-import { Yielder } from '../../src/util/yielder.ts';
+import { systemClock, Yielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
 import { SCHEDULES, type Schedule } from './jobs.ts';
 

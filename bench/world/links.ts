@@ -52,6 +52,7 @@ export function linksOfRank(
     pool,
     relayed: [],
     relayOnly,
+    doesOneWork: () => Promise.resolve(false),
     server: () => ({
       isOpen: true,
       send: (message) => {

@@ -30,7 +30,7 @@ const who = { ...newcomer, holdsKey: v.boolean() };
 const memberMessage = v.pipe(
   ClientMessage,
   v.guard((message): message is MemberMessage => {
-    return !['create', 'join', 'reconnect', 'heartbeat', 'leave'].includes(message.type);
+    return !['create', 'join', 'reconnect', 'leave'].includes(message.type);
   }),
 );
 

@@ -8,6 +8,7 @@ import { list } from '../../src/util/text.ts';
 import type { Complaint, Reason } from './records.ts';
 import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
+import { works } from './pulses.ts';
 import { nameMembers, networkAdvice } from './sentences.ts';
 import {
   andThen,
@@ -59,7 +60,19 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (named.length === 0) return noEffects(state);
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
-  if (nodesOf(state) !== null) return recordComplaint(state, member, { type, peers: named });
+  if (nodesOf(state) !== null) {
+    // A rank that works is not late. The generation has failed all the same.
+    const late = type === 'late' ? named.filter((peer) => !works(state, peer)) : named;
+    const who = nameMembers(
+      state.ring,
+      named.map((peer) => rankOf(state, peer)),
+    );
+    return recordComplaint(
+      state,
+      member,
+      late.length > 0 ? { type, peers: late } : { type: 'failed', message: `${who} did not answer in time.` },
+    );
+  }
   const who = named.map((peer) => rankOf(state, peer));
   const both = nameMembers(state.ring, [rankOf(state, member), ...who]);
   const sentence =
@@ -116,6 +129,9 @@ function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boo
  * generation.
  */
 function judge(state: RoomState, isDeadline: boolean): Step {
+  // A rank that computes could not answer. Nobody is at fault, and no attempt is counted.
+  const isDelayed = state.ring.some(({ member }) => !state.reports.has(member) && works(state, member));
+  if (state.phase === 'LINKING' && isDelayed) return reform({ ...state, complaints: new Map() });
   const findings = findingsOf(state, isDeadline);
   const { ring, complaints, reports, generation } = state;
   const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
@@ -213,7 +229,7 @@ export function onEntering(state: RoomState, generation: number, ms: number): St
   const { ring, begun, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
-  const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
+  const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member) && !works(state, member));
   // If no rank has entered SYNCING, no single rank is at fault. The deadline of SYNCING then ends
   // the phase.
   if (stuck.length === 0 || idle.length === ring.length || state.isRestoring) {
@@ -256,7 +272,7 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   const what =
     phase === 'LINKING'
       ? `did not reach the neighbours within ${LINKING_MS / 1000} s`
-      : `did not report a state within ${SYNCING_MS / 1000} s`;
+      : `made no progress and reported no state for ${SYNCING_MS / 1000} s`;
   const who = `${nameMembers(state.ring, missing)} ${what}`;
   if (nodesOf(state) === null) {
     return end(state, 'failed', `${who}, so the run ended. Reload those pages and start again.`);

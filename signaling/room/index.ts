@@ -27,6 +27,7 @@ import {
   slow,
 } from './failures.ts';
 import { extendSyncing, onSynced, report } from './reports.ts';
+import { onPulse, sendPulses } from './pulses.ts';
 import { join, removeMember, disconnect } from './members.ts';
 import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
 import { removeSpectator, forwardUpdate } from './spectators.ts';
@@ -126,6 +127,10 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
       return report(state, member, event.generation, 'LINKING', 'linked');
     case 'synced':
       return onSynced(state, event);
+    case 'heartbeat':
+      return event.pulse === undefined ? noEffects(state) : onPulse(state, member, event.pulse);
+    case 'ask-pulses':
+      return sendPulses(state, member, event);
     case 'syncing':
       return extendSyncing(state, member, event.generation);
     case 'finished':

@@ -74,6 +74,7 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
     worldSize,
     hasRun: false,
     hasEntered: false,
+    pulse: null,
     holdsKey,
     isAway: false,
     isSuspended,

@@ -222,6 +222,7 @@ function restoreGeneration(
       worldSize: undefined,
       hasRun: true,
       hasEntered: true,
+      pulse: null,
       holdsKey: false,
       isSuspended: false,
     };

@@ -43,7 +43,7 @@ export interface Fault {
 export type Faults = readonly Fault[];
 
 /** Reason for a suspension. */
-export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | 'failing' | 'apart';
+export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'hanging' | 'alone' | 'failing' | 'apart';
 
 export interface Suspension {
   /**

@@ -24,6 +24,7 @@ export function admitSpectator(state: RoomState, member: string, { name, holdsKe
     worldSize: undefined,
     hasRun: false,
     hasEntered: false,
+    pulse: null,
     holdsKey,
     isAway: false,
     isSuspended: false,

@@ -4,6 +4,7 @@ import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } 
 import {
   settingsOf,
   type Nodes,
+  type Pulse,
   type RoomOpening,
   type RoomPhase,
   type RoomSettings,
@@ -119,6 +120,8 @@ export interface Hidden {
   /** Whether the member has ever entered SYNCING: it may have received the state of other ranks. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
+  /** The latest pulse; `null` before the first. */
+  readonly pulse: Pulse | null;
   /** Whether the member's connection is lost. The member may return. */
   readonly isAway: boolean;
   /** Whether the member is left out of generations until its suspension ends. */
@@ -140,10 +143,7 @@ export type Newcomer = Pick<
 };
 
 /** A client's message with its sender. Only messages that concern the room are included. */
-type MemberEvent = Exclude<
-  ClientMessage,
-  { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'busy' | 'leave' | 'remove' }
-> & {
+type MemberEvent = Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'leave' | 'remove' }> & {
   member: string;
 };
 

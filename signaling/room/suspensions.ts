@@ -23,7 +23,7 @@ import {
 /** Duration of a first suspension in milliseconds. */
 export const SUSPENDED_MS = 30_000;
 /**
- * Duration of the first suspension of a late or stuck rank in milliseconds. It is longer because
+ * Duration of the first suspension of a late, stuck or hanging rank in milliseconds. It is longer because
  * each new attempt with such a rank costs the other ranks a long wait.
  */
 const LATE_SUSPENDED_MS = 120_000;
@@ -45,6 +45,9 @@ const REASONS: Record<Reason, string> = {
   stuck:
     'This tab did not end its work of the previous generation, so the other ranks continue without it. If it does not recover by itself, ' +
     'reload it.',
+  hanging:
+    'This tab computed without an answer for longer than its earlier work allows, so the other ranks continue without it. If it does not ' +
+    'recover by itself, reload it.',
   alone:
     'This tab repeatedly reported faults that no other rank saw, so they continue without it. Reload it, and check ' +
     'its network.',
@@ -142,7 +145,7 @@ export function endSuspension(state: RoomState, id: number): Step {
 }
 
 function lengthOf({ times, reason }: Suspension): number {
-  const first = reason === 'late' || reason === 'stuck' ? LATE_SUSPENDED_MS : SUSPENDED_MS;
+  const first = reason === 'late' || reason === 'stuck' || reason === 'hanging' ? LATE_SUSPENDED_MS : SUSPENDED_MS;
   return Math.min(MAX_SUSPENDED_MS, first * 2 ** (times - 1));
 }
 

@@ -6,7 +6,9 @@ import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';
 import { messageOf } from '../util/errors.ts';
+import { randomId } from './membership/browserId.ts';
 import { PeerHost } from './membership/peerRelay.ts';
+import { onHang } from './membership/pulseSocket.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
 export interface Engine {
@@ -17,11 +19,17 @@ export interface Engine {
 
 /** Starts this tab's engine. `onevent` receives the engine's events. */
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+  const name = randomId();
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
   const fail = (why: string): void => {
     onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
   };
+  onHang(name, ({ task, ms }) => {
+    const what = task === '' ? '' : ` ${task}`;
+    const message = `This tab has computed${what} for ${Math.round(ms / 1000)} s without an answer. If it does not go on, reload it.`;
+    onevent({ type: 'note', message });
+  });
   let peers: PeerHost | null = null;
   // simple-peer is loaded with the engine, because the front page does not need it.
   const opening = import('../transport/peerLink.ts').then(({ openPeerConnection }) => {

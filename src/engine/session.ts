@@ -29,7 +29,7 @@ import { CurrentRun, type CurrentRunOptions } from './training/currentRun.ts';
 export interface SessionOptions
   extends
     Pick<RendezvousOptions, 'clock' | 'random' | 'openSocket' | 'browserId' | 'connectPeer' | 'connectTab'>,
-    Pick<CurrentRunOptions, 'today' | 'openDevice' | 'openCheckpoints' | 'whileAlone' | 'baseUrl'> {
+    Pick<CurrentRunOptions, 'activity' | 'today' | 'openDevice' | 'openCheckpoints' | 'whileAlone' | 'baseUrl'> {
   emit: (event: EngineEvent) => void;
 }
 
@@ -173,6 +173,7 @@ export class Session {
         this.#dispatch({ type: 'failed', error });
         return scope;
       },
+      onnote: (message) => emit({ type: 'note', message }),
       onsuspended: (message) => emit({ type: 'suspended', message }),
       onended: (outcome, message, run) => {
         if (spectator) spectator.end(outcome, message);

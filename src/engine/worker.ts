@@ -5,11 +5,13 @@
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';
+import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
 import { browserId } from './membership/browserId.ts';
 import { whileAlone } from './storage/browserLock.ts';
 import { Checkpoints } from './storage/checkpoints.ts';
 import { openAppDevice } from './device/appDevice.ts';
+import { pulseSockets } from './membership/pulseSocket.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
 
@@ -20,11 +22,13 @@ export type FromWorker = { type: 'event'; event: EngineEvent } | { type: 'relay'
 
 const post = (message: FromWorker): void => globalThis.postMessage(message);
 const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
+const activity = new Activity(systemClock);
 const session = new Session({
   clock: systemClock,
+  activity,
   random: Math.random,
   today: Date.now,
-  openSocket: (url) => new WebSocket(url),
+  openSocket: pulseSockets(activity, systemClock),
   browserId,
   openDevice: openAppDevice,
   openCheckpoints: () => Checkpoints.open(),

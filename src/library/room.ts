@@ -4,6 +4,7 @@
  */
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
 import { browserId } from '../engine/membership/browserId.ts';
+import { pulseSockets } from '../engine/membership/pulseSocket.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import type { Device, Nodes } from '../protocol/room.ts';
@@ -11,6 +12,7 @@ import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { DEFAULT_JOB } from '../spec/job.ts';
 import { connectTab } from '../transport/tabLink.ts';
+import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
 import { AbortError, PeerGoneError, reasonOf, UsageError } from '../util/errors.ts';
@@ -23,7 +25,10 @@ import { thisPage } from './thisPage.ts';
 /** What a room needs from its program. Tests pass a clock and a network of their own. */
 export interface RoomSurroundings
   extends
-    Pick<RendezvousOptions, 'clock' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'>,
+    Pick<
+      RendezvousOptions,
+      'clock' | 'activity' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'
+    >,
     Pick<Page, 'leaving'> {
   /** The device that TensorFlow.js uses. */
   device: Device;
@@ -36,12 +41,14 @@ export interface RoomSurroundings
  */
 export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
   const { connectPeer, askForPort, leaving } = await thisPage();
+  const activity = new Activity(systemClock);
   return {
     clock: systemClock,
     today: Date.now,
     random: Math.random,
     browserId,
-    openSocket: (url) => new WebSocket(url),
+    activity,
+    openSocket: pulseSockets(activity, systemClock),
     connectPeer,
     connectTab: (attempt) => connectTab(askForPort, attempt),
     leaving,

@@ -10,6 +10,7 @@ import { JobSpec } from '../spec/job.ts';
 import {
   Device,
   newcomer,
+  Pulse,
   ReconnectState,
   Removed,
   ring,
@@ -21,10 +22,8 @@ import {
 } from './room.ts';
 import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
 
-export const PROTOCOL_VERSION = 12;
+export const PROTOCOL_VERSION = 13;
 
-/** The longest time for which a member may announce that it sends nothing. */
-const MAX_BUSY_MS = 120_000;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /**
@@ -108,10 +107,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('linked'), generation: ordinal }),
   /** This member's step number and state hash before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
-  /**
-   * This member has begun to synchronize. Sent again when it makes progress and needs more time:
-   * the deadline begins again.
-   */
+  /** This member has begun to synchronize. */
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
@@ -148,13 +144,11 @@ export const ClientMessage = v.variant('type', [
   SpectatorUpdate,
   /**
    * The server answers with its own `heartbeat`, so that each side notices when the other is gone.
+   * It comes from a thread that does not compute. `pulse` says what the computing thread does.
    */
-  v.strictObject({ type: v.literal('heartbeat') }),
-  /**
-   * From now on, passes of this member's model may block its messages for `ms` milliseconds. The
-   * server waits longer before it considers the member gone. 0 ends it.
-   */
-  v.strictObject({ type: v.literal('busy'), ms: v.pipe(count, v.maxValue(MAX_BUSY_MS)) }),
+  v.strictObject({ type: v.literal('heartbeat'), pulse: v.optional(Pulse) }),
+  /** Asks what `peers` do. The answer is `pulses`. */
+  v.strictObject({ type: v.literal('ask-pulses'), peers }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
 export type ClientMessage = v.InferOutput<typeof ClientMessage>;
@@ -305,6 +299,14 @@ export const OTHER_SERVER_MESSAGES = [
    */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
+   * The answers to `ask-pulses`, in the order of the questions: the latest pulses of those members
+   * that are connected and have sent one.
+   */
+  v.strictObject({
+    type: v.literal('pulses'),
+    pulses: v.pipe(v.array(v.strictObject({ member: memberId, pulse: Pulse })), v.maxLength(MAX_WORLD_SIZE)),
+  }),
+  /**
    * Too few ranks are left, or the host has paused the run. All generations up to this one are
    * over. The run continues when `waitingFor` more members are ready. If `waitingFor` is 0, it
    * continues when the host resumes it.
@@ -323,6 +325,8 @@ export const OTHER_SERVER_MESSAGES = [
      */
     message: text(1000),
   }),
+  /** News about the run for people, in one sentence. */
+  v.strictObject({ type: v.literal('note'), message: text(1000) }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),

@@ -1,5 +1,6 @@
-/** Schemas of a room's members and settings, for control messages and events. */
+/** Schemas of a room's members, their pulses, and settings, for control messages and events. */
 import * as v from 'valibot';
+import type { ActivityReport } from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
 import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
 
@@ -123,3 +124,51 @@ export const ReconnectState = v.strictObject({
   active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
 });
 export type ReconnectState = v.InferOutput<typeof ReconnectState>;
+
+/** The longest name of a task. */
+const MAX_TASK_LENGTH = 80;
+/** No task may take longer without progress, whatever a tab says. */
+const MAX_LIMIT_MS = 24 * 3_600_000;
+
+/** What a member's heartbeat says about its computing thread. */
+export const Pulse = v.strictObject({
+  /** The task in progress, such as `step 12`; empty: none is named. */
+  task: v.pipe(v.string(), v.maxLength(MAX_TASK_LENGTH)),
+  /** A number that grows with each bit of progress. */
+  progress: count,
+  /** Whether the computing thread does not answer. */
+  isSilent: v.boolean(),
+  /**
+   * Milliseconds for which the thread has not answered. If it answers: milliseconds since its task
+   * began, or since the task's latest progress.
+   */
+  ms: count,
+  /** Milliseconds for which that may last. */
+  limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
+});
+export type Pulse = v.InferOutput<typeof Pulse>;
+
+/** The pulse of a rank whose thread answers. */
+export function pulseOf({ task, progress, ms, limitMs }: ActivityReport): Pulse {
+  return {
+    task: task.slice(0, MAX_TASK_LENGTH),
+    progress: Math.round(progress),
+    isSilent: false,
+    ms: Math.round(ms),
+    limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
+  };
+}
+
+/**
+ * `works`: the rank computes or loads within its time. `hangs`: its thread has not answered for
+ * longer. `idle`: its thread answers, and is in no task, or in one that takes longer than it may.
+ */
+export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
+  const isWithin = ms <= limitMs;
+  if (isSilent) return isWithin ? 'works' : 'hangs';
+  return isWithin && task !== '' ? 'works' : 'idle';
+}
+
+export function isWorking(pulse: Pulse): boolean {
+  return verdictOn(pulse) === 'works';
+}

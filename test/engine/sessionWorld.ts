@@ -10,6 +10,7 @@ import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
+import { Activity } from '../../src/util/activity.ts';
 
 /** Milliseconds that a device takes to open. */
 const DEVICE_MS = 500;
@@ -60,6 +61,7 @@ export class Tab {
     this.#port = world.plug();
     this.#session = new Session({
       clock: world.clock,
+      activity: new Activity(world.clock),
       random: () => 0.5,
       today: () => world.clock.now(),
       openSocket: this.#port.openSocket,

@@ -5,7 +5,7 @@
  */
 import { pino } from 'pino';
 import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
-import type { OpenSocket } from '../../src/engine/membership/signalingClient.ts';
+import type { SignalingSocket } from '../../src/engine/membership/signalingClient.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
@@ -91,7 +91,7 @@ class TabSocket extends EventTarget {
 
 /** A tab's access to the network. */
 export interface Port {
-  readonly openSocket: OpenSocket;
+  readonly openSocket: (url: URL) => SignalingSocket;
   readonly connectPeer: PeerConnector;
   /** Breaks the connection to the server. The tab may open another connection. */
   cutServer(): void;

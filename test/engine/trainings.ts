@@ -4,9 +4,9 @@ import type { RunParticipantOptions } from '../../src/engine/training/runPartici
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
+import { Activity } from '../../src/util/activity.ts';
 
 /** Reports nothing to a server. */
-export const NO_REPORTS = { announceSilence: () => {}, syncing: () => false };
 
 /** Prepares a participant, with TensorFlow.js's current backend. */
 export function prepareTraining(
@@ -14,7 +14,7 @@ export function prepareTraining(
 ): Promise<RunParticipant> {
   return RunParticipant.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    reports: NO_REPORTS,
+    activity: new Activity(systemClock),
     ...{ emit: () => {}, isHidden: () => false, weights: null, carryOver: null },
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
     ...options,

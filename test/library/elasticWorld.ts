@@ -10,6 +10,7 @@ import { ElasticSampler } from '../../src/parallel/data/elasticSampler.ts';
 import type { TensorflowOptimizer } from '../../src/parallel/optimizerOf.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
+import { Activity } from '../../src/util/activity.ts';
 
 export const SAMPLES = 45;
 export const EPOCHS = 2;
@@ -126,6 +127,7 @@ export class ElasticWorld extends SignalingWorld {
       main,
       {
         clock: this.clock,
+        activity: new Activity(this.clock),
         device: { backend: 'cpu', adapter: 'cpu' },
         leaving: new EventTarget(),
         today: () => this.clock.now(),

@@ -170,21 +170,6 @@ describe('members', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('may be silent for the time that they have announced', async () => {
-    const clock = new ManualClock();
-    const { ada, bo } = await pair({ clock, limits: { silentMs: 2_000 } });
-    await ada.send({ type: 'busy', ms: 3_000 });
-    await ada.send({ type: 'heartbeat' });
-    await ada.next('heartbeat');
-    for (let seconds = 0; seconds < 4; seconds++) {
-      clock.advance(1_000);
-      await bo.send({ type: 'heartbeat' });
-      await bo.next('heartbeat');
-    }
-    clock.advance(1_000);
-    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) stopped responding/);
-  });
-
   test('are disconnected if they connect and send no message', async () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();

@@ -1,8 +1,7 @@
 /** Continues a prompt with a language model. Pauses let the tab handle messages. */
 import { sampleTokens, type Forward, type Tokenizer } from '../../jobs/index.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { systemClock } from '../../util/clock.ts';
-import { Yielder } from '../../util/yielder.ts';
+import { systemClock, Yielder } from '../../util/clock.ts';
 
 /** Tokens of a text. They are a few lines. */
 const LENGTH = 160;

@@ -1,6 +1,6 @@
 /** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
-import type { RosterEntry } from '../../protocol/room.ts';
+import { isWorking, type Pulse, type RosterEntry } from '../../protocol/room.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';
@@ -25,6 +25,37 @@ export interface Generation extends LocalRank {
   readonly mesh: Mesh;
   /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
+  /** Asks the server what ranks do that an op waits for. Replicas in one tab have no server. */
+  readonly activityOf?: (ranks: readonly number[]) => Promise<RankActivity>;
   /** Aborted when the generation ends on this rank. The reason says why. */
   readonly signal: AbortSignal;
+}
+
+/** What the ranks that an op waits for do. */
+export interface RankActivity {
+  /** Whether all of them compute or load within their time. */
+  areWorking: boolean;
+  /** Sentences about them. */
+  text: string;
+}
+
+/** @param pulses the latest pulses by member, as far as the server knows them. */
+export function activityOf(
+  ranks: readonly number[],
+  members: readonly RosterEntry[],
+  pulses: ReadonlyMap<string, Pulse>,
+): RankActivity {
+  const known = ranks.map((rank) => ({ rank, name: members[rank]!.name, pulse: pulses.get(members[rank]!.member) }));
+  return {
+    areWorking: known.every(({ pulse }) => pulse !== undefined && isWorking(pulse)),
+    text: known.map(({ rank, name, pulse }) => `Rank ${rank} (${name}) ${deedOf(pulse)}.`).join(' '),
+  };
+}
+
+function deedOf(pulse: Pulse | undefined): string {
+  if (pulse === undefined) return 'is not known to the server';
+  const what = pulse.task === '' ? '' : ` "${pulse.task}"`;
+  const since = `for ${Math.round(pulse.ms / 1000)} s`;
+  if (pulse.isSilent) return `has computed${what} ${since} without an answer`;
+  return what === '' ? 'answers, but computes nothing' : `has been in${what} ${since}`;
 }

@@ -14,7 +14,7 @@ import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
-import { Edge, type PeerConnector, type TabConnector } from './linkAttempt.ts';
+import { Edge, ON_DEMAND_TIMES, type PeerConnector, type TabConnector } from './linkAttempt.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**
@@ -45,6 +45,8 @@ interface GenerationLinksOptions {
    * reached. Pass signals from other ranks to {@link GenerationLinks.signal}.
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
+  /** Resolves with whether one of these members computes or loads within its time, as the server knows. */
+  doesOneWork: (members: readonly string[]) => Promise<boolean>;
   clock: Clock;
 }
 
@@ -145,7 +147,8 @@ export class GenerationLinks {
   #edgeTo(peerRank: number): Edge {
     const existing = this.#edges.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
-    const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
+    const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, doesOneWork, clock } =
+      this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
     const relayOnly =
       this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
@@ -158,6 +161,7 @@ export class GenerationLinks {
       pool,
       relayOnly,
       clock,
+      isDelayed: () => doesOneWork([self, peer]),
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,
       send: (attempt, signal) => server()?.send({ type: 'signal', generation, to: peer, attempt, signal }),
     });
@@ -177,7 +181,7 @@ export class GenerationLinks {
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
     // If the other rank has opened the link in the meantime, `link` resolves with that link.
-    const dialed = this.#edgeTo(peer).link(true);
+    const dialed = this.#edgeTo(peer).link(true, ON_DEMAND_TIMES);
     const over = dialed.then(
       () => {},
       () => {},

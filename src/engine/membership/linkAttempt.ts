@@ -29,8 +29,14 @@ import type { LinkPool } from './linkPool.ts';
  */
 export const LINKING_TIMEOUT_MS = 14_000;
 /**
+ * How many times as long a link may take that is opened on demand. Nobody waits for it but an op,
+ * which has a deadline of its own. On a busy machine, the first attempts may all be too slow.
+ */
+export const ON_DEMAND_TIMES = 4;
+/**
  * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
- * 1-2 s, and short enough for a second attempt.
+ * 1-2 s, and short enough for a second attempt. From the third attempt on, each has twice the time of
+ * the one before.
  */
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
@@ -69,6 +75,8 @@ interface EdgeOptions {
    */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
+  /** Resolves with whether one of the two ends computes or loads, so that it cannot answer. */
+  isDelayed: () => Promise<boolean>;
   clock: Clock;
 }
 
@@ -112,21 +120,14 @@ export class Edge {
    *
    * @param initiates whether this end starts attempts. If not, it waits for attempts of the other
    *   end.
-   * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS. Its message contains the failure of
-   *   the last attempt.
+   * @param times how many times LINKING_TIMEOUT_MS linking may take. Time in which an end is delayed
+   *   does not count.
+   * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last attempt.
    */
-  async link(initiates = this.#isLower): Promise<Link> {
-    const { clock, self, peer } = this.#options;
+  async link(initiates = this.#isLower, times = 1): Promise<Link> {
     this.#isWanted = true;
-    const cancel = clock.after(LINKING_TIMEOUT_MS, () =>
-      this.#linked.reject(
-        new TimeoutError(
-          `Rank ${self.rank} could not connect to rank ${peer.rank} within ${LINKING_TIMEOUT_MS / 1000} s: ${this.#lastFailure} ` +
-            'If the two are in different networks, the server needs a TURN relay (--turn).',
-          { generation: self.generation, rank: self.rank, missing: [peer.rank] },
-        ),
-      ),
-    );
+    const watch = new AbortController();
+    this.#expireAfter(times * LINKING_TIMEOUT_MS, watch.signal);
     if (this.#attempt === null && !(await this.#reuse())) {
       // During the handshake an offer may have arrived, or another call may have started an
       // attempt.
@@ -145,8 +146,31 @@ export class Edge {
       throw error;
     } finally {
       this.#isOver = true;
-      cancel();
+      watch.abort();
     }
+  }
+
+  /** Ends linking after this time, unless an end is delayed then. */
+  #expireAfter(ms: number, signal: AbortSignal): void {
+    const { clock, isDelayed } = this.#options;
+    const expire = async (): Promise<void> => {
+      const late = this.#tooLate(ms);
+      const isExcused = await isDelayed();
+      if (signal.aborted) return;
+      if (isExcused) this.#expireAfter(LINKING_TIMEOUT_MS, signal);
+      else this.#linked.reject(late);
+    };
+    const cancel = clock.after(ms, () => void expire());
+    signal.addEventListener('abort', cancel, { once: true });
+  }
+
+  #tooLate(ms: number): TimeoutError {
+    const { self, peer } = this.#options;
+    return new TimeoutError(
+      `Rank ${self.rank} could not connect to rank ${peer.rank} within ${ms / 1000} s: ${this.#lastFailure} ` +
+        'If the two are in different networks, the server needs a TURN relay (--turn).',
+      { generation: self.generation, rank: self.rank, missing: [peer.rank] },
+    );
   }
 
   /** Whether a connection of an earlier generation to this member exists. */
@@ -262,7 +286,7 @@ export class Edge {
     return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
   }
 
-  #start(id: number, peer: PeerAttempt, timeoutMs = ATTEMPT_TIMEOUT_MS): void {
+  #start(id: number, peer: PeerAttempt, timeoutMs = attemptMs(id)): void {
     this.#attempt?.peer.abort();
     this.#lastAttemptId = id;
     this.#attempt = { id, peer };
@@ -296,4 +320,8 @@ export class Edge {
       cancel();
     }
   }
+}
+
+function attemptMs(id: number): number {
+  return ATTEMPT_TIMEOUT_MS * 2 ** Math.max(0, Math.floor(id / 2) - 1);
 }

@@ -5,12 +5,12 @@
  * generation.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
-import type { RosterEntry } from '../../protocol/room.ts';
+import { isWorking, type RosterEntry } from '../../protocol/room.ts';
 import { isElastic } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
-import type { Generation } from './generation.ts';
+import { activityOf, type Generation } from './generation.ts';
 import { GenerationLinks } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {
@@ -123,6 +123,8 @@ export class Rendezvous {
         return this.#live.get(message.generation)?.links.signal(message);
       case 'spectator-update':
         return this.#options.onspectatorupdate?.(message.update);
+      case 'note':
+        return this.#options.onnote?.(message.message);
       case 'ended':
         // A spectator is in no generation, so its membership does not know of the run.
         if (this.#isSpectator) return this.#options.onended(message.outcome, message.message, message.run);
@@ -196,6 +198,7 @@ export class Rendezvous {
       iceServers: this.#server.iceServers,
       pool: this.#pool,
       server: () => this.#server,
+      doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
       relayOnly: this.#server.admission!.iceTransportPolicy === 'relay',
     });
     const live: Live = { links, abort: new AbortController(), members, view: null };
@@ -213,6 +216,8 @@ export class Rendezvous {
         ...localRankOf(rank, members),
         separated: separated.map(([a, b]) => [rankOf(a), rankOf(b)]),
         signal: live.abort.signal,
+        activityOf: async (ranks) =>
+          activityOf(ranks, members, await this.#server.pulsesOf(ranks.map((one) => members[one]!.member))),
       };
       this.#dispatch({ type: 'linked', generation });
     } catch (error) {

@@ -2,6 +2,7 @@
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { TransportName } from '../../spec/job.ts';
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
 import type { PeerConnector, TabConnector } from './linkAttempt.ts';
@@ -24,9 +25,7 @@ export type ClientRequest = Extract<
       | 'remove'
       | 'lock'
       | 'spectator-update'
-      | 'slow'
-      | 'busy'
-      | 'syncing';
+      | 'slow';
   }
 >;
 
@@ -39,6 +38,8 @@ export interface RendezvousOptions {
   /** How tabs of one browser are linked. The default is the job's transport. */
   transport?: TransportName;
   clock: Clock;
+  /** What this thread does, for its heartbeats. */
+  activity: Activity;
   /** Returns milliseconds since 1970. */
   today: () => number;
   /** Returns a random number from 0 (inclusive) to 1 (exclusive), like Math.random. */
@@ -66,6 +67,8 @@ export interface RendezvousOptions {
    * PeerGoneError or a TimeoutError, because those only end the generation.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
+  /** Called with news about the run, a sentence for people. */
+  onnote?: (message: string) => void;
   /**
    * Called when this member is left out for a while, and the other ranks continue. The message
    * tells why.

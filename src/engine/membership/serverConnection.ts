@@ -4,7 +4,9 @@
  * reconnect without a time limit.
  */
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
-import type { ReconnectState } from '../../protocol/room.ts';
+import type { Pulse, ReconnectState } from '../../protocol/room.ts';
+import { within } from '../../util/deadline.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
 import { Reconnection } from './reconnection.ts';
 import { isPassing } from './refusal.ts';
@@ -21,6 +23,8 @@ const ADMISSION_MS = 15_000;
  * machine, an attempt may fail although the server runs.
  */
 const FIRST_ATTEMPTS = 3;
+/** Milliseconds that the server may take to say what other ranks do. */
+const ANSWER_MS = 5_000;
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
@@ -28,7 +32,7 @@ type Admission = Extract<ServerMessage, { type: 'admitted' }>;
 /** Messages that the server sends to a member of a room. */
 export type MemberMessage = Exclude<
   ServerMessage,
-  { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' }
+  { type: 'admitted' | 'credentials' | 'ice' | 'heartbeat' | 'refused' | 'pulses' }
 >;
 
 interface ServerConnectionOptions extends Pick<
@@ -39,6 +43,7 @@ interface ServerConnectionOptions extends Pick<
   | 'today'
   | 'random'
   | 'openSocket'
+  | 'activity'
   | 'browserId'
   | 'onadmitted'
   | 'onhostkey'
@@ -64,6 +69,8 @@ export class ServerConnection {
   #iceServers: readonly IceServer[] = [];
   #browser = '';
   #isClosed = false;
+  /** Questions for pulses, without an answer so far. The server answers in their order. */
+  readonly #questions: Deferred<ReadonlyMap<string, Pulse>>[] = [];
 
   constructor(options: ServerConnectionOptions) {
     this.#options = options;
@@ -102,6 +109,17 @@ export class ServerConnection {
   /** Sends a message. Does nothing while the server cannot be reached. */
   send(message: ClientMessage): void {
     this.#client?.send(message);
+  }
+
+  /** Resolves with the latest pulses of members, as far as the server can be reached and knows them. */
+  async pulsesOf(peers: readonly string[]): Promise<ReadonlyMap<string, Pulse>> {
+    if (!this.#isConnected || peers.length === 0) return new Map();
+    const answer = deferred<ReadonlyMap<string, Pulse>>();
+    this.#questions.push(answer);
+    this.send({ type: 'ask-pulses', peers: [...peers] });
+    return within(this.#options.clock, ANSWER_MS, answer.promise, () => new SignalingError('No answer.')).catch(
+      () => new Map(),
+    );
   }
 
   /**
@@ -171,6 +189,8 @@ export class ServerConnection {
         return;
       case 'heartbeat':
         return;
+      case 'pulses':
+        return this.#questions.shift()?.resolve(new Map(message.pulses.map(({ member, pulse }) => [member, pulse])));
       case 'refused':
         return this.#onRefused(message);
       case 'room':
@@ -181,6 +201,7 @@ export class ServerConnection {
       case 'suspended':
       case 'signal':
       case 'spectator-update':
+      case 'note':
       case 'ended':
         return this.#options.onmessage(message);
       default:
@@ -222,6 +243,7 @@ export class ServerConnection {
     this.#client?.close();
     this.#client = null;
     this.#isConnected = false;
+    for (const question of this.#questions.splice(0)) question.resolve(new Map());
     // A second `create` might open a second room, so it is not repeated.
     if (this.#admission === null && hello.type === 'create') return onfatal(error);
     onlost();

@@ -1,37 +1,22 @@
 /**
- * The connection to the signaling server. It validates received messages, sends heartbeats, and has
- * a deadline for connecting.
+ * The connection to the signaling server. It validates received messages, has a deadline for
+ * connecting, and sends heartbeats, unless the socket's own thread does it.
  */
 import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
-import type { Clock } from '../../util/clock.ts';
+import { pulseOf } from '../../protocol/room.ts';
+import type { Activity } from '../../util/activity.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';
+import { Heartbeats, type Times } from './heartbeats.ts';
 
 /**
  * Milliseconds that a server may take to accept a connection. DNS, TCP and TLS take long over a
  * slow line.
  */
 const CONNECT_TIMEOUT_MS = 10_000;
-
-/**
- * After this number of unanswered heartbeats the connection is considered dead. A handover between
- * Wi-Fi access points takes less time.
- */
-const MAX_UNANSWERED = 4;
-/**
- * After this number of unanswered heartbeats the connection is considered dead if there is a reason
- * to doubt it.
- */
-const MAX_UNANSWERED_IN_DOUBT = 2;
-const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
-/**
- * If a heartbeat is late by this number of milliseconds, the machine may have slept. Meanwhile the
- * server or a router may have dropped the connection.
- */
-const LATE_MS = 5_000;
 
 interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
@@ -40,36 +25,44 @@ interface SignalingHandlers {
 }
 
 /** The properties and methods of WebSocket that the client uses. */
-export type SignalingSocket = Pick<WebSocket, 'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'>;
+export interface SignalingSocket extends Pick<
+  WebSocket,
+  'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'
+> {
+  /** Sends the heartbeats, if another thread does it. */
+  readonly heartbeats?: Pick<Heartbeats, 'start' | 'check'>;
+}
 
 /** Opens a WebSocket to `url`. */
-export type OpenSocket = (url: URL) => SignalingSocket;
+export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket>;
 
-interface Times {
-  clock: Clock;
-  /** Returns milliseconds since 1970. Some clocks stand still while the machine sleeps. */
-  today: () => number;
+interface ClientOptions extends Times {
+  /** What this thread does, for its heartbeats. */
+  activity: Activity;
 }
 
 export class SignalingClient {
   readonly #socket: SignalingSocket;
-  readonly #clock: Clock;
-  readonly #today: () => number;
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
   readonly #decoder = new DeltaDecoder();
-  #cancelHeartbeat: () => void = () => {};
-  /** Milliseconds between two heartbeats; 0 before the first. */
-  #heartbeatMs = 0;
-  /** The number of heartbeats since the last message from the server. */
-  #unanswered = 0;
+  readonly #heartbeats: Heartbeats;
   #isOver = false;
 
-  private constructor(socket: SignalingSocket, { clock, today }: Times, { onmessage, onclose }: SignalingHandlers) {
+  private constructor(
+    socket: SignalingSocket,
+    { clock, today, activity }: ClientOptions,
+    { onmessage, onclose }: SignalingHandlers,
+  ) {
     this.#socket = socket;
-    this.#clock = clock;
-    this.#today = today;
     this.#onclose = onclose;
+    this.#heartbeats = new Heartbeats({
+      clock,
+      today,
+      send: (message) => this.send(message),
+      pulse: () => pulseOf(activity.report),
+      onlost: () => this.#lose('The signaling server no longer answers.'),
+    });
     socket.addEventListener('close', () => {
       this.#closed.resolve();
       this.#lose('The connection to the signaling server is closed.');
@@ -77,7 +70,7 @@ export class SignalingClient {
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
       // Messages may still arrive while a socket closes.
       if (this.#isOver) return;
-      this.#unanswered = 0;
+      this.#heartbeats.answered();
       let sent: SentMessage;
       try {
         sent = parseControl(SentMessage, String(data));
@@ -104,12 +97,14 @@ export class SignalingClient {
    */
   static async connect(
     server: string,
-    { clock, today, openSocket }: Times & { openSocket: OpenSocket },
+    { openSocket, ...options }: ClientOptions & { openSocket: OpenSocket },
     handlers: SignalingHandlers,
   ): Promise<SignalingClient> {
     const url = new URL(SIGNALING_PATH, server);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-    const socket = openSocket(url);
+    const { clock } = options;
+    const opening = openSocket(url);
+    const socket = opening instanceof Promise ? await opening : opening;
     const unreachable = new SignalingError(
       `The signaling server at ${url.host} does not answer. Check that it runs and that this machine can reach it.`,
     );
@@ -122,7 +117,7 @@ export class SignalingClient {
       socket.close();
       throw error;
     }
-    return new SignalingClient(socket, { clock, today }, handlers);
+    return new SignalingClient(socket, options, handlers);
   }
 
   /**
@@ -142,38 +137,19 @@ export class SignalingClient {
     if (this.isOpen) this.#socket.send(JSON.stringify(message));
   }
 
-  /**
-   * Sends heartbeats, and closes the connection if the server no longer answers. The limit is a
-   * number of heartbeats, not of milliseconds: a worker that was busy for a long time has handled
-   * no answers, although the server has sent them.
-   */
+  /** Sends heartbeats, and closes the connection if the server no longer answers. */
   startHeartbeat(intervalMs: number): void {
-    this.#heartbeatMs = intervalMs;
-    this.#beat();
+    (this.#socket.heartbeats ?? this.#heartbeats).start(intervalMs);
   }
 
   /** Finds out soon whether the server still answers. */
   check(): void {
-    if (this.#heartbeatMs === 0 || this.#unanswered > DOUBTED) return;
-    this.#unanswered = DOUBTED;
-    this.#beat();
-  }
-
-  #beat(): void {
-    this.#cancelHeartbeat();
-    if (this.#unanswered >= MAX_UNANSWERED) return this.#lose('The signaling server no longer answers.');
-    this.#unanswered += 1;
-    this.send({ type: 'heartbeat' });
-    const due = this.#today() + this.#heartbeatMs;
-    this.#cancelHeartbeat = this.#clock.after(this.#heartbeatMs, () => {
-      if (this.#today() - due > LATE_MS) this.#unanswered = Math.max(this.#unanswered, DOUBTED);
-      this.#beat();
-    });
+    (this.#socket.heartbeats ?? this.#heartbeats).check();
   }
 
   close(): void {
     this.#isOver = true;
-    this.#cancelHeartbeat();
+    this.#heartbeats.stop();
     this.#socket.close();
   }
 

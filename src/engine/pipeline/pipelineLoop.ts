@@ -15,10 +15,10 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { Clock } from '../../util/clock.ts';
+import type { Activity } from '../../util/activity.ts';
+import { Yielder, type Clock } from '../../util/clock.ts';
 import { asError, DivergenceError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { Yielder } from '../../util/yielder.ts';
 import { compareData } from '../training/data/compareData.ts';
 import type { HeldOutTask } from '../training/evaluation.ts';
 import { LearningRate } from '../training/learningRate.ts';
@@ -27,7 +27,6 @@ import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
 import type { RunState } from '../training/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
-import type { ServerReports } from '../training/telemetry/serverReports.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { agreeOnCut } from './cutModel.ts';
 import { HeldStages } from './heldStages.ts';
@@ -41,11 +40,6 @@ import type { PipelineOutputs } from './pipelineOutputs.ts';
 const YIELD_MS = 200;
 /** Time between two reports of passes. */
 const PASS_REPORT_MS = 1000;
-/**
- * The longest time of one layer. Without a GPU, a layer of a large model takes many seconds, in
- * which the tab can send nothing.
- */
-const LONGEST_LAYER_MS = 60_000;
 
 export interface PipelineLoopOptions {
   plan: JobSpec;
@@ -57,7 +51,8 @@ export interface PipelineLoopOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   isHidden: () => boolean;
-  reports: Pick<ServerReports, 'announceSilence' | 'syncing'>;
+  /** Names what this thread computes. */
+  activity: Activity;
   /** Creates the storage of the copy of another rank's stage. */
   openMirrorStorage: OpenMirrorStorage;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
@@ -160,9 +155,8 @@ export class PipelineLoop {
     const { plan, task, emit } = this.#options;
     const { group, signal } = world;
     signal.throwIfAborted();
-    // Large models take longer than the usual SYNCING. Ranks report their progress to the server.
+    // Large models take longer than the usual SYNCING.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
-    this.#options.reports.announceSilence(LONGEST_LAYER_MS);
     const { train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();
     const agreed = await this.#held.agree(group, this.#run.now, this.#duties.isDue);
@@ -204,12 +198,11 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, reports, outputs } = this.#options;
+    const { clock, task, activity, outputs } = this.#options;
     const { group, signal } = this.#here;
     const grid = this.#grid;
     if (!grid) return untilAborted(signal);
     this.#startedAt ??= clock.now();
-    reports.announceSilence(LONGEST_LAYER_MS);
     // A rank waits for the passes of all other ranks.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const yielder = new Yielder(clock, YIELD_MS);
@@ -223,7 +216,8 @@ export class PipelineLoop {
           return { ...(await this.#result(grid, clock.now() - this.#startedAt)), ...texts };
         }
         signal.throwIfAborted();
-        await this.#takeStep(grid, this.#startedAt);
+        const startedAt = this.#startedAt;
+        await activity.during(`step ${this.steps}`, () => this.#takeStep(grid, startedAt));
         await yielder.yieldIfDue();
       }
     } catch (error) {
@@ -231,8 +225,6 @@ export class PipelineLoop {
       // In the next world, this rank receives its layers from other ranks.
       if (isDivergent) this.#held.dispose();
       throw error;
-    } finally {
-      reports.announceSilence(0);
     }
   }
 

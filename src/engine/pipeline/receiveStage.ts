@@ -5,9 +5,9 @@ import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts
 import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
-import type { ServerReports } from '../training/telemetry/serverReports.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
@@ -29,7 +29,7 @@ interface ReceiveOptions {
   clock: Clock;
   outputs: Pick<PipelineOutputs, 'initialize'>;
   openMirrorStorage: OpenMirrorStorage;
-  reports: Pick<ServerReports, 'syncing'>;
+  activity: Activity;
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     clock,
     outputs,
     openMirrorStorage,
-    reports,
+    activity,
     emit,
   } = options;
   const { moves, lost } = movesTo(agreed, grid, cut);
@@ -73,8 +73,11 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     : null;
   // Ranks of other replicas have the same stage, so it needs no mirror.
   const isMirrored = grid.replicas === 1 && grid.stages > 1;
+  let hasBegun = false;
   const onprogress = (): void => {
-    if (reports.syncing(group.generation)) void emit({ type: 'warmup', stage: 'layers', message: 'Receiving layers' });
+    activity.advance();
+    if (!hasBegun) void emit({ type: 'warmup', stage: 'layers', message: 'Receiving layers' });
+    hasBegun = true;
   };
   const createMirror = isMirrored
     ? (own: PipelineModelStage, isInitial: boolean) =>

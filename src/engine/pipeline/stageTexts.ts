@@ -14,8 +14,7 @@ import {
 import type { NetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
-import { systemClock } from '../../util/clock.ts';
-import { Yielder } from '../../util/yielder.ts';
+import { systemClock, Yielder } from '../../util/clock.ts';
 import { continueText, STRETCH_MS, type TextRequest } from '../inference/continueText.ts';
 import type { PipelineModelStage } from './pipelineModelStage.ts';
 import type { StagedWorld } from './stagedWorld.ts';

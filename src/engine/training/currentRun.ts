@@ -8,6 +8,7 @@ import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { hasCheckpoints, keepsModel, type JobSpec } from '../../spec/job.ts';
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
@@ -28,7 +29,7 @@ import { CheckpointBarrier } from './checkpointBarrier.ts';
 import { RunParticipant } from './runParticipant.ts';
 import type { CarryOver } from './runParticipantOptions.ts';
 import type { RunState } from './runState.ts';
-import { ServerReports, type ServerReport } from './telemetry/serverReports.ts';
+import { SlowLink } from './telemetry/slowLink.ts';
 
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
@@ -63,6 +64,8 @@ interface Place {
 
 export interface CurrentRunOptions {
   clock: Clock;
+  /** Names what this thread computes or loads. */
+  activity: Activity;
   /** Returns milliseconds since 1970. */
   today: () => number;
   openDevice: (clock: Clock, kernels: KernelChoice) => Promise<OpenedDevice>;
@@ -77,7 +80,7 @@ export interface CurrentRunOptions {
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
-  send: (message: ServerReport | Extract<ClientMessage, { type: 'spectator-update' }>) => void;
+  send: (message: Extract<ClientMessage, { type: 'slow' | 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
@@ -296,12 +299,11 @@ export class CurrentRun {
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
-    const reports = new ServerReports(this.#options.clock, this.#options.send);
-    const emit = this.#observer(autosave, reports);
+    const emit = this.#observer(autosave);
     const ready: Promise<RunPart> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
-        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, reports, emit });
+        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, emit });
     const prepared = { run, job, ready, autosave };
     this.#prepared = prepared;
     ready.then(
@@ -317,12 +319,14 @@ export class CurrentRun {
   }
 
   /** Returns a function that receives the run's events. */
-  #observer(autosave: Autosave | null, reports: ServerReports): (event: EngineEvent) => void {
-    const { emit } = this.#options;
+  #observer(autosave: Autosave | null): (event: EngineEvent) => void {
+    const { emit, send } = this.#options;
+    const slowLink = new SlowLink();
     return (event) => {
       emit(event);
       this.#spectatorFeed.observe(event);
-      reports.observe(event);
+      const slow = slowLink.observe(event);
+      if (slow) send({ type: 'slow', ...slow });
       // All ranks have just compared this state, and it is equal on all of them.
       if (event.type === 'hashes' && event.agree && this.participant?.isWhole) autosave?.offer(this.participant);
     };
@@ -335,7 +339,6 @@ export class CurrentRun {
     origin,
     remains,
     autosave,
-    reports,
     emit,
   }: {
     run: number;
@@ -344,10 +347,9 @@ export class CurrentRun {
     origin: Origin | null;
     remains: Remains | null;
     autosave: Autosave | null;
-    reports: ServerReports;
     emit: (event: EngineEvent) => void;
   }): Promise<RunParticipant> {
-    const { files, baseUrl, clock, isHidden } = this.#options;
+    const { files, baseUrl, clock, activity, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(job);
     const opened = await this.#openDevice();
@@ -363,6 +365,7 @@ export class CurrentRun {
       baseUrl,
       opened,
       clock,
+      activity,
       emit,
       from: remains ? remains.state : checkpoint,
       weights: remains ? keptWeights : weights,
@@ -370,7 +373,6 @@ export class CurrentRun {
       onagreed: async (step) => this.#barrier?.until(step),
       savesState: (localRank) => this.#barrier !== null || (localRank === 0 && (autosave?.isDue ?? false)),
       isHidden,
-      reports,
     });
   }
 

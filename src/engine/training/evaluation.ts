@@ -9,7 +9,7 @@ import type { Confusion } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Metrics } from '../../spec/measures.ts';
-import type { Yielder } from '../../util/yielder.ts';
+import type { Yielder } from '../../util/clock.ts';
 import type { Task } from '../tasks/task.ts';
 
 /**

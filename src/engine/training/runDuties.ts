@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { onlyMeasures, type TrainingPlan } from '../../spec/plan.ts';
-import type { Yielder } from '../../util/yielder.ts';
+import type { Yielder } from '../../util/clock.ts';
 import type { WholeStates } from '../storage/wholeStates.ts';
 import {
   dutiesAfter,

@@ -19,6 +19,7 @@ import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { TextGenerator } from '../inference/textGenerator.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
+import { namingTask } from '../tasks/namingTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { OwnShard } from './data/ownShard.ts';
 import { setWeights } from '../files/modelWeights.ts';
@@ -279,7 +280,7 @@ export class RunModel {
   }
 
   async #create(): Promise<Built> {
-    const { job, worldSize, opened, clock, emit, isHidden } = this.#options;
+    const { job, worldSize, opened, clock, activity, emit, isHidden } = this.#options;
     const { weights, carryOver, onagreed, savesState } = this.#options;
     emit(
       job.data.kind === 'synthetic'
@@ -288,7 +289,10 @@ export class RunModel {
     );
     if (isPipeline(job)) return this.#createPipeline();
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
-    const task = this.#shard ? await this.#shard.task() : await loadJobTask(job, this.#source, ranks, this.#vocabulary);
+    const loaded = await activity.during('load the data', () =>
+      this.#shard ? this.#shard.task() : loadJobTask(job, this.#source, ranks, this.#vocabulary),
+    );
+    const task = namingTask(loaded, activity);
     const writes = task.queryModel instanceof TextGenerator && keepsModel(job);
     const samples = writes ? new SampleTexts(task.queryModel, emit, carryOver?.samples ?? []) : null;
     try {
@@ -298,25 +302,27 @@ export class RunModel {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
         await setWeights(task.queryModel.jobModel, weights);
       }
-      const loop = await TrainingLoop.prepare({
-        plan: job,
-        task,
-        clock,
-        isHidden,
-        from: weights ? 'model' : this.#from,
-        device: opened.device,
-        checkDevice: () => opened.check(),
-        ...(savesState && { savesState }),
-        emit: async (event: EngineEvent) => {
-          emit(event);
-          await samples?.observe(event);
-          if (event.type === 'hashes' && event.agree) await onagreed?.(event.step);
-        },
-        keepBest: async () => {
-          const { answerer } = this;
-          if (answerer) this.#best = await copyModel(answerer);
-        },
-      });
+      const loop = await activity.during('warm up', () =>
+        TrainingLoop.prepare({
+          plan: job,
+          task,
+          clock,
+          isHidden,
+          from: weights ? 'model' : this.#from,
+          device: opened.device,
+          checkDevice: () => opened.check(),
+          ...(savesState && { savesState }),
+          emit: async (event: EngineEvent) => {
+            emit(event);
+            await samples?.observe(event);
+            if (event.type === 'hashes' && event.agree) await onagreed?.(event.step);
+          },
+          keepBest: async () => {
+            const { answerer } = this;
+            if (answerer) this.#best = await copyModel(answerer);
+          },
+        }),
+      );
       return { task, samples, outputs: null, loop };
     } catch (error) {
       task.dispose();
@@ -326,19 +332,19 @@ export class RunModel {
 
   /** Files that this tab's user has chosen are already previewed. */
   get #source(): LoadDataOptions {
-    const { job, files, shared, baseUrl, emit } = this.#options;
+    const { job, files, shared, baseUrl, activity, emit } = this.#options;
     const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
     return {
       files: shared?.files() ?? files,
       baseUrl,
+      advance: (amount) => activity.advance(amount),
       ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
     };
   }
 
   async #createPipeline(): Promise<Built> {
-    const { job, opened, clock, emit, isHidden, weights } = this.#options;
-    const { reports } = this.#options;
-    const task = await loadPipelineTask(job, this.#source, this.#vocabulary);
+    const { job, opened, clock, activity, emit, isHidden, weights } = this.#options;
+    const task = await activity.during('load the data', () => loadPipelineTask(job, this.#source, this.#vocabulary));
     if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
     const outputs = new PipelineOutputs({ job, task, weights, emit });
     const checkDevice = (): void => opened.check();
@@ -351,7 +357,7 @@ export class RunModel {
       device,
       checkDevice,
       emit,
-      reports,
+      activity,
       openMirrorStorage,
       tabBytes: TAB_BYTES,
       outputs,

@@ -38,11 +38,11 @@ export class RunParticipant {
   #result: RunResult | null = null;
 
   private constructor(options: RunParticipantOptions) {
-    const { run, shared, clock, emit } = options;
+    const { run, shared } = options;
     this.run = run;
     this.#options = options;
     this.#model = new RunModel(options);
-    this.#fileDistribution = shared && new FileDistribution({ shared, clock, emit });
+    this.#fileDistribution = shared && new FileDistribution({ ...options, shared });
   }
 
   /**

@@ -5,12 +5,12 @@ import type { WeightsFile } from '../../jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ModelCopy } from '../files/modelFiles.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
 import type { RunState } from './runState.ts';
-import type { ServerReports } from './telemetry/serverReports.ts';
 
 /** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
 export interface CarryOver {
@@ -38,6 +38,8 @@ export interface RunParticipantOptions {
   baseUrl: string;
   opened: OpenedDevice;
   clock: Clock;
+  /** Names what this thread computes or loads. */
+  activity: Activity;
   emit: (event: EngineEvent) => void;
   /** A saved state from which the run resumes. */
   from: RunState | null;
@@ -46,7 +48,6 @@ export interface RunParticipantOptions {
   /** The weights from which the model starts, if it does not resume from a state. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
-  reports: Pick<ServerReports, 'announceSilence' | 'syncing'>;
   /**
    * Called when ranks have compared their states after `step`, and all states are equal. The run
    * waits for the returned promise.

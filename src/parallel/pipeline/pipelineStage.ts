@@ -11,9 +11,8 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { systemClock, type Clock } from '../../util/clock.ts';
+import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
-import { Yielder } from '../../util/yielder.ts';
 import { clipScale } from '../ddp/clip.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';
 import type { Variable } from '../ddp/flatten.ts';

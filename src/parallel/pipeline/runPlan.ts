@@ -1,6 +1,5 @@
 /** Runs one rank's passes of a pipeline plan. */
-import type { Clock } from '../../util/clock.ts';
-import type { Yielder } from '../../util/yielder.ts';
+import type { Clock, Yielder } from '../../util/clock.ts';
 import type { Tensor } from '../ddp/flatten.ts';
 import type { Arrival, Boundary } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';

@@ -4,7 +4,7 @@
  * So a pass can yield between layers, and a layer's gradients are added as soon as they are known.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { Yielder } from '../../util/yielder.ts';
+import type { Yielder } from '../../util/clock.ts';
 import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';

@@ -11,6 +11,7 @@ import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { systemClock, type Clock } from '../../../src/util/clock.ts';
 import { asError, TimeoutError } from '../../../src/util/errors.ts';
+import { Activity } from '../../../src/util/activity.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { wrap } from '../membership/links.ts';
 import { changingFile, contentOf, fileOf } from './testFiles.ts';
@@ -25,7 +26,7 @@ interface Rank {
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
   const events: Rank['events'] = [];
   const emit = (event: EngineEvent): void => void (event.type === 'file-distribution' && events.push(event));
-  return { name, shared, events, spreading: new FileDistribution({ shared, clock, emit }) };
+  return { name, shared, events, spreading: new FileDistribution({ shared, clock, activity: new Activity(clock), emit }) };
 }
 
 /** Creates ranks. The first rank has the files, and the other ranks have nothing. */

@@ -14,7 +14,7 @@ import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.t
 import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
-import { NO_REPORTS } from '../trainings.ts';
+import { Activity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
@@ -33,7 +33,7 @@ async function prepare(
     if (event.type === 'step') onstep(training);
   };
   const training: RunParticipant = await RunParticipant.prepare({
-    reports: NO_REPORTS,
+    activity: new Activity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights, carryOver: null },
     isHidden: () => false,

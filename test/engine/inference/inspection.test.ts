@@ -12,7 +12,7 @@ import { IMAGE_SIDE, type ModelInspection } from '../../../src/spec/inspection.t
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { train } from '../train.ts';
-import { NO_REPORTS } from '../trainings.ts';
+import { Activity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU, and inspect all held-out images.
 vi.setConfig({ testTimeout: 60_000 });
@@ -122,7 +122,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
     if (event.type === 'step') onstep(training!, event.step);
   };
   training = await RunParticipant.prepare({
-    reports: NO_REPORTS,
+    activity: new Activity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights: null, carryOver: null },
     isHidden: () => false,

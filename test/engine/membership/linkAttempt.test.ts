@@ -92,7 +92,9 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
       },
     };
   };
-  const common = { iceServers: [], relayOnly, clock, connectTab: broker === undefined ? null : connectTab };
+  const delayed = { isOne: false };
+  const isDelayed = (): Promise<boolean> => Promise.resolve(delayed.isOne);
+  const common = { iceServers: [], relayOnly, clock, isDelayed, connectTab: broker === undefined ? null : connectTab };
   const edges: Record<'alice' | 'bob', Edge> = {
     alice: new Edge({
       ...{ ...common, self, peer, connect: connector('alice'), pool: pools.alice },
@@ -103,7 +105,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
       send: (attempt, signal) => edges.alice.signal(attempt, signal),
     }),
   };
-  return { clock, attempts, asked, pools, ...edges };
+  return { clock, attempts, asked, pools, delayed, ...edges };
 }
 
 describe('Edge (a link of one generation)', () => {

@@ -22,6 +22,7 @@ import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { DeltaEncoder } from '../../../signaling/deltaEncoder.ts';
 import { ManualClock } from '../../manualClock.ts';
+import { Activity } from '../../../src/util/activity.ts';
 
 const MEMBER = 'member-0000';
 const JOIN = { type: 'join', version: PROTOCOL_VERSION, name: 'Ada', room: 'K7F3QX' } as const;
@@ -134,7 +135,7 @@ function never(): never {
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never },
-    ...{ clock: { now, after: (ms, fn) => clock.after(ms, fn) }, today: now },
+    ...{ clock: { now, after: (ms, fn) => clock.after(ms, fn) }, today: now, activity: new Activity(clock) },
     ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },

@@ -9,8 +9,8 @@ import type { LayerPass } from '../../../src/parallel/pipeline/pipelineLayer.ts'
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
-import { NO_REPORTS } from '../trainings.ts';
 import type { Member } from '../worlds.ts';
+import { Activity } from '../../../src/util/activity.ts';
 
 export const LAYERS = 5;
 
@@ -20,7 +20,7 @@ export const ENVIRONMENT = {
   device: { backend: 'cpu', adapter: 'test' },
   checkDevice: () => {},
   isHidden: () => false,
-  reports: NO_REPORTS,
+  activity: new Activity(systemClock),
   openMirrorStorage: openMemoryStorage,
   /** Writes no files and texts. */
   outputs: {

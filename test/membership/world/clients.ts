@@ -128,6 +128,8 @@ export class Clients {
       case 'signal':
       case 'heartbeat':
       case 'spectator-update':
+      case 'pulses':
+      case 'note':
         return;
       default:
         message satisfies never;

@@ -92,7 +92,7 @@ export class Server {
       this.#dispatch({ type: 'left', member, reason: 'left' });
     } else if (message.type === 'remove') {
       this.#dispatch({ type: 'remove', member, whom: message.member });
-    } else if (message.type !== 'busy') {
+    } else {
       this.#dispatch({ ...message, member });
     }
   }

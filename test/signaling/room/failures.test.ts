@@ -139,7 +139,7 @@ describe('a missed deadline', () => {
     }
     play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
     expect(play.received('Ada', 'ended').message).toMatch(
-      /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
+      /^The run ended after 5 attempts to continue: Rank 0 \(Ada\) and rank 1 \(Bo\) made no progress and reported no state for 120 s/,
     );
   });
 });

@@ -46,6 +46,20 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   fc.record({ type: fc.constant('synced' as const), ...report }),
   fc.record({ type: fc.constant('syncing' as const), member, generation }),
   fc.record({ type: fc.constant('finished' as const), ...report }),
+  fc.oneof(
+    fc.record({
+      type: fc.constant('heartbeat' as const),
+      member,
+      pulse: fc.record({
+        task: fc.constantFrom('', 'step 3'),
+        progress: fc.nat(3),
+        isSilent: fc.boolean(),
+        ms: fc.constantFrom(0, 4_000, 95_000),
+        limitMs: fc.constant(60_000),
+      }),
+    }),
+    fc.record({ type: fc.constant('ask-pulses' as const), member, peers: fc.array(member) }),
+  ),
   fc.record({
     type: fc.constant('failed' as const),
     member,

@@ -1,0 +1,75 @@
+/**
+ * What follows from the pulses of ranks (docs/adr/0027): a deadline begins again while a rank that it
+ * waits for works or makes progress, and a rank that hangs is named and left out.
+ */
+import { isWorking, verdictOn, type Pulse } from '../../src/protocol/room.ts';
+import { end, reform } from './generations.ts';
+import { nameMembers } from './sentences.ts';
+import {
+  andThen,
+  change,
+  isAway,
+  isRunOn,
+  nodesOf,
+  noEffects,
+  rankOf,
+  toRing,
+  withEffects,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomState,
+  type Step,
+} from './state.ts';
+import { suspend } from './suspensions.ts';
+import { deadlineOf, enteringOf, LINKING_MS, SYNCING_MS } from './timers.ts';
+
+/** Whether the latest pulse of a member says that it computes or loads within its time. */
+export function works({ hidden }: RoomState, member: string): boolean {
+  const { pulse = null } = hidden.get(member) ?? {};
+  return pulse !== null && isWorking(pulse);
+}
+
+export function onPulse(state: RoomState, member: string, pulse: Pulse): Step {
+  const before = state.hidden.get(member)?.pulse ?? null;
+  const next = change(state, member, { pulse });
+  const verdict = verdictOn(pulse);
+  if (verdict === 'hangs') {
+    return before !== null && verdictOn(before) === 'hangs' ? noEffects(next) : onHang(next, member, pulse);
+  }
+  const hasProgress = before !== null && pulse.progress > before.progress;
+  return { state: next, effects: verdict === 'works' || hasProgress ? deadlinesAgain(next, member) : [] };
+}
+
+/** Returns the timers of the phase from their beginning, if the phase waits for this member. */
+function deadlinesAgain(state: RoomState, member: string): RoomEffect[] {
+  if (rankOf(state, member) < 0 || state.reports.has(member)) return [];
+  if (state.phase === 'LINKING') return [deadlineOf(state, LINKING_MS)];
+  if (state.phase !== 'SYNCING') return [];
+  return [deadlineOf(state, SYNCING_MS), ...(state.begun.has(member) ? [] : enteringOf(state, 0))];
+}
+
+/** Leaves a rank out whose thread has not answered for longer than its work may take. */
+function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
+  const rank = rankOf(state, member);
+  // The page of a rank that is alone says it itself: nobody else waits.
+  if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
+  const what = task === '' ? '' : ` "${task}"`;
+  const who = `${nameMembers(state.ring, [rank])} has computed${what} for ${Math.round(ms / 1000)} s without an answer`;
+  if (nodesOf(state) === null) {
+    return end(state, 'failed', `${who}, so the run ended. Reload that page, and start again.`);
+  }
+  const note = toRing(state, { type: 'note', message: `${who}, so the other ranks continue without it.` });
+  return withEffects(andThen(suspend(state, new Map([[member, 'hanging']])), reform), note);
+}
+
+export function sendPulses(
+  state: RoomState,
+  member: string,
+  { peers }: Extract<RoomEvent, { type: 'ask-pulses' }>,
+): Step {
+  const pulses = peers.flatMap((peer) => {
+    const pulse = isAway(state, peer) ? null : state.hidden.get(peer)?.pulse;
+    return pulse ? [{ member: peer, pulse }] : [];
+  });
+  return { state, effects: [{ type: 'send', to: [member], message: { type: 'pulses', pulses } }] };
+}

@@ -1,0 +1,112 @@
+/**
+ * Sends a member's heartbeats, and notices that the server no longer answers. The limit is a number
+ * of heartbeats, not of milliseconds, because a machine may sleep.
+ */
+import type { ClientMessage } from '../../protocol/control.ts';
+import { pulseOf, type Pulse } from '../../protocol/room.ts';
+import { FIRST_LIMIT_MS, type ActivityReport } from '../../util/activity.ts';
+import type { Clock } from '../../util/clock.ts';
+
+/**
+ * After this number of unanswered heartbeats the connection is considered dead. A handover between
+ * Wi-Fi access points takes less time.
+ */
+const MAX_UNANSWERED = 4;
+/**
+ * After this number of unanswered heartbeats the connection is considered dead if there is a reason
+ * to doubt it.
+ */
+const MAX_UNANSWERED_IN_DOUBT = 2;
+const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
+/**
+ * If a heartbeat is late by this number of milliseconds, the machine may have slept. Meanwhile the
+ * server or a router may have dropped the connection.
+ */
+const LATE_MS = 5_000;
+
+export interface Times {
+  clock: Clock;
+  /** Returns milliseconds since 1970. Some clocks stand still while the machine sleeps. */
+  today: () => number;
+}
+
+interface HeartbeatsOptions extends Times {
+  send: (message: ClientMessage) => void;
+  /** Returns what the rank does now. */
+  pulse: (intervalMs: number) => Pulse;
+  /** Called when the server no longer answers. */
+  onlost: () => void;
+}
+
+export class Heartbeats {
+  readonly #options: HeartbeatsOptions;
+  #cancel: () => void = () => {};
+  /** Milliseconds between two heartbeats; 0 before the first. */
+  #intervalMs = 0;
+  /** The number of heartbeats since the last message from the server. */
+  #unanswered = 0;
+
+  constructor(options: HeartbeatsOptions) {
+    this.#options = options;
+  }
+
+  start(intervalMs: number): void {
+    this.#intervalMs = intervalMs;
+    this.#beat();
+  }
+
+  /** Call this with each message from the server. */
+  answered(): void {
+    this.#unanswered = 0;
+  }
+
+  /** Finds out soon whether the server still answers. */
+  check(): void {
+    if (this.#intervalMs === 0 || this.#unanswered > DOUBTED) return;
+    this.#unanswered = DOUBTED;
+    this.#beat();
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  #beat(): void {
+    const { clock, today, send, pulse, onlost } = this.#options;
+    this.#cancel();
+    if (this.#unanswered >= MAX_UNANSWERED) return onlost();
+    this.#unanswered += 1;
+    send({ type: 'heartbeat', pulse: pulse(this.#intervalMs) });
+    const due = today() + this.#intervalMs;
+    this.#cancel = clock.after(this.#intervalMs, () => {
+      if (today() - due > LATE_MS) this.#unanswered = Math.max(this.#unanswered, DOUBTED);
+      this.#beat();
+    });
+  }
+}
+
+/** A thread that has left this number of questions without an answer is silent. It may be in a short task. */
+const SILENT_QUESTIONS = 2;
+
+/** Watches a computing thread from another one, for the pulse. */
+export class ThreadWatch {
+  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS };
+  /** Questions without an answer. They are counted, because clocks run on while a machine sleeps. */
+  #unanswered = 0;
+  #isAsked = false;
+
+  /** Call this with each sign of the thread; with its report, if it has sent one. */
+  heard(report = this.#report): void {
+    this.#report = report;
+    this.#unanswered = 0;
+    this.#isAsked = false;
+  }
+
+  /** Returns the pulse. Call it every `intervalMs`, right before the thread is asked for an answer. */
+  pulse(intervalMs: number): Pulse {
+    if (this.#isAsked) this.#unanswered += 1;
+    this.#isAsked = true;
+    const isSilent = this.#unanswered >= SILENT_QUESTIONS;
+    return { ...pulseOf(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
+  }
+}

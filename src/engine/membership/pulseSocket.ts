@@ -1,0 +1,133 @@
+/**
+ * A connection to the signaling server whose WebSocket and heartbeats belong to a small worker
+ * (`pulseWorker.ts`). So a thread that computes for minutes stays connected, and its heartbeats say
+ * what it does.
+ */
+import type { Pulse } from '../../protocol/room.ts';
+import type { Activity, ActivityReport } from '../../util/activity.ts';
+import type { Clock } from '../../util/clock.ts';
+import { deferred } from '../../util/deferred.ts';
+import { within } from '../../util/deadline.ts';
+import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
+
+/** Milliseconds until the worker must have been loaded. Without it the socket is a usual one. */
+const LOAD_TIMEOUT_MS = 10_000;
+
+/** Computing thread to worker. */
+export type ToPulse =
+  | { type: 'open'; url: string }
+  | { type: 'send'; text: string }
+  /** What the thread does: with each change, and as the answer to `ping`. */
+  | { type: 'activity'; report: ActivityReport }
+  | { type: 'heartbeats'; intervalMs: number }
+  | { type: 'check' }
+  | { type: 'close' };
+/** Worker to computing thread. */
+export type FromPulse =
+  /** The worker is loaded. */
+  | { type: 'loaded' }
+  | { type: 'opened' }
+  | { type: 'message'; text: string }
+  /** The worker asks for an answer. */
+  | { type: 'ping' }
+  | { type: 'closed' };
+
+/**
+ * Returns a function that opens such connections. Where the browser refuses the worker, it opens usual
+ * WebSockets, and the caller's thread sends the heartbeats.
+ */
+export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
+  return async (url) => {
+    let worker: Worker;
+    try {
+      // Bundlers recognise this expression as a worker. It has the name of this thread.
+      worker = new Worker(new URL('./pulseWorker.ts', import.meta.url), { type: 'module', name: nameOfThread() });
+    } catch {
+      return new WebSocket(url);
+    }
+    const loaded = deferred();
+    worker.addEventListener('message', () => loaded.resolve(), { once: true });
+    worker.addEventListener('error', () => loaded.reject(new Error('The worker could not be loaded.')));
+    try {
+      await within(clock, LOAD_TIMEOUT_MS, loaded.promise, () => new Error('The worker was not loaded in time.'));
+    } catch {
+      worker.terminate();
+      return new WebSocket(url);
+    }
+    return new PulseSocket(worker, url, activity);
+  };
+}
+
+class PulseSocket extends EventTarget implements SignalingSocket {
+  readonly OPEN = WebSocket.OPEN;
+  readyState: WebSocket['readyState'] = WebSocket.CONNECTING;
+  readonly heartbeats = {
+    start: (intervalMs: number): void => this.#post({ type: 'heartbeats', intervalMs }),
+    check: (): void => this.#post({ type: 'check' }),
+  };
+  readonly #worker: Worker;
+  readonly #activity: Activity;
+  readonly #report = (report: ActivityReport): void => this.#post({ type: 'activity', report });
+
+  constructor(worker: Worker, url: URL, activity: Activity) {
+    super();
+    this.#worker = worker;
+    this.#activity = activity;
+    worker.onmessage = ({ data }: MessageEvent<FromPulse>) => this.#receive(data);
+    activity.listeners.add(this.#report);
+    this.#report(activity.report);
+    this.#post({ type: 'open', url: url.href });
+  }
+
+  send(text: string): void {
+    this.#post({ type: 'send', text });
+  }
+
+  close(): void {
+    if (this.readyState < WebSocket.CLOSING) this.readyState = WebSocket.CLOSING;
+    this.#post({ type: 'close' });
+  }
+
+  #post(message: ToPulse): void {
+    this.#worker.postMessage(message);
+  }
+
+  #receive(message: FromPulse): void {
+    switch (message.type) {
+      case 'loaded':
+        return;
+      case 'opened':
+        if (this.readyState === WebSocket.CONNECTING) this.readyState = WebSocket.OPEN;
+        this.dispatchEvent(new Event('open'));
+        return;
+      case 'message':
+        this.dispatchEvent(new MessageEvent('message', { data: message.text }));
+        return;
+      case 'ping':
+        return this.#report(this.#activity.report);
+      case 'closed':
+        this.readyState = WebSocket.CLOSED;
+        this.#activity.listeners.delete(this.#report);
+        this.#worker.terminate();
+        this.dispatchEvent(new Event('close'));
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+}
+
+/** Calls `onhang` when a pulse worker finds that the thread named `name` hangs. */
+export function onHang(name: string, onhang: (pulse: Pulse) => void): void {
+  hangChannel(name).onmessage = ({ data }: MessageEvent<Pulse>) => onhang(data);
+}
+
+/** Carries a pulse to the page, whose own worker hangs. */
+export function hangChannel(name: string): BroadcastChannel {
+  return new BroadcastChannel(`peergrad hang ${name}`);
+}
+
+/** Returns the name of the worker that runs this code; empty on a page. */
+export function nameOfThread(): string {
+  return 'DedicatedWorkerGlobalScope' in globalThis ? (globalThis as unknown as { name: string }).name : '';
+}

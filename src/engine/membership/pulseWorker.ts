@@ -1,0 +1,78 @@
+/**
+ * Entry of the worker that owns a tab's connection to the signaling server and sends its heartbeats.
+ * It never computes, so its heartbeats are on time.
+ */
+import { systemClock } from '../../util/clock.ts';
+import { verdictOn } from '../../protocol/room.ts';
+import { Heartbeats, ThreadWatch } from './heartbeats.ts';
+import { hangChannel, nameOfThread, type FromPulse, type ToPulse } from './pulseSocket.ts';
+
+/** The text of the server's answer to a heartbeat. */
+const ANSWER = JSON.stringify({ type: 'heartbeat' });
+
+const post = (message: FromPulse): void => globalThis.postMessage(message);
+const thread = new ThreadWatch();
+let socket: WebSocket | null = null;
+let hangs = false;
+const heartbeats = new Heartbeats({
+  clock: systemClock,
+  today: Date.now,
+  send: (message) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+    post({ type: 'ping' });
+  },
+  pulse: (intervalMs) => {
+    const pulse = thread.pulse(intervalMs);
+    const hung = verdictOn(pulse) === 'hangs';
+    if (hung && !hangs) hangChannel(nameOfThread()).postMessage(pulse);
+    hangs = hung;
+    return pulse;
+  },
+  onlost: () => close(),
+});
+
+function open(url: string): void {
+  const opened = new WebSocket(url);
+  socket = opened;
+  opened.addEventListener('open', () => post({ type: 'opened' }));
+  opened.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+    heartbeats.answered();
+    // A thread that computes would have to handle all of them afterwards.
+    if (data !== ANSWER) post({ type: 'message', text: String(data) });
+  });
+  opened.addEventListener('close', () => over());
+}
+
+function over(): void {
+  heartbeats.stop();
+  post({ type: 'closed' });
+}
+
+/** A closing handshake over a dead connection has to time out, so the thread learns at once. */
+function close(): void {
+  socket?.close();
+  over();
+}
+
+globalThis.addEventListener('message', ({ data }: MessageEvent<ToPulse>) => {
+  thread.heard(data.type === 'activity' ? data.report : undefined);
+  switch (data.type) {
+    case 'open':
+      return open(data.url);
+    case 'send':
+      if (socket?.readyState === WebSocket.OPEN) socket.send(data.text);
+      return;
+    case 'heartbeats':
+      return heartbeats.start(data.intervalMs);
+    case 'check':
+      return heartbeats.check();
+    case 'close':
+      heartbeats.stop();
+      return socket?.close();
+    case 'activity':
+      return;
+    default:
+      data satisfies never;
+  }
+});
+post({ type: 'loaded' });
