@@ -75,8 +75,8 @@ export async function joinGroup(
         group?.abort(pageClosed(group.rank));
       },
       enter: (generation) => {
-        const { mesh, localRank, localWorldSize, signal } = generation;
-        const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
+        const { mesh, localRank, localWorldSize, activityOf, signal } = generation;
+        const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize, activityOf });
         const gpu = watchDevice((error) => group.abort(error));
         const released = deferred();
         const release = (): void => {

@@ -103,7 +103,8 @@ export class LessonRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
-    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal, job, run } = generation;
+    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, activityOf, signal, job, run } =
+      generation;
     emit({
       type: 'generation',
       generation: generation.generation,
@@ -115,7 +116,7 @@ export class LessonRun {
       members,
       job,
     });
-    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock });
+    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, activityOf });
     this.#world = { group, orders: new OrderQueue() };
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
     for (const [peerRank, link] of links) {

@@ -1,5 +1,6 @@
 /** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
+import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
 import { isWorking, type Pulse, type RosterEntry } from '../../protocol/room.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -26,17 +27,9 @@ export interface Generation extends LocalRank {
   /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
   /** Asks the server what ranks do that an op waits for. Replicas in one tab have no server. */
-  readonly activityOf?: (ranks: readonly number[]) => Promise<RankActivity>;
+  readonly activityOf?: ProcessGroupOptions['activityOf'];
   /** Aborted when the generation ends on this rank. The reason says why. */
   readonly signal: AbortSignal;
-}
-
-/** What the ranks that an op waits for do. */
-export interface RankActivity {
-  /** Whether all of them compute or load within their time. */
-  areWorking: boolean;
-  /** Sentences about them. */
-  text: string;
 }
 
 /** @param pulses the latest pulses by member, as far as the server knows them. */

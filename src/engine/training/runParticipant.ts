@@ -20,13 +20,11 @@ import type { RunState } from './runState.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
- * Deadline for SYNCING in milliseconds. All ranks wait until the slowest rank has loaded its data
- * and compiled its shaders. The deadline is shorter than the server's own deadline, because the
+ * Timeout of collectives in SYNCING, in milliseconds. It begins again while a rank that all wait for
+ * loads its data or compiles its shaders. It is shorter than the server's own deadline, because the
  * server's error could not name the rank that is late.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
-/** The shortest timeout of a collective in SYNCING, even if less time is left. */
-const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
 export class RunParticipant {
   readonly run: number;
@@ -126,7 +124,7 @@ export class RunParticipant {
     this.#leaveGroup();
     const { world, replicas } = worldOf(generation, this.#options);
     this.#replicas = replicas;
-    const { rank, worldSize, localRank, localWorldSize, members, separated, mesh, links, signal } = world;
+    const { rank, worldSize, localRank, localWorldSize, members, separated, mesh, links, activityOf, signal } = world;
     emit({
       type: 'generation',
       generation: generation.generation,
@@ -139,9 +137,8 @@ export class RunParticipant {
       ...(separated.length > 0 && { separated }),
       job,
     });
-    let begunAt = clock.now();
-    const timeLeft = (): number => Math.max(MIN_SYNCING_TIMEOUT_MS, begunAt + SYNCING_TIMEOUT_MS - clock.now());
-    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
+    const timeoutMs = SYNCING_TIMEOUT_MS;
+    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs, activityOf });
     this.#group = group;
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
     await this.#emitLinks(links);
@@ -151,15 +148,10 @@ export class RunParticipant {
       // because the later call reports it.
       this.prepareAhead().catch(() => {});
       await this.#fileDistribution?.run(group, members);
-      // The server restarts its deadline after files were distributed, so this deadline restarts,
-      // too.
-      if (this.#fileDistribution) begunAt = clock.now();
-      group.timeoutMs = timeLeft();
       await this.#model.agree(group, signal);
       // If the generation ends, this rank stops waiting, although its model may still be compiling.
       // Otherwise the other ranks would have to wait for it.
       const loop = await unlessAborted(signal, this.#model.loop());
-      group.timeoutMs = timeLeft();
       const state = await loop.enter({ group, transport, signal });
       this.#model.entered();
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;

@@ -126,9 +126,9 @@ export class ElasticJob<State extends ElasticState, Result> {
   }
 
   async #enter(generation: Generation): Promise<StateReport> {
-    const { mesh, localRank, localWorldSize, signal, rank } = generation;
+    const { mesh, localRank, localWorldSize, activityOf, signal, rank } = generation;
     this.#group?.destroy();
-    const group = new ProcessGroup(mesh, { clock: this.#clock, localRank, localWorldSize });
+    const group = new ProcessGroup(mesh, { clock: this.#clock, localRank, localWorldSize, activityOf });
     this.#group = group;
     this.#stopWatching();
     this.#stopWatching = watchDevice((error) => group.abort(error)).stop;
