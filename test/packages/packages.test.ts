@@ -304,7 +304,7 @@ test("a page built by Vite has no settings, one worker, and README's size", asyn
     expect(Math.abs(sizes[i]! / documented - 1), `${sizes[i]} kB, not ${documented} kB`).toBeLessThan(SIZE_TOLERANCE);
 });
 
-/** Size of a program's scripts and the broker after Vite has built it, without TensorFlow.js. */
+/** Size of a program's scripts, the broker and the pulse worker after Vite has built it, without TensorFlow.js. */
 async function gzippedKilobytes(program: string): Promise<number> {
   const input = path.join(project, 'size.js');
   await writeFile(input, program);
@@ -318,8 +318,10 @@ async function gzippedKilobytes(program: string): Promise<number> {
   const { output } = built as Rolldown.RolldownOutput;
   // Vite builds every worker that a module can start, before it drops unused code. Without
   // settings, versions before 8 cannot build a worker that imports a module dynamically.
-  expect(output.flatMap(({ type, fileName }) => (type === 'asset' ? [path.basename(fileName)] : []))).toEqual([
+  const workers = output.flatMap(({ type, fileName }) => (type === 'asset' ? [path.basename(fileName)] : [])).sort();
+  expect(workers).toEqual([
     expect.stringMatching(/^brokerWorker-.*\.js$/),
+    expect.stringMatching(/^pulseWorker-.*\.js$/),
   ]);
   const bytes = output.map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).length);
   return bytes.reduce((sum, size) => sum + size, 0) / 1000;

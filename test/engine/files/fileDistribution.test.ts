@@ -26,7 +26,12 @@ interface Rank {
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
   const events: Rank['events'] = [];
   const emit = (event: EngineEvent): void => void (event.type === 'file-distribution' && events.push(event));
-  return { name, shared, events, spreading: new FileDistribution({ shared, clock, activity: new Activity(clock), emit }) };
+  return {
+    name,
+    shared,
+    events,
+    spreading: new FileDistribution({ shared, clock, activity: new Activity(clock), emit }),
+  };
 }
 
 /** Creates ranks. The first rank has the files, and the other ranks have nothing. */
