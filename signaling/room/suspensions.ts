@@ -23,8 +23,8 @@ import {
 /** Duration of a first suspension in milliseconds. */
 export const SUSPENDED_MS = 30_000;
 /**
- * Duration of the first suspension of a late, stuck or hanging rank in milliseconds. It is longer because
- * each new attempt with such a rank costs the other ranks a long wait.
+ * Duration of the first suspension of a late, stuck or hanging rank in milliseconds. It is longer
+ * because each new attempt with such a rank costs the other ranks a long wait.
  */
 const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;

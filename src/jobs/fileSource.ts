@@ -17,8 +17,8 @@ export interface LoadDataOptions {
   /** Receives the preview of the data, before samples are read. */
   onpreview?: (preview: Preview) => void;
   /**
-   * Called as loading makes progress, with an amount such as the bytes received or pictures decoded. A tab
-   * that makes none for long counts as one that hangs.
+   * Called as loading makes progress, with an amount such as the bytes received or pictures
+   * decoded. A tab that makes none for long counts as one that hangs.
    */
   advance?: (amount: number) => void;
 }

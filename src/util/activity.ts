@@ -50,7 +50,8 @@ export class Activity {
 
   /**
    * Does `work` as the task `task`. Tasks whose names differ only in a number at their end, such as
-   * `step 12`, have one pace. Call it around work that computes or loads, not around waits for other ranks.
+   * `step 12`, have one pace. Call it around work that computes or loads, not around waits for
+   * other ranks.
    */
   async during<T>(task: string, work: () => T | Promise<T>): Promise<T> {
     const current = { task, kind: task.replace(/ \d+$/, ''), since: this.#clock.now(), longest: 0 };

@@ -304,7 +304,10 @@ test("a page built by Vite has no settings, one worker, and README's size", asyn
     expect(Math.abs(sizes[i]! / documented - 1), `${sizes[i]} kB, not ${documented} kB`).toBeLessThan(SIZE_TOLERANCE);
 });
 
-/** Size of a program's scripts, the broker and the pulse worker after Vite has built it, without TensorFlow.js. */
+/**
+ * Size of a program's scripts, the broker and the pulse worker after Vite has built it, without
+ * TensorFlow.js.
+ */
 async function gzippedKilobytes(program: string): Promise<number> {
   const input = path.join(project, 'size.js');
   await writeFile(input, program);

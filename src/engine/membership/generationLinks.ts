@@ -45,7 +45,10 @@ interface GenerationLinksOptions {
    * reached. Pass signals from other ranks to {@link GenerationLinks.signal}.
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
-  /** Resolves with whether one of these members computes or loads within its time, as the server knows. */
+  /**
+   * Resolves with whether one of these members computes or loads within its time, as the server
+   * knows.
+   */
   doesOneWork: (members: readonly string[]) => Promise<boolean>;
   clock: Clock;
 }

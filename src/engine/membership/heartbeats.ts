@@ -85,13 +85,18 @@ export class Heartbeats {
   }
 }
 
-/** A thread that has left this number of questions without an answer is silent. It may be in a short task. */
+/**
+ * A thread that has left this number of questions without an answer is silent. It may be in a short
+ * task.
+ */
 const SILENT_QUESTIONS = 2;
 
 /** Watches a computing thread from another one, for the pulse. */
 export class ThreadWatch {
   #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS };
-  /** Questions without an answer. They are counted, because clocks run on while a machine sleeps. */
+  /**
+   * Questions without an answer. They are counted, because clocks run on while a machine sleeps.
+   */
   #unanswered = 0;
   #isAsked = false;
 
@@ -102,7 +107,9 @@ export class ThreadWatch {
     this.#isAsked = false;
   }
 
-  /** Returns the pulse. Call it every `intervalMs`, right before the thread is asked for an answer. */
+  /**
+   * Returns the pulse. Call it every `intervalMs`, right before the thread is asked for an answer.
+   */
   pulse(intervalMs: number): Pulse {
     if (this.#isAsked) this.#unanswered += 1;
     this.#isAsked = true;

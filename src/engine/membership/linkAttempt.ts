@@ -35,8 +35,8 @@ export const LINKING_TIMEOUT_MS = 14_000;
 export const ON_DEMAND_TIMES = 4;
 /**
  * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
- * 1-2 s, and short enough for a second attempt. From the third attempt on, each has twice the time of
- * the one before.
+ * 1-2 s, and short enough for a second attempt. From the third attempt on, each has twice the time
+ * of the one before.
  */
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /**
@@ -120,9 +120,10 @@ export class Edge {
    *
    * @param initiates whether this end starts attempts. If not, it waits for attempts of the other
    *   end.
-   * @param times how many times LINKING_TIMEOUT_MS linking may take. Time in which an end is delayed
-   *   does not count.
-   * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last attempt.
+   * @param times how many times LINKING_TIMEOUT_MS linking may take. Time in which an end is
+   *   delayed does not count.
+   * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last
+   *   attempt.
    */
   async link(initiates = this.#isLower, times = 1): Promise<Link> {
     this.#isWanted = true;

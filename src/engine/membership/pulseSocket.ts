@@ -33,8 +33,8 @@ export type FromPulse =
   | { type: 'closed' };
 
 /**
- * Returns a function that opens such connections. Where the browser refuses the worker, it opens usual
- * WebSockets, and the caller's thread sends the heartbeats.
+ * Returns a function that opens such connections. Where the browser refuses the worker, it opens
+ * usual WebSockets, and the caller's thread sends the heartbeats.
  */
 export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
   return async (url) => {

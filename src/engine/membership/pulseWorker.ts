@@ -1,6 +1,6 @@
 /**
- * Entry of the worker that owns a tab's connection to the signaling server and sends its heartbeats.
- * It never computes, so its heartbeats are on time.
+ * Entry of the worker that owns a tab's connection to the signaling server and sends its
+ * heartbeats. It never computes, so its heartbeats are on time.
  */
 import { systemClock } from '../../util/clock.ts';
 import { verdictOn } from '../../protocol/room.ts';

@@ -111,7 +111,9 @@ export class ServerConnection {
     this.#client?.send(message);
   }
 
-  /** Resolves with the latest pulses of members, as far as the server can be reached and knows them. */
+  /**
+   * Resolves with the latest pulses of members, as far as the server can be reached and knows them.
+   */
   async pulsesOf(peers: readonly string[]): Promise<ReadonlyMap<string, Pulse>> {
     if (!this.#isConnected || peers.length === 0) return new Map();
     const answer = deferred<ReadonlyMap<string, Pulse>>();

@@ -20,9 +20,9 @@ import type { RunState } from './runState.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
- * Timeout of collectives in SYNCING, in milliseconds. It begins again while a rank that all wait for
- * loads its data or compiles its shaders. It is shorter than the server's own deadline, because the
- * server's error could not name the rank that is late.
+ * Timeout of collectives in SYNCING, in milliseconds. It begins again while a rank that all wait
+ * for loads its data or compiles its shaders. It is shorter than the server's own deadline, because
+ * the server's error could not name the rank that is late.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
 
