@@ -43,10 +43,10 @@ export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): P
   const toMachine = performance.timeOrigin;
   let waitMs = 0;
   /** Waits, and returns a value unless there is no stage that would receive it. */
-  const pass = async (input: tf.Tensor | null, isEnd: boolean): Promise<tf.Tensor | null> => {
-    input?.dispose();
+  const pass = async (input: readonly tf.Tensor[] | null, isEnd: boolean): Promise<tf.Tensor[] | null> => {
+    tf.dispose([...(input ?? [])]);
     await new Promise<void>((resolve) => systemClock.after(waitMs, resolve));
-    return isEnd ? null : tf.zeros([...shape]);
+    return isEnd ? null : [tf.zeros([...shape])];
   };
   const taken: WaitingStep[] = [];
   try {
@@ -59,7 +59,7 @@ export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): P
         boundary,
         clock: systemClock,
         yielder: new Yielder(systemClock, YIELD_MS),
-        shapeBefore: () => shape,
+        shapesBefore: () => ({ value: shape, padding: null }),
         forward: (stage, _, x) => pass(x, stage === plan.stages - 1),
         backward: (stage, _, dy) => pass(dy, stage === 0),
       });

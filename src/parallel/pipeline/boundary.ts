@@ -8,6 +8,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { codecOf } from '../../collectives/codecs.ts';
+import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import { FRAME_HEADER_BYTES } from '../../protocol/frame.ts';
@@ -23,17 +24,22 @@ const PART_BYTES = 64 * 1024;
 
 const fp16 = codecOf('fp16')!;
 
-/** A value of a micro-batch: an output of `stage` (forward), or the gradient of its input. */
-export interface BoundaryValue {
+/** A pass whose result travels: the output of `stage` (forward), or the gradient of its input. */
+interface BoundaryPass {
   kind: PassKind;
   stage: number;
-  shape: readonly number[];
+}
+
+/** The tensors of a value: an output or gradient, and behind an output its padding mask, if any. */
+export interface BoundaryShapes {
+  value: readonly number[];
+  padding: readonly number[] | null;
 }
 
 /** A value that is being received. */
 export interface Arrival {
-  /** Resolves with the value. The caller disposes of it. */
-  value(): Promise<Tensor>;
+  /** Resolves with the tensors. The caller disposes of them. */
+  tensors(): Promise<Tensor[]>;
 }
 
 export class Boundary {
@@ -56,31 +62,42 @@ export class Boundary {
     return this.#precision === 'fp16' ? fp16.bytesOf(elements) : elements * Float32Array.BYTES_PER_ELEMENT;
   }
 
-  /** Reads a tensor from the device and sends it to rank `to` of the group. */
-  async send({ kind, stage }: Omit<BoundaryValue, 'shape'>, tensor: Tensor, to: number): Promise<void> {
-    const values = new Float32Array(tensor.size);
-    await this.#reader.read(0, [tensor], values);
-    const { payload, frame } = this.#messageOf(tensor.size);
+  /**
+   * Reads a value from the device and sends it to rank `to` of the group.
+   *
+   * @param padding travels as bytes, in any precision.
+   */
+  async send(pass: BoundaryPass, [value, padding]: readonly Tensor[], to: number): Promise<void> {
+    const values = new Float32Array(value!.size);
+    await this.#reader.read(0, [value!], values);
+    const { payload, frame } = this.#messageOf(value!.size);
     if (this.#precision === 'fp16') fp16.encode(values, frame, null);
     else new Float32Array(frame, FRAME_HEADER_BYTES).set(values);
-    const options = { tag: tagOf(kind, stage), timeoutMs: this.#timeoutMs };
+    const mask = padding && Uint8Array.from(await padding.data());
+    const options = this.#optionsOf(pass);
     this.#sends = this.#sends.filter((work) => !work.isCompleted());
-    for (const part of partsOf(payload)) this.#sends.push(this.#group.isend(part, this.#global(to), options));
+    for (const part of [payload, ...(mask ? [mask] : [])].flatMap(partsOf)) {
+      this.#sends.push(this.#group.isend(part, this.#global(to), options));
+    }
   }
 
   /** Starts to receive a value from rank `from` of the group. */
-  receive({ kind, stage, shape }: BoundaryValue, from: number): Arrival {
+  receive(pass: BoundaryPass, { value: shape, padding }: BoundaryShapes, from: number): Arrival {
     const size = sizeOf(shape);
     const { payload, frame } = this.#messageOf(size);
-    const options = { tag: tagOf(kind, stage), timeoutMs: this.#timeoutMs };
-    const works = partsOf(payload).map((part) => this.#group.irecv(part, this.#global(from), options));
+    const mask = padding && new Uint8Array(sizeOf(padding));
+    const options = this.#optionsOf(pass);
+    const works = [payload, ...(mask ? [mask] : [])]
+      .flatMap(partsOf)
+      .map((part) => this.#group.irecv(part, this.#global(from), options));
     return {
-      value: async () => {
+      tensors: async () => {
         for (const work of works) await work;
-        if (this.#precision === 'fp32') return tf.tensor(new Float32Array(frame, FRAME_HEADER_BYTES), [...shape]);
-        const values = new Float32Array(size);
-        fp16.decode(frame, values);
-        return tf.tensor(values, [...shape]);
+        let values = new Float32Array(size);
+        if (this.#precision === 'fp32') values = new Float32Array(frame, FRAME_HEADER_BYTES);
+        else fp16.decode(frame, values);
+        const tensor = tf.tensor(values, [...shape]);
+        return mask ? [tensor, tf.tensor(mask, [...padding], 'bool')] : [tensor];
       },
     };
   }
@@ -98,6 +115,10 @@ export class Boundary {
   #messageOf(elements: number): { payload: Uint8Array; frame: ArrayBuffer } {
     const frame = new ArrayBuffer(FRAME_HEADER_BYTES + this.bytesOf(elements));
     return { payload: new Uint8Array(frame, FRAME_HEADER_BYTES), frame };
+  }
+
+  #optionsOf({ kind, stage }: BoundaryPass): MessageOptions {
+    return { tag: tagOf(kind, stage), timeoutMs: this.#timeoutMs };
   }
 
   #global(rank: number): number {

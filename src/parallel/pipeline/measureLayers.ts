@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Clock } from '../../util/clock.ts';
 import type { Tensor } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape } from '../ddp/tape.ts';
-import type { PipelineLayer } from './pipelineLayer.ts';
+import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { recordLayer } from './recordLayer.ts';
 
 /** The first run compiles shaders. */
@@ -20,7 +20,7 @@ export async function measureLayers(layers: readonly PipelineLayer[], input: Ten
   let x = input.clone();
   try {
     for (const [i, layer] of layers.entries()) {
-      const variables = layer.build().filter(({ trainable }) => trainable);
+      const variables = trainedVariables(layer, layer.build());
       try {
         let ms = 0;
         for (let run = 0; run < RUNS; run++) {

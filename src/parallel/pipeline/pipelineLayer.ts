@@ -1,5 +1,5 @@
 /** The layers of a model that is cut into stages. */
-import type { Tensor, Variable } from '../ddp/flatten.ts';
+import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 
 /** A pass of a micro-batch through a layer. */
 export interface LayerPass {
@@ -29,17 +29,37 @@ export interface PipelineLayer {
   /** Number of weights of all variables. */
   readonly size: number;
   /**
+   * Shape of the padding mask behind the layer, for one sample. `null`, the default: the layer's
+   * output has no padding mask.
+   */
+  readonly paddingShape?: readonly number[] | null;
+  /**
    * Creates the variables with their initial values, and returns them in the order of their use.
-   * Trainable variables are parameters; the others are buffers.
+   * Those that are trained are parameters; the others are buffers.
    */
   build(): readonly Variable[];
+  /**
+   * Returns the variables that training changes now. A frozen layer has none. By default, they are
+   * the variables with `trainable`.
+   */
+  trained?(): readonly Variable[];
   /**
    * The forward pass, differentiable.
    *
    * @param x [batch, ...shape of the input]
+   * @param padding mask of the input: `false` where a sample has padding (Keras calls it mask).
    * @returns [batch, ...outputShape]
    */
-  apply(x: Tensor, pass: LayerPass): Tensor;
+  apply(x: Tensor, pass: LayerPass, padding: Tensor | null): Tensor;
+  /** Returns the padding mask behind the layer, of dtype `bool`, if it has {@link paddingShape}. */
+  paddingAfter?(x: Tensor, padding: Tensor | null): Tensor;
+  /** Returns what regularizers add to the loss of a step, differentiable. */
+  penalties?(): Scalar[];
   /** Frees the variables. */
   dispose(): void;
+}
+
+/** Returns the variables of a built layer that training changes now. */
+export function trainedVariables(layer: PipelineLayer, built: readonly Variable[]): readonly Variable[] {
+  return layer.trained?.() ?? built.filter(({ trainable }) => trainable);
 }

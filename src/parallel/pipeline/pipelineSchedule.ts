@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { asError, UsageError } from '../../util/errors.ts';
+import { asError, MismatchError, UsageError } from '../../util/errors.ts';
 import type { Scalar, Tensor } from '../ddp/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { forwardOnly, runStages } from './runStages.ts';
@@ -37,6 +37,20 @@ export interface PipelineStepReport {
   passes: TimedPass[];
 }
 
+/** The batch of a replica. Other numbers follow these in messages between replicas. */
+interface ReplicaCounts {
+  samples: number;
+  targets: number;
+  /** See `PipelineStage.unfrozenLayer`. Without such a layer it is {@link NO_LAYER}. */
+  unfrozenLayer: number;
+  /** Index of the first layer of the model that is trained; {@link NO_LAYER}: all are frozen. */
+  firstTrained: number;
+}
+
+const COUNTS = 4;
+/** Larger than all indices of layers. */
+const NO_LAYER = 2 ** 31 - 1;
+
 abstract class PipelineSchedule {
   readonly plan: PipelinePlan;
   readonly #stage: PipelineStage;
@@ -53,33 +67,36 @@ abstract class PipelineSchedule {
    * Computes the gradients of one step: all micro-batches forward and backward, then the average
    * over all samples of all replicas. Afterwards call `stage.step()`. Every rank must call it.
    *
-   * @throws (rejects) UsageError if a rank has no inputs or targets that it needs, or fewer samples
-   *   than micro-batches; errors of messages.
+   * A batch with fewer samples than micro-batches has fewer micro-batches. A replica may have no
+   * samples, if another one has some.
+   *
+   * @throws (rejects) UsageError on every rank of every replica if a rank has no inputs or targets
+   *   that it needs, or trains a layer that was frozen when its stage was created; MismatchError if
+   *   replicas have frozen different layers; errors of messages.
    */
   async step(batch: PipelineBatch = {}): Promise<PipelineStepReport> {
     const stage = this.#stage;
     const { group, dataGroup } = stage;
-    const cuts = await this.#cutBatch(batch, true);
-    const samples = Float64Array.of(cuts.at(-1)!);
-    const summed = dataGroup?.allReduce(samples);
+    const own = await this.#exchangeCounts(batch);
+    const samples = await this.#samplesOfAll(own);
+    const cuts = [...evenDisplacements(own.samples, this.plan.microBatches)];
     this.#step += 1;
     const losses: Tensor[] = [];
     let passes: TimedPass[];
     try {
-      passes = await this.#run(this.plan, cuts, batch, true, (output) => losses.push(output));
+      passes = await this.#run(this.plan, cuts, batch, own.firstTrained, (output) => losses.push(output));
     } catch (error) {
       tf.dispose(losses);
       stage.drop();
       // The other ranks wait for this rank's values.
-      group.abort(asError(error));
+      for (const waiting of [group, dataGroup]) waiting?.abort(asError(error));
       throw error;
     }
-    await summed;
-    await stage.reduceGradients(samples[0]!);
-    const loss = Float64Array.of(losses.length > 0 ? await sumOf(losses) : 0);
-    await group.broadcast(loss, group.ranks[rankOfStage(this.plan, this.plan.stages - 1)]!);
+    const penalty = await stage.reduceGradients(samples, own.samples > 0);
+    const loss = Float64Array.of((losses.length > 0 ? await sumOf(losses) : 0) + penalty * samples);
+    await group.allReduce(loss);
     await dataGroup?.allReduce(loss);
-    return { loss: loss[0]! / samples[0]!, samples: samples[0]!, passes };
+    return { loss: loss[0]! / samples, samples, passes };
   }
 
   /**
@@ -90,71 +107,113 @@ abstract class PipelineSchedule {
    *   caller disposes of it.
    */
   async eval(inputs: Tensor | null = null): Promise<Tensor | null> {
-    const cuts = await this.#cutBatch({ inputs }, false);
+    const { samples } = await this.#exchangeCounts({ inputs });
+    if (samples === 0) throw this.#unfit(`Rank ${this.#stage.group.ranks[0]} has no inputs. Pass inputs on this rank.`);
+    const cuts = [...evenDisplacements(samples, this.plan.microBatches)];
     const outputs: Tensor[] = [];
     try {
-      await this.#run(forwardOnly(this.plan), cuts, { inputs }, false, (output) => outputs.push(output));
+      await this.#run(forwardOnly(this.plan), cuts, { inputs }, null, (output) => outputs.push(output));
       return outputs.length === 0 ? null : tf.concat(outputs);
     } finally {
       tf.dispose(outputs);
     }
   }
 
+  /** @param firstTrained see `MicroBatches`; `null`: nothing is trained. */
   #run(
     plan: PipelinePlan,
     cuts: readonly number[],
     { inputs, targets }: PipelineBatch,
-    training: boolean,
+    firstTrained: number | null,
     onoutput: (output: Tensor) => void,
   ): Promise<TimedPass[]> {
     const { loss, seed = 0 } = this.#options;
+    const training = firstTrained !== null;
     const part = (tensor: Tensor, microBatch: number): Tensor =>
       tf.slice(tensor, cuts[microBatch]!, cuts[microBatch + 1]! - cuts[microBatch]!);
     const samplesOf = (microBatch: number): number => cuts[microBatch + 1]! - cuts[microBatch]!;
-    return runStages(this.#stage, plan, {
-      rows: samplesOf,
-      input: (microBatch) => part(inputs!, microBatch),
-      pass: (microBatch) => ({
-        training,
-        mask: null,
-        seed: mixSeed(seed, this.#step, this.#stage.dataGroup?.rank ?? 0, microBatch),
-      }),
-      // The loss of a micro-batch is weighted by its samples, so that parts of unequal size count
-      // correctly.
-      losses: training
-        ? (microBatch) => [
-            (output) => tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch))),
-          ]
-        : null,
-      onoutput: (_, output) => onoutput(output),
-    });
+    const passes = plan.passes.map((own) => own.filter(({ microBatch }) => samplesOf(microBatch) > 0));
+    return runStages(
+      this.#stage,
+      { ...plan, passes },
+      {
+        rows: samplesOf,
+        input: (microBatch) => part(inputs!, microBatch),
+        ...(training && { firstTrained }),
+        pass: (microBatch) => ({
+          training,
+          mask: null,
+          seed: mixSeed(seed, this.#step, this.#stage.dataGroup?.rank ?? 0, microBatch),
+        }),
+        // The loss of a micro-batch is weighted by its samples, so that parts of unequal size count
+        // correctly.
+        losses: training
+          ? (microBatch) => [
+              (output) => tf.tidy(() => loss(output, part(targets!, microBatch)).mul<Scalar>(samplesOf(microBatch))),
+            ]
+          : null,
+        onoutput: (_, output) => onoutput(output),
+      },
+    );
+  }
+
+  /** Every rank of the pipeline must call it. */
+  async #exchangeCounts({ inputs, targets }: PipelineBatch): Promise<ReplicaCounts> {
+    const { group, unfrozenLayer, firstTrained } = this.#stage;
+    const layers = [unfrozenLayer ?? NO_LAYER, firstTrained ?? NO_LAYER];
+    const own = Int32Array.of(inputs?.shape[0] ?? 0, targets?.shape[0] ?? 0, ...layers);
+    const all = await group.allGather(own);
+    return {
+      samples: all[0]![0]!,
+      targets: all[rankOfStage(this.plan, this.plan.stages - 1)]![1]!,
+      unfrozenLayer: Math.min(...all.map(([, , layer]) => layer!)),
+      firstTrained: Math.min(...all.map(([, , , layer]) => layer!)),
+    };
   }
 
   /**
-   * Returns the first sample of each micro-batch and the number of samples.
+   * Returns the number of samples of all replicas.
    *
-   * @throws (rejects) UsageError on every rank if the batch does not fit.
+   * @throws (rejects) UsageError on every rank of every replica, see {@link step}.
    */
-  async #cutBatch({ inputs, targets }: PipelineBatch, training: boolean): Promise<number[]> {
-    const { group } = this.#stage;
-    const { microBatches, stages } = this.plan;
-    const counts = await group.allGather(Int32Array.of(inputs?.shape[0] ?? 0, targets?.shape[0] ?? 0));
-    const lastRank = rankOfStage(this.plan, stages - 1);
-    const samples = counts[0]![0]!;
-    const labels = counts[lastRank]![1]!;
-    if (samples < microBatches) {
+  async #samplesOfAll({ samples, targets, unfrozenLayer, firstTrained }: ReplicaCounts): Promise<number> {
+    const { dataGroup, group, parameters } = this.#stage;
+    const own = Int32Array.of(samples, targets, unfrozenLayer, firstTrained, ...parameters.trained);
+    const all = (await dataGroup?.allGather(own)) ?? [own];
+    for (const [replica, [inputs, labels, layer]] of all.entries()) {
+      const which = all.length > 1 ? ` of replica ${replica}` : '';
+      if (layer !== NO_LAYER) {
+        throw this.#unfit(
+          `The layer "${this.#stage.nameOf(layer!)}"${which} was frozen when its stage was created, and is trained now. It has no optimizer. ` +
+            'Freeze it again, or create the stage again.',
+        );
+      }
+      if (labels !== inputs) {
+        throw this.#unfit(
+          `The first rank${which} has inputs for ${inputs} samples, but the rank with the last stage${which} has targets for ${labels}. ` +
+            'Pass inputs and targets of the same samples.',
+        );
+      }
+    }
+    if (firstTrained === NO_LAYER) {
+      throw this.#unfit('All layers with weights are frozen. Set `trainable` of a layer before the stage is created.');
+    }
+    const odd = all.findIndex((trained) => trained.slice(COUNTS).join() !== own.slice(COUNTS).join());
+    if (odd !== -1) {
+      const error = new MismatchError(
+        `Replicas ${dataGroup!.rank} and ${odd} have frozen different layers. Freeze the same layers on all replicas.`,
+      );
+      // The other stages have different layers.
+      group.abort(error);
+      throw error;
+    }
+    const total = all.reduce((sum, [inputs]) => sum + inputs!, 0);
+    if (total === 0) {
       throw this.#unfit(
-        `The batch of rank ${group.ranks[0]} has ${samples} samples, but a step has ${microBatches} micro-batches. Pass inputs for at least ` +
-          `${microBatches} samples on this rank, or use fewer micro-batches.`,
+        `No replica has samples for this step. Pass inputs on the first rank of a replica, or skip the step.`,
       );
     }
-    if (training && labels !== samples) {
-      throw this.#unfit(
-        `Rank ${group.ranks[0]} has inputs for ${samples} samples, but rank ${group.ranks[lastRank]}, which has the last stage, has targets for ` +
-          `${labels}. Pass inputs and targets of the same samples.`,
-      );
-    }
-    return [...evenDisplacements(samples, microBatches)];
+    return total;
   }
 
   #unfit(message: string): UsageError {

@@ -16,11 +16,12 @@ import { UsageError } from '../../util/errors.ts';
 import { clipScale } from '../ddp/clip.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';
 import type { Variable } from '../ddp/flatten.ts';
+import { differentiateTape, disposeTape, recordTape } from '../ddp/tape.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
-import { Boundary, type BoundaryPrecision } from './boundary.ts';
+import { Boundary, type BoundaryPrecision, type BoundaryShapes } from './boundary.ts';
 import { fill, PieceHash, piecesOf, readFlat, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
-import type { PipelineLayer } from './pipelineLayer.ts';
+import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { layersOfStage } from './cutLayers.ts';
 import { stagesOfRank } from './schedules.ts';
 import { sequentialLayers, type SequentialModel } from './sequentialLayers.ts';
@@ -156,9 +157,37 @@ export class PipelineStage implements LayerSource {
     return this.#own.map(({ layer }) => layer.name);
   }
 
-  /** Shape of one sample of the value between stage `stage - 1` and `stage`. */
-  shapeBefore(stage: number): readonly number[] {
-    return this.#chain.layers[this.#starts[stage]! - 1]!.outputShape;
+  /** Shapes of one sample of the output between stage `stage - 1` and `stage`. */
+  shapesBefore(stage: number): BoundaryShapes {
+    const { outputShape, paddingShape = null } = this.#chain.layers[this.#starts[stage]! - 1]!;
+    return { value: outputShape, padding: paddingShape };
+  }
+
+  /** Index of the layer behind the last one of a stage. */
+  endOf(stage: number): number {
+    return this.#starts[stage + 1] ?? this.#chain.layers.length;
+  }
+
+  /** Index of the first layer of this rank that is trained now; `null`: all are frozen. */
+  get firstTrained(): number | null {
+    const trained = this.#own.filter(({ layer, parameters }) => trainedVariables(layer, parameters).length > 0);
+    return trained.length > 0 ? Math.min(...trained.map(({ index }) => index)) : null;
+  }
+
+  /**
+   * Index of a layer of this rank that was frozen when the stage was created and is trained now:
+   * its parameters have no optimizers. `null` if no layer is.
+   */
+  get unfrozenLayer(): number | null {
+    const unfrozen = this.#own.find(({ layer, parameters, buffers }) =>
+      trainedVariables(layer, parameters).some((variable) => buffers.includes(variable)),
+    );
+    return unfrozen?.index ?? null;
+  }
+
+  /** Returns the name of a layer of the model. */
+  nameOf(layer: number): string {
+    return this.#chain.layers[layer]!.name;
   }
 
   /** Number of buffers' elements of each layer that has some. */
@@ -167,12 +196,23 @@ export class PipelineStage implements LayerSource {
   }
 
   /**
-   * Averages the gradients of all micro-batches over `samples` samples of all replicas, and sets
-   * the buffers of all replicas to those of the first one.
+   * Averages the gradients of all micro-batches over `samples` samples of all replicas, adds those
+   * of the layers' regularizers, and sets the buffers that a replica has changed to those of the
+   * first replica with samples.
+   *
+   * @param hasSamples whether this replica has samples.
+   * @returns the penalties of the regularizers; 0 on the other replicas than the first.
    */
-  async reduceGradients(samples: number): Promise<void> {
+  async reduceGradients(samples: number, hasSamples = true): Promise<number> {
+    // One replica computes them, so that all replicas have the same bits.
+    const penalty = (this.dataGroup?.rank ?? 0) === 0 ? await this.#addPenalties(samples) : 0;
     await this.parameters.reduce(this.dataGroup, samples);
-    if (this.dataGroup && this.#buffers.count > 0) await this.#buffers.broadcast(0);
+    if (this.dataGroup && this.#buffers.count > 0) {
+      const flags = Float32Array.from(this.#buffers.flags(hasSamples));
+      await this.dataGroup.allReduce(flags);
+      await this.#buffers.share(flags);
+    }
+    return penalty;
   }
 
   /**
@@ -259,6 +299,23 @@ export class PipelineStage implements LayerSource {
     for (const { layer } of this.#own) layer.dispose();
   }
 
+  /** Differentiates `factor` times the penalties of all layers; returns their sum. */
+  async #addPenalties(factor: number): Promise<number> {
+    let sum = 0;
+    for (const { layer, parameters } of this.#own) {
+      const { result: penalties, tape } = recordTape(() => layer.penalties?.() ?? []);
+      const xs = penalties.length > 0 ? trainedVariables(layer, parameters) : [];
+      const gradient = tf.scalar(factor);
+      const outputs = penalties.map((tensor) => ({ tensor, gradient }));
+      const all = xs.length > 0 ? differentiateTape(tape, outputs, xs) : [];
+      disposeTape(tape);
+      for (const [i, one] of all.entries()) if (one) this.parameters.add(xs[i]!, one);
+      for (const penalty of penalties) sum += (await penalty.data())[0]!;
+      tf.dispose([gradient, penalties]);
+    }
+    return sum;
+  }
+
   /** Sets this stage's parameters and buffers to those of the first replica. */
   async #broadcast(dataGroup: ProcessGroup): Promise<void> {
     await this.parameters.broadcast(dataGroup);
@@ -269,11 +326,12 @@ export class PipelineStage implements LayerSource {
 
 function built(layer: PipelineLayer, index: number): BuiltLayer {
   const variables = layer.build();
+  const trained = trainedVariables(layer, variables);
   return {
     index,
     layer,
-    parameters: variables.filter(({ trainable }) => trainable),
-    buffers: variables.filter(({ trainable }) => !trainable),
+    parameters: variables.filter((variable) => trained.includes(variable)),
+    buffers: variables.filter((variable) => !trained.includes(variable)),
   };
 }
 

@@ -4,9 +4,14 @@ import { recordTape, type Tape } from '../ddp/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
 /** The caller disposes of the output apart from the input, also if they are equal. */
-export function recordLayer(layer: PipelineLayer, x: Tensor, pass: LayerPass): { y: Tensor; tape: Tape } {
+export function recordLayer(
+  layer: PipelineLayer,
+  x: Tensor,
+  pass: LayerPass,
+  padding: Tensor | null = null,
+): { y: Tensor; tape: Tape } {
   const { result: y, tape } = recordTape(() => {
-    const output = layer.apply(x, pass);
+    const output = layer.apply(x, pass, padding);
     return output === x ? x.clone() : output;
   });
   return { y, tape };

@@ -1,7 +1,8 @@
 /** Runs one rank's passes of a pipeline plan. */
+import * as tf from '@tensorflow/tfjs';
 import type { Clock, Yielder } from '../../util/clock.ts';
 import type { Tensor } from '../ddp/flatten.ts';
-import type { Arrival, Boundary } from './boundary.ts';
+import type { Arrival, Boundary, BoundaryShapes } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
 
 /** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
@@ -15,18 +16,18 @@ export interface PlanRun {
   clock: Clock;
   /** Yields between passes, so that messages travel. */
   yielder: Yielder;
-  /** Shape of the value between stage `stage - 1` and `stage`, for a micro-batch. */
-  shapeBefore: (stage: number, microBatch: number) => readonly number[];
+  /** Shapes of the output between stage `stage - 1` and `stage`, for a micro-batch. */
+  shapesBefore: (stage: number, microBatch: number) => BoundaryShapes;
   /**
-   * Computes a forward pass. `x` is the input from another stage; `null` at stage 0. Returns the
-   * output; `null` at the last stage.
+   * Computes a forward pass. `input` is the output of the stage before, with its padding mask, if
+   * there is one; `null` at stage 0. Returns the output in the same way; `null` at the last stage.
    */
-  forward: (stage: number, microBatch: number, x: Tensor | null) => Promise<Tensor | null>;
+  forward: (stage: number, microBatch: number, input: readonly Tensor[] | null) => Promise<Tensor[] | null>;
   /**
    * Computes a backward pass, and disposes of `dy`, the gradient of the output; `null` at the last
    * stage. Returns the gradient of the input; `null` at stage 0.
    */
-  backward: (stage: number, microBatch: number, dy: Tensor | null) => Promise<Tensor | null>;
+  backward: (stage: number, microBatch: number, dy: readonly Tensor[] | null) => Promise<Tensor[] | null>;
 }
 
 /**
@@ -49,18 +50,20 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
     for (const pass of remote.slice(arrivals.size, received + 1 + RECEIVES_AHEAD)) {
       const { kind, stage, microBatch } = pass;
       const source = sourceOf(plan, pass)!;
-      const shape = run.shapeBefore(Math.max(source, stage), microBatch);
-      arrivals.set(pass, boundary.receive({ kind, stage: source, shape }, rankOfStage(plan, source)));
+      const { value, padding } = run.shapesBefore(Math.max(source, stage), microBatch);
+      // A padding mask has no gradient.
+      const shapes = { value, padding: kind === 'forward' ? padding : null };
+      arrivals.set(pass, boundary.receive({ kind, stage: source }, shapes, rankOfStage(plan, source)));
     }
   };
   /** Values whose next stage is on this rank, too. */
-  const local = new Map<string, Tensor>();
-  const inputOf = async (pass: StagePass): Promise<Tensor | null> => {
+  const local = new Map<string, Tensor[]>();
+  const inputOf = async (pass: StagePass): Promise<Tensor[] | null> => {
     const source = sourceOf(plan, pass);
     if (source === null) return null;
     if (remote[received] === pass) {
       received += 1;
-      return arrivals.get(pass)!.value();
+      return arrivals.get(pass)!.tensors();
     }
     const key = keyOf(pass.kind, source, pass.microBatch);
     const value = local.get(key)!;
@@ -82,7 +85,7 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
           try {
             await boundary.send({ kind, stage }, output, to);
           } finally {
-            output.dispose();
+            tf.dispose(output);
           }
         }
       }
@@ -92,7 +95,7 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
     await boundary.flush();
     return timed;
   } finally {
-    for (const tensor of local.values()) tensor.dispose();
+    tf.dispose([...local.values()]);
   }
 }
 

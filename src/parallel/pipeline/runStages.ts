@@ -14,6 +14,11 @@ export interface MicroBatches {
   input(microBatch: number): Tensor;
   pass(microBatch: number): LayerPass;
   /**
+   * Index of the model's first layer that is trained, equal on all ranks; 0 by default. Stages
+   * before it have no backward passes.
+   */
+  firstTrained?: number;
+  /**
    * Returns the parts of a micro-batch's loss, summed over its samples, as functions of the output
    * of the last layer. They are computed one after another. `null`: the outputs are computed
    * without gradients.
@@ -33,35 +38,41 @@ export interface MicroBatches {
  */
 export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: MicroBatches): Promise<TimedPass[]> {
   const { group, boundary, clock, yielder, stages } = stage;
-  const { losses } = batches;
+  const { losses, firstTrained = 0 } = batches;
   const last = plan.stages - 1;
+  const learns = (at: number): boolean => firstTrained < stage.endOf(at);
+  const passes = plan.passes.map((own) => own.filter(({ kind, stage: at }) => kind === 'forward' || learns(at)));
   return runPlan({
-    plan,
+    plan: { ...plan, passes },
     rank: group.rank,
     boundary,
     clock,
     yielder,
-    shapeBefore: (at, microBatch) => [batches.rows(microBatch), ...stage.shapeBefore(at)],
-    forward: async (at, microBatch, x) => {
+    shapesBefore: (at, microBatch) => {
+      const { value, padding } = stage.shapesBefore(at);
+      const rows = batches.rows(microBatch);
+      return { value: [rows, ...value], padding: padding && [rows, ...padding] };
+    },
+    forward: async (at, microBatch, input) => {
       const layers = stages.get(at)!;
-      const input = x ?? batches.input(microBatch);
+      const [x, padding = null] = input ?? [batches.input(microBatch)];
+      const from = { x: x!, padding };
       const pass = batches.pass(microBatch);
-      let output: Tensor;
-      if (losses) {
-        output = await layers.forward(microBatch, input, pass, at === last ? losses(microBatch) : null);
-        batches.onpass?.();
-      } else {
-        output = await layers.infer(input, pass);
-        input.dispose();
-      }
+      let output: Tensor[];
+      if (losses && learns(at)) {
+        output = await layers.forward(microBatch, from, pass, at === last ? losses(microBatch) : null);
+      } else output = await layers.infer(from, pass);
+      if (losses) batches.onpass?.();
       if (at < last) return output;
-      batches.onoutput(microBatch, output);
+      const [result, mask] = output;
+      mask?.dispose();
+      batches.onoutput(microBatch, result!);
       return null;
     },
     backward: async (at, microBatch, dy) => {
-      const gradient = await stages.get(at)!.backward(microBatch, dy, at > 0);
+      const gradient = await stages.get(at)!.backward(microBatch, dy?.[0] ?? null, firstTrained);
       batches.onpass?.();
-      return gradient;
+      return gradient && [gradient];
     },
   });
 }

@@ -1,11 +1,26 @@
-/** The layers of a `tf.Sequential`, or a list of layers, as layers of a pipeline. */
+/**
+ * The layers of a `tf.Sequential`, or a list of layers, as layers of a pipeline. Their properties
+ * mean what they mean in `tf.Sequential`: frozen layers, masks, regularizers, noise shapes and
+ * seeds, weights that are passed to a layer. Those that micro-batches would change are rejected.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
-import type { Tensor, Variable } from '../ddp/flatten.ts';
+import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
 type Shape = readonly (number | null)[];
+
+/** The padding mask between two layers, as TensorFlow.js's `execute` passes it on. */
+interface PaddingTrace {
+  /** Shape for one sample. */
+  shape: readonly number[];
+  /**
+   * Whether it is the mask of the previous layer's output. Behind a layer that does not support
+   * masks, later layers still receive the latest mask, but do not pass it on.
+   */
+  isCurrent: boolean;
+}
 
 /**
  * A chain of layers: a built `tf.Sequential`, or layers that have not been built, the first with an
@@ -17,18 +32,23 @@ export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 /**
  * Returns the layers of a chain.
  *
- * @throws UsageError if the model is not a chain, if the first layer has no `inputShape`, or if a
- *   side of a shape is unknown.
+ * @throws UsageError if the model is not a chain, if the first layer has no `inputShape`, if a side
+ *   of a shape is unknown, or if a layer has a property that a pipeline cannot honour.
  */
 export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
   const layers = layersOf(model).filter((layer) => layer.getClassName() !== 'InputLayer');
   const first = layersOf(model)[0];
-  let shape: Shape | undefined = first?.batchInputShape;
+  // A nested model has no `batchInputShape`. Its layers are built when it is created.
+  for (const layer of layers) if (layer instanceof tf.Sequential && !layer.built) layer.build();
+  let shape: Shape | undefined = first instanceof tf.LayersModel ? first.inputs[0]?.shape : first?.batchInputShape;
   if (!first || !shape) {
     throw new UsageError('A pipeline needs the shape of its input. Give the first layer an inputShape.');
   }
   let dropoutPlaces = 0;
+  let padding: PaddingTrace | null = null;
+  const isFrozen = (): boolean => model instanceof tf.LayersModel && !model.trainable;
   return layers.map((layer, index) => {
+    checkProperties(layer);
     const input: Shape = shape!;
     const output = layer.computeOutputShape([...input]);
     if (!isShape(output)) {
@@ -42,34 +62,53 @@ export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
     }
     shape = output;
     const place = layer.getClassName() === 'Dropout' ? dropoutPlaces++ : null;
-    return new SequentialLayer(layer, index, input, output.slice(1) as number[], place);
+    const before: PaddingTrace | null = padding;
+    const after = tracePadding(layer, input, before);
+    padding = after;
+    return new SequentialLayer(layer, {
+      index,
+      input,
+      outputShape: output.slice(1) as number[],
+      paddingShape: after?.shape ?? null,
+      isPaddingCurrent: before?.isCurrent ?? false,
+      place,
+      isFrozen,
+    });
   });
+}
+
+interface Place {
+  /** Index of the layer in the model. */
+  index: number;
+  input: Shape;
+  outputShape: readonly number[];
+  paddingShape: readonly number[] | null;
+  /** See {@link PaddingTrace}; of the layer's input. */
+  isPaddingCurrent: boolean;
+  /** Number of the layer among the model's dropout layers; `null` for other layers. */
+  place: number | null;
+  /** Whether the whole model is frozen. */
+  isFrozen: () => boolean;
 }
 
 class SequentialLayer implements PipelineLayer {
   readonly name: string;
   readonly outputShape: readonly number[];
+  readonly paddingShape: readonly number[] | null;
   readonly #layer: tf.layers.Layer;
-  readonly #index: number;
+  readonly #place: Place;
   readonly #inputShape: Shape;
-  /** Number of the layer among the model's dropout layers; `null` for other layers. */
-  readonly #dropoutPlace: number | null;
   /** Whether this object created the layer's variables, and not a user's model. */
   #isBuiltHere = false;
 
-  constructor(
-    layer: tf.layers.Layer,
-    index: number,
-    inputShape: Shape,
-    outputShape: readonly number[],
-    dropoutPlace: number | null,
-  ) {
+  constructor(layer: tf.layers.Layer, place: Place) {
     this.name = layer.name;
-    this.outputShape = outputShape;
+    this.outputShape = place.outputShape;
+    this.paddingShape = place.paddingShape;
     this.#layer = layer;
-    this.#index = index;
-    this.#inputShape = inputShape;
-    this.#dropoutPlace = dropoutPlace;
+    this.#place = place;
+    // A layer with a fixed batch size computes micro-batches, too.
+    this.#inputShape = [null, ...place.input.slice(1)];
   }
 
   get size(): number {
@@ -90,19 +129,48 @@ class SequentialLayer implements PipelineLayer {
     if (!layer.built) {
       layer.build([...this.#inputShape]);
       layer.built = true;
+      // The weights that were passed to the layer.
+      if (layer.initialWeights) layer.setWeights(layer.initialWeights);
       this.#isBuiltHere = true;
     }
     return variablesOf(layer);
   }
 
-  apply(x: Tensor, { training, mask, seed }: LayerPass): Tensor {
-    if (this.#dropoutPlace === null) {
-      return drawingFrom(mixSeed(seed, RANDOM, this.#index), () => this.#layer.apply(x, { training }) as Tensor);
+  trained(): readonly Variable[] {
+    if (this.#place.isFrozen()) return [];
+    return this.#layer.trainableWeights.map((weight) => weight.read() as Variable);
+  }
+
+  apply(x: Tensor, { training, mask, seed }: LayerPass, padding: Tensor | null): Tensor {
+    const { place, index } = this.#place;
+    if (place === null) {
+      const options = padding ? { training, mask: padding } : { training };
+      const y = drawingFrom(mixSeed(seed, RANDOM, index), () => this.#layer.apply(x, options) as Tensor);
+      this.#checkShape(y);
+      return y;
     }
-    if (!training) return x;
-    if (mask) return x.mul(mask(this.#dropoutPlace)!);
-    const rate = this.#layer.getConfig()['rate'] as number;
-    return tf.dropout(x, rate, undefined, mixSeed(seed, this.#dropoutPlace));
+    const { rate, noiseShape, seed: own } = this.#layer.getConfig() as unknown as DropoutConfig;
+    if (!training || rate === 0 || rate === 1) return x;
+    if (mask) return x.mul(mask(place)!);
+    const noise = noiseShape?.map((side, i) => side ?? x.shape[i]!);
+    return tf.dropout(x, rate, noise, own ?? mixSeed(seed, place));
+  }
+
+  paddingAfter(x: Tensor, padding: Tensor | null): Tensor {
+    return maskAfter(this.#layer, x, this.#place.isPaddingCurrent ? padding : null) ?? padding!;
+  }
+
+  penalties(): Scalar[] {
+    return this.#layer.calculateLosses();
+  }
+
+  /** The next layer, and the next rank, expect the shape that the layer has computed before. */
+  #checkShape(y: Tensor): void {
+    const [is, expected] = [y.shape.slice(1), this.outputShape].map((shape) => `[${shape.join(', ')}]`);
+    if (is === expected) return;
+    throw new UsageError(
+      `The layer "${this.name}" has the output shape ${is}, but its computeOutputShape returns ${expected}. Use another layer.`,
+    );
   }
 
   dispose(): void {
@@ -128,6 +196,70 @@ function drawingFrom<T>(seed: number, compute: () => T): T {
   } finally {
     Math.random = random;
   }
+}
+
+/** Fields of the layer `Dropout`. A rate of 1 drops nothing in TensorFlow.js. */
+interface DropoutConfig {
+  rate: number;
+  noiseShape?: readonly (number | null)[] | null;
+  seed?: number | null;
+}
+
+/** @throws UsageError if micro-batches would change what a property means. */
+function checkProperties(layer: tf.layers.Layer): void {
+  for (const part of partsOf(layer)) {
+    const where = part === layer ? `The layer "${layer.name}"` : `The layer "${part.name}" in "${layer.name}"`;
+    if (part.stateful) {
+      throw new UsageError(
+        `${where} is stateful: its state would pass from one micro-batch to the next, which has other samples. Create it without ` +
+          '`stateful`, or train it without a pipeline.',
+      );
+    }
+    if (part.activityRegularizer) {
+      throw new UsageError(
+        `${where} has an activityRegularizer, which TensorFlow.js does not compute. Remove it, or add the penalty to the loss.`,
+      );
+    }
+  }
+}
+
+/** A layer and the layers in it: those of models, wrappers and recurrent layers. */
+function partsOf(layer: tf.layers.Layer): tf.layers.Layer[] {
+  const { layers = [], layer: wrapped, forwardLayer, backwardLayer } = layer as tf.layers.Layer & Nested;
+  const inner = [...layers, wrapped, forwardLayer, backwardLayer].filter((part) => part !== undefined);
+  return [layer, ...inner.flatMap(partsOf)];
+}
+
+interface Nested {
+  layers?: readonly tf.layers.Layer[];
+  layer?: tf.layers.Layer;
+  forwardLayer?: tf.layers.Layer;
+  backwardLayer?: tf.layers.Layer;
+}
+
+/** Returns the padding mask behind a layer with this input. */
+function tracePadding(layer: tf.layers.Layer, input: Shape, before: PaddingTrace | null): PaddingTrace | null {
+  let after = before && { ...before, isCurrent: false };
+  tf.tidy(() => {
+    const x = tf.zeros([1, ...input.slice(1).map((side) => side ?? 1)]);
+    const mask = maskAfter(layer, x, before?.isCurrent ? tf.ones([1, ...before.shape], 'bool') : null);
+    if (!mask) return;
+    if (mask.dtype !== 'bool') {
+      throw new UsageError(
+        `The mask of the layer "${layer.name}" is ${mask.dtype}. A pipeline needs a mask of dtype bool. Return \`mask.cast('bool')\` from computeMask.`,
+      );
+    }
+    after = { shape: mask.shape.slice(1), isCurrent: true };
+  });
+  return after;
+}
+
+/** Returns the mask that a layer computes, if it does, as TensorFlow.js's `execute` asks for it. */
+function maskAfter(layer: tf.layers.Layer, x: Tensor, mask: Tensor | null): Tensor | null {
+  if (!layer.supportsMasking) return null;
+  // `execute` passes `null` where an input has no mask.
+  const after = layer.computeMask([x], [mask] as Tensor[]) as Tensor | (Tensor | null)[] | null | undefined;
+  return [after].flat()[0] ?? null;
 }
 
 interface FromConfig {

@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Yielder } from '../../util/clock.ts';
 import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/tape.ts';
-import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
+import { trainedVariables, type LayerPass, type PipelineLayer } from './pipelineLayer.ts';
 import { recordLayer } from './recordLayer.ts';
 
 /** Computes the loss of a micro-batch, or a part of it, from the output of the last layer. */
@@ -18,7 +18,7 @@ export interface BuiltLayer {
   /** Index in the model. */
   index: number;
   layer: PipelineLayer;
-  /** Trainable variables. */
+  /** The variables that were trained when the layer was built. Its owner may freeze them. */
   parameters: readonly Variable[];
   buffers: readonly Variable[];
 }
@@ -26,10 +26,15 @@ export interface BuiltLayer {
 /** Receives the gradient of a variable, and disposes of it. */
 export type OnGradient = (variable: Variable, gradient: Tensor) => void;
 
-/** A layer's part of a forward pass. */
-interface LayerStep {
+/** The input of a layer. */
+interface LayerInput {
   /** The output of the layer before, or the stage's input. */
   x: Tensor;
+  padding: Tensor | null;
+}
+
+/** A layer's part of a forward pass. */
+interface LayerStep extends LayerInput {
   y: Tensor;
   /** `null` if the layer is computed again in the backward pass. */
   tape: Tape | null;
@@ -41,6 +46,8 @@ interface OpenPass {
   x: Tensor;
   pass: LayerPass;
   steps: LayerStep[];
+  /** Masks of the stage's input and of the outputs of its layers. */
+  paddings: Tensor[];
   /** In the last stage: the gradient of the last layer's output. */
   dy: Tensor | null;
 }
@@ -70,27 +77,39 @@ export class StageLayers {
   /**
    * Computes the forward pass of a micro-batch.
    *
-   * @param x the stage's input. The stage disposes of it.
+   * @param input the stage's input. The stage disposes of it.
    * @param losses in the last stage: the parts of the loss. They are differentiated at once, so
    *   that only one part has logits at a time.
-   * @returns a tensor that the caller disposes of: the output, or the sum of the losses.
+   * @returns tensors that the caller disposes of: the output with its padding mask, if it has one,
+   *   or the sum of the losses.
    */
-  async forward(microBatch: number, x: Tensor, pass: LayerPass, losses: readonly StageLoss[] | null): Promise<Tensor> {
-    const open: OpenPass = { x, pass, steps: [], dy: null };
+  async forward(
+    microBatch: number,
+    input: LayerInput,
+    pass: LayerPass,
+    losses: readonly StageLoss[] | null,
+  ): Promise<Tensor[]> {
+    const { x } = input;
+    let { padding } = input;
+    const open: OpenPass = { x, pass, steps: [], paddings: padding ? [padding] : [], dy: null };
     this.#open.set(microBatch, open);
     const { recompute, yielder } = this.#options;
     for (const { layer } of this.layers) {
-      const from = open.steps.at(-1)?.y ?? x;
-      const computed = recompute ? { y: compute(layer, from, pass), tape: null } : recordLayer(layer, from, pass);
-      open.steps.push({ x: from, ...computed });
+      const from = { x: open.steps.at(-1)?.y ?? x, padding };
+      const computed = recompute
+        ? { y: compute(layer, from, pass), tape: null }
+        : recordLayer(layer, from.x, pass, padding);
+      open.steps.push({ ...from, ...computed });
+      padding = paddingAfter(layer, from);
+      if (padding) open.paddings.push(padding);
       await yielder.yieldIfDue();
     }
     const y = (open.steps.at(-1)?.y ?? x).clone();
-    if (!losses) return y;
+    if (!losses) return padding ? [y, padding.clone()] : [y];
     try {
       const { value, dy } = await this.#differentiateLosses(y, losses);
       open.dy = dy;
-      return value;
+      return [value];
     } finally {
       y.dispose();
     }
@@ -100,46 +119,50 @@ export class StageLayers {
    * Computes the backward pass of a micro-batch whose forward pass has been computed.
    *
    * @param dy gradient of the stage's output, disposed of here; `null` in the last stage.
-   * @param needsInputGradient whether the gradient of the stage's input is sent to another stage.
-   * @returns the gradient of the stage's input, of which the caller disposes, or `null`.
+   * @param firstTrained index of the model's first layer that is trained. Layers before it need no
+   *   gradients.
+   * @returns the gradient of the stage's input, of which the caller disposes, or `null` if it is
+   *   not needed.
    */
-  async backward(microBatch: number, dy: Tensor | null, needsInputGradient: boolean): Promise<Tensor | null> {
+  async backward(microBatch: number, dy: Tensor | null, firstTrained: number): Promise<Tensor | null> {
     const open = this.#open.get(microBatch)!;
     const { steps } = open;
     let gradient: Tensor | null = dy ?? open.dy!;
     open.dy = null;
     for (let i = steps.length - 1; i >= 0; i--) {
+      const built = this.layers[i]!;
       const step = steps.pop()!;
-      const needsGradient: boolean = i > 0 || needsInputGradient;
-      const dx: Tensor | null = this.#differentiate(this.layers[i]!, step, open.pass, gradient!, needsGradient);
+      const dx: Tensor | null = this.#differentiate(built, step, open.pass, gradient, firstTrained);
       gradient?.dispose();
       gradient = dx;
       step.y.dispose();
       await this.#options.yielder.yieldIfDue();
     }
     this.#open.delete(microBatch);
-    open.x.dispose();
-    if (needsInputGradient) return gradient;
-    gradient?.dispose();
-    return null;
+    tf.dispose([open.x, ...open.paddings]);
+    return gradient;
   }
 
-  /** Computes the layers without recording them. The caller disposes of the result. */
-  async infer(x: Tensor, pass: LayerPass): Promise<Tensor> {
-    let y = x.clone();
+  /**
+   * Computes the layers without recording them, and disposes of the input.
+   *
+   * @returns the output with its padding mask, if it has one. The caller disposes of them.
+   */
+  async infer(input: LayerInput, pass: LayerPass): Promise<Tensor[]> {
+    let from = input;
     for (const { layer } of this.layers) {
-      const next = compute(layer, y, pass);
-      y.dispose();
-      y = next;
+      const next = { x: compute(layer, from, pass), padding: paddingAfter(layer, from) };
+      tf.dispose([from.x, from.padding ?? []]);
+      from = next;
       await this.#options.yielder.yieldIfDue();
     }
-    return y;
+    return from.padding ? [from.x, from.padding] : [from.x];
   }
 
   /** Drops the forward passes whose backward pass has not run. */
   drop(): void {
-    for (const { x, steps, dy } of this.#open.values()) {
-      x.dispose();
+    for (const { x, steps, paddings, dy } of this.#open.values()) {
+      tf.dispose([x, ...paddings]);
       dy?.dispose();
       for (const { y, tape } of steps) {
         y.dispose();
@@ -153,18 +176,19 @@ export class StageLayers {
     built: BuiltLayer,
     step: LayerStep,
     pass: LayerPass,
-    gradient: Tensor,
-    needsInputGradient: boolean,
+    gradient: Tensor | null,
+    firstTrained: number,
   ): Tensor | null {
-    const { parameters } = built;
+    const parameters = trainedVariables(built.layer, built.parameters);
     const { x } = step;
+    const needsInputGradient = firstTrained < built.index;
     const xs = needsInputGradient ? [...parameters, x] : parameters;
-    // A layer without weights, at the start of the pipeline.
-    if (xs.length === 0) {
+    // Nothing is trained here and before.
+    if (xs.length === 0 || !gradient) {
       if (step.tape) disposeTape(step.tape);
       return null;
     }
-    const { y, tape } = step.tape ? { y: step.y, tape: step.tape } : recordAgain(built, x, pass);
+    const { y, tape } = step.tape ? { y: step.y, tape: step.tape } : recordAgain(built, step, pass);
     const all = differentiateTape(tape, [{ tensor: y, gradient }], xs);
     if (!step.tape) y.dispose();
     for (const [i, parameter] of parameters.entries()) if (all[i]) this.#options.ongradient(parameter, all[i]);
@@ -191,18 +215,28 @@ export class StageLayers {
 }
 
 /** Computes a layer. The output is disposed of apart from the input, also if they are equal. */
-function compute(layer: PipelineLayer, x: Tensor, pass: LayerPass): Tensor {
+function compute(layer: PipelineLayer, { x, padding }: LayerInput, pass: LayerPass): Tensor {
   return tf.tidy(() => {
-    const y = layer.apply(x, pass);
+    const y = layer.apply(x, pass, padding);
     return y === x ? x.clone() : y;
   });
 }
 
+/** Computes the mask behind a layer. The caller disposes of it. */
+function paddingAfter(layer: PipelineLayer, { x, padding }: LayerInput): Tensor | null {
+  // A layer may return the mask of its input.
+  return layer.paddingShape ? tf.tidy(() => layer.paddingAfter!(x, padding).clone()) : null;
+}
+
 /** Records a layer that has been computed. Its buffers keep the values of the first time. */
-function recordAgain({ layer, buffers }: BuiltLayer, x: Tensor, pass: LayerPass): { y: Tensor; tape: Tape } {
+function recordAgain(
+  { layer, buffers }: BuiltLayer,
+  { x, padding }: LayerInput,
+  pass: LayerPass,
+): { y: Tensor; tape: Tape } {
   const before = buffers.map((buffer) => buffer.clone());
   try {
-    return recordLayer(layer, x, pass);
+    return recordLayer(layer, x, pass, padding);
   } finally {
     for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
     tf.dispose(before);

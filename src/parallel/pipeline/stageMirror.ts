@@ -24,7 +24,7 @@ import {
   type ReadPiece,
 } from './layerState.ts';
 import type { MirrorStorage, OpenMirrorStorage } from './mirrorStorage.ts';
-import type { PipelineLayer } from './pipelineLayer.ts';
+import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import type { StepCommit } from './stageParameters.ts';
 
@@ -285,13 +285,14 @@ async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer:
   for (const layer of layers) {
     const variables = layer.build();
     try {
-      for (const variable of variables.filter(({ trainable }) => trainable)) {
+      const trained = trainedVariables(layer, variables);
+      for (const variable of variables.filter((each) => trained.includes(each))) {
         yield* piecesOf(await readFlat([variable]));
         for (let slot = 0; slot < slotCount; slot++) {
           for (const { length } of rangesOf(variable.size)) yield createOptimizer(length).state().slots[slot]!;
         }
       }
-      const buffers = variables.filter(({ trainable }) => !trainable);
+      const buffers = variables.filter((each) => !trained.includes(each));
       if (buffers.length > 0) allBuffers.push(await readFlat(buffers));
     } finally {
       layer.dispose();

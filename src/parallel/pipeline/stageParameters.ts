@@ -14,6 +14,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { divide } from '../../util/divide.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from '../ddp/flatten.ts';
+import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';
 
 /** What the ranks agree on before a step is applied. */
@@ -23,6 +24,14 @@ export interface StepCommit {
   scale: number;
 }
 
+/** A layer with its parameters. */
+interface ParameterLayer {
+  /** Index in the model. */
+  index: number;
+  layer: PipelineLayer;
+  parameters: readonly Variable[];
+}
+
 interface Entry {
   /** Index of the layer in the model. */
   layer: number;
@@ -30,19 +39,17 @@ interface Entry {
   optimizer: Optimizer;
   /** The sum of the micro-batches' gradients on the device. */
   sum: Tensor | null;
-  /** The averaged gradient. */
+  /** The averaged gradient; `null` also while the layer is frozen. */
   gradient: Float32Array<ArrayBuffer> | null;
 }
 
 export class StageParameters {
+  readonly #layers: readonly ParameterLayer[];
   readonly #entries: readonly Entry[];
   readonly #reader = new TensorReader();
 
-  /** @param layers the parameters of each layer, with its index in the model. */
-  constructor(
-    layers: readonly { index: number; parameters: readonly Variable[] }[],
-    createOptimizer: (size: number) => Optimizer,
-  ) {
+  constructor(layers: readonly ParameterLayer[], createOptimizer: (size: number) => Optimizer) {
+    this.#layers = layers;
     this.#entries = layers.flatMap(({ index, parameters }) =>
       parameters.map((variable) => ({
         layer: index,
@@ -57,6 +64,14 @@ export class StageParameters {
   /** Layer and size of each parameter. */
   get sizes(): { layer: number; size: number }[] {
     return this.#entries.map(({ layer, variable: { size } }) => ({ layer, size }));
+  }
+
+  /** One number for each parameter: 1, or 0 while its layer is frozen. */
+  get trained(): number[] {
+    return this.#layers.flatMap(({ layer, parameters }) => {
+      const trained = trainedVariables(layer, parameters);
+      return parameters.map((parameter) => (trained.includes(parameter) ? 1 : 0));
+    });
   }
 
   /** Settings and counters of the optimizers; `null` without parameters. */
@@ -108,11 +123,19 @@ export class StageParameters {
 
   /**
    * Reads the sums of gradients, adds those of the other ranks of `group`, and divides them by
-   * `samples`. Every rank of the group must call it; they have the same layers.
+   * `samples`. Every rank of the group must call it; they have the same layers. Frozen layers have
+   * no gradients.
    */
   async reduce(group: ProcessGroup | null, samples: number): Promise<void> {
-    for (const entry of this.#entries) {
+    const { trained } = this;
+    for (const [i, entry] of this.#entries.entries()) {
       const { sum, variable } = entry;
+      if (!trained[i]) {
+        sum?.dispose();
+        entry.sum = null;
+        entry.gradient = null;
+        continue;
+      }
       const gradient = new Float32Array(variable.size);
       if (sum) await this.#reader.read(0, [sum], gradient);
       sum?.dispose();
@@ -138,16 +161,17 @@ export class StageParameters {
   }
 
   /**
-   * Takes one step of all optimizers, and drops the gradients.
+   * Takes one step of the optimizers of all parameters with gradients, and drops the gradients.
    *
    * @param learningRate by default that of the optimizers.
    */
   async apply(learningRate: number | null = null): Promise<void> {
     for (const entry of this.#entries) {
       const { optimizer, gradient } = entry;
+      if (!gradient) continue;
       const values = await this.#read(entry);
       if (learningRate !== null) optimizer.learningRate = learningRate;
-      optimizer.apply(values, gradient!);
+      optimizer.apply(values, gradient);
       entry.gradient = null;
       write(entry, values);
     }
