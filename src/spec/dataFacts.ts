@@ -31,6 +31,8 @@ const ColumnFacts = v.strictObject({
   kind: v.picklist(COLUMN_KINDS),
   /** The decimal mark of the column's numbers; `null` if no number contains a mark. */
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
+  /** The unit of the column's numbers, as written; missing if they have none. */
+  unit: v.exactOptional(v.string()),
   /**
    * For a category, the words in training rows. For a target with classes, the classes in all rows.
    * Both are sorted by code units. `null` for other columns, or if there are too many values.

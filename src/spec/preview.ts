@@ -110,6 +110,11 @@ export const NOTE_KINDS = [
   'rows-unlabelled',
   'column-of-text',
   'column-empty',
+  'numbers-as-words',
+  'marker',
+  'unit',
+  'unit-missing',
+  'notation',
   'files-ignored',
   'folder-left-out',
 ] as const;
@@ -194,6 +199,14 @@ export const NOTE_SENTENCES: NoteSentences = {
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (too many different words): ${named(notes, withExample)}.`,
   'column-empty': (notes) =>
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (no values): ${named(notes, withExample)}.`,
+  'numbers-as-words': (notes) =>
+    `Numbers are read as words, because other values of the column are words: ${named(notes, withExample)}.`,
+  marker: (notes) =>
+    `These values are read as missing: ${named(notes, ({ name, count, example }) => `${quoted(example)} in ${name} (${counted(count, 'row')})`)}.`,
+  unit: (notes) => `Numbers are read without their units: ${named(notes, withExample)}.`,
+  'unit-missing': (notes) =>
+    `Values without a unit are read like those with a unit: ${named(notes, ({ name, count, example }) => `${name} (${quoted(example)}, ${counted(count, 'row')})`)}.`,
+  notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
   'files-ignored': (notes) =>
     `${counted(totalOf(notes), 'file')} ${totalOf(notes) === 1 ? 'is not a picture' : 'are not pictures'}: ${named(notes, ({ example }) => example)}.`,
   'folder-left-out': (notes) =>

@@ -1,5 +1,6 @@
 /** Detects whether the first record of a table holds column names or data. */
-import { isMarker, isNumber } from './numbers.ts';
+import { isMarker } from './missing.ts';
+import { amountOf, isNumber } from './numbers.ts';
 
 /** Consecutive integers are column names if the first one is 0 or a year in this range. */
 const YEARS = [1900, 2100] as const;
@@ -42,7 +43,11 @@ function signOf(field: string, below: readonly string[]): Sign | null {
   if (values.length === 0) return null;
   // If the field does not start with a letter or an underscore, it is a misspelt number instead of
   // a name. The mistake is reported later.
-  if (values.every(isNumber)) return /^[\p{L}_]/u.test(field) ? 'name' : null;
+  if (values.every((one) => amountOf(one) !== null)) {
+    const unit = amountOf(field)?.unit;
+    if (unit !== undefined && values.some((one) => amountOf(one)!.unit === unit)) return 'value';
+    return /^[\p{L}_]/u.test(field) ? 'name' : null;
+  }
   if (values.includes(field)) return 'value';
   return values.length >= 2 * new Set(values).size ? 'unlike' : null;
 }

@@ -1,31 +1,133 @@
 /**
- * Parses numbers in text fields, as programs and spreadsheets write them. The decimal mark is a
- * point or a comma; the other character may separate thousands.
+ * Parses numbers in text fields, as people, programs and spreadsheets write them: with units,
+ * currencies and separators of thousands. The decimal mark is a point or a comma; the other
+ * character may separate thousands.
  */
 import type { DecimalMark } from '../../spec/preview.ts';
+import { unitOf } from './units.ts';
 
 /**
  * A number with thousands separators never starts with a zero, so the comma of 0,125 is a decimal
- * comma.
+ * comma. Commas may also separate lakhs and crores, as in 12,34,567.
  */
 const PATTERNS: Record<DecimalMark, RegExp> = {
-  point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?)(e[+-]?\d+)?$/i,
+  point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?|[1-9]\d?(,\d\d)+,\d{3}(\.\d*)?)(e[+-]?\d+)?$/i,
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
+/** Matches numbers that need no conversion. Most numbers of large files are such. */
+const PLAIN = /^-?\d+(\.\d+)?$/;
+
+/** Characters without a width, such as byte order marks and directions of text. */
+const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const MINUS = /[\u2010-\u2015\u2212\u207b\ufe58\ufe63]/g;
+/** Quotes around a number, and the formula by which spreadsheets keep leading zeros: ="0012". */
+const QUOTES = /^=?(?:"([^"]*)"|'([^']*)'|[“”„]([^“”]*)[“”]|[‘‚]([^‘’]*)[‘’]|«([^«»]*)»|`([^`]*)`)$/;
+const BRACKETS = /^(\D{0,8})\(([^()]*)\)(\D{0,12})$/;
+/** A sign or currency, the digits with separators, an exponent, and a sign or unit. */
+const PARTS =
+  /^(?<before>(?:[^\d.,]|(?<=\p{L})\.){0,8}?)(?<digits>(?:(?<!\p{L})[.,])?\d(?:[\d.,]|[\p{Zs}'’´`_](?=\d))*)(?<exponent>e[+-]?\d+|d[+-]\d+|\s?[x×*·]\s?10(?:\^[+-]?|[+-])\d+)?(?<after>[^\d]?.{0,24})$/iu;
+/** Three digits a group, or in India two digits before the last three. */
+const GROUPS =
+  /^[1-9]\d{0,2}(?:([\p{Zs}'’´`_])\d{3})(?:\1\d{3})*(?:[.,]\d*)?$|^[1-9]\d?(?:([\p{Zs}'’´`_])\d\d)(?:\2\d\d)*\2\d{3}(?:[.,]\d*)?$/u;
+const SEPARATORS = /[\p{Zs}'’´`_]/gu;
+const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
 /**
  * If two decimal numbers with at most this number of digits differ, they also differ as float64.
  */
 const EXACT_DIGITS = 15;
 
+/** A field that is a number. */
+export interface Amount {
+  /** The number in digits, with an optional sign, exponent, points and commas. */
+  text: string;
+  /** The unit, currency or percent sign; empty if the field is only a number. */
+  unit: string;
+}
+
 /**
- * Returns the number in a field, or `null` if the field is not a number or the number overflows to
- * infinity.
+ * Splits a field into a number and its unit. Returns `null` if the field is not a number. The
+ * number may overflow to infinity.
+ */
+export function amountOf(field: string): Amount | null {
+  if (PLAIN.test(field)) return { text: field, unit: '' };
+  if (!/\p{Nd}/u.test(field)) return null;
+  const amount = partsOf(asciiOf(field).trim());
+  return amount !== null && (PATTERNS.point.test(amount.text) || PATTERNS.comma.test(amount.text)) ? amount : null;
+}
+
+function partsOf(field: string): Amount | null {
+  const quoted = QUOTES.exec(field);
+  if (quoted !== null) return partsOf((quoted.slice(1).find((one) => one !== undefined) ?? '').trim());
+  // Spreadsheets write an apostrophe before text.
+  if (/^'[^']*$/.test(field)) return partsOf(field.slice(1));
+  const brackets = BRACKETS.exec(field);
+  if (brackets !== null) {
+    const inside = partsOf(`${brackets[1]}${brackets[2]}${brackets[3]}`.trim());
+    return inside === null || /^[+-]/.test(inside.text) ? null : { ...inside, text: `-${inside.text}` };
+  }
+  // A dash stands for zero cents, as in 5.- and 5,-- kr.
+  const found = PARTS.exec(field.replace(/(\d)[.,]--?(?!\d)/, '$1'))?.groups;
+  if (found === undefined) return null;
+  const {
+    before,
+    digits,
+    exponent = '',
+    after,
+  } = found as Record<'before' | 'digits' | 'after', string> & {
+    exponent?: string;
+  };
+  const isTrailing = /^\s?-$/.test(after);
+  const signs = `${before}${isTrailing ? '-' : ''}`.replaceAll(/[^+-]/g, '');
+  if (signs.length > 1) return null;
+  const unit = unitOf(before.replace(/[+-]/, '').trim(), isTrailing ? '' : after.trim());
+  if (unit === null) return null;
+  let number = digits;
+  if (GROUPS.test(digits)) number = digits.replaceAll(SEPARATORS, '');
+  else if (digits.search(SEPARATORS) !== -1) return null;
+  const power = exponent.replace(/^(d|\s?[x×*·]\s?10\^?)/i, 'e');
+  return { text: `${signs === '-' ? '-' : ''}${number}${power}`, unit };
+}
+
+/** Replaces full-width forms, digits of other scripts, and other minus signs by ASCII. */
+function asciiOf(field: string): string {
+  // eslint-disable-next-line no-control-regex
+  if (/^[\x00-\x7f]*$/.test(field)) return field;
+  return field
+    .replaceAll(INVISIBLE, '')
+    .replaceAll(/[\uff01-\uff5e]/g, (one) => String.fromCharCode(one.charCodeAt(0) - 0xfee0))
+    .replaceAll(/(?!\d)\p{Nd}/gu, (one) => {
+      const code = one.codePointAt(0)!;
+      // The digits of a script begin at a multiple of 16, or 6 after it.
+      const low = code & 0xf;
+      return String(/\p{Nd}/u.test(String.fromCodePoint(code - low)) ? low : low - 6);
+    })
+    .replaceAll('٫', ',')
+    .replaceAll('٬', '\u00a0')
+    .replaceAll('٪', '%')
+    .replaceAll(MINUS, '-')
+    .replaceAll(/(10)([⁻-]?)([⁰¹²³⁴-⁹]+)/gu, (_, ten: string, sign: string, power: string) => {
+      const digits = Array.from(power, (one) => SUPERSCRIPTS.indexOf(one)).join('');
+      return `${ten}^${sign === '' ? '' : '-'}${digits}`;
+    });
+}
+
+/**
+ * Returns the number in a field without its unit, or `null` if the field is not a number or the
+ * number overflows to infinity.
  */
 export function numberOf(field: string, mark: DecimalMark): number | null {
-  const text = field.trim();
-  if (!PATTERNS[mark].test(text)) return null;
-  const number = Number(plain(text, mark));
+  if (mark === 'point' && PLAIN.test(field)) return finite(Number(field));
+  const amount = amountOf(field);
+  return amount === null ? null : valueOf(amount, mark);
+}
+
+/** Returns the number of an amount, or `null` if it is not a number with this decimal mark. */
+export function valueOf({ text }: Amount, mark: DecimalMark): number | null {
+  return PATTERNS[mark].test(text) ? finite(Number(plain(text, mark))) : null;
+}
+
+function finite(number: number): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
@@ -34,7 +136,7 @@ export function numberOf(field: string, mark: DecimalMark): number | null {
  * than {@link EXACT_DIGITS} digits, the text contains all of them.
  */
 export function nameOfNumber(field: string, mark: DecimalMark): string {
-  const text = plain(field.trim(), mark);
+  const text = plain(amountOf(field)?.text ?? field.trim(), mark);
   const [mantissa] = text.toLowerCase().split('e');
   const digits = (mantissa!.includes('.') ? mantissa!.replace(/0+$/, '') : mantissa!).replaceAll(/\D/g, '');
   return digits.replace(/^0+/, '').length <= EXACT_DIGITS ? String(Number(text)) : text;
@@ -45,21 +147,8 @@ function plain(text: string, mark: DecimalMark): string {
   return mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.');
 }
 
-/** Returns whether a field is a number, with a decimal point or a decimal comma. */
+/** Returns whether a field is a number without a unit, with a decimal point or a decimal comma. */
 export function isNumber(field: string): boolean {
-  return numberOf(field, 'point') !== null || numberOf(field, 'comma') !== null;
-}
-
-/**
- * Words that programs write for a missing number. In a column of words, they are ordinary words,
- * because a class may be called "none".
- */
-const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
-
-/**
- * Returns whether a field is a marker of a missing number. Empty fields are missing values in every
- * column and are checked elsewhere.
- */
-export function isMarker(field: string): boolean {
-  return MARKERS.has(field.trim().toLowerCase());
+  const amount = amountOf(field);
+  return amount?.unit === '' && (valueOf(amount, 'point') ?? valueOf(amount, 'comma')) !== null;
 }

@@ -7,7 +7,10 @@ import {
   type PreviewColumn,
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { isMarker, isNumber, numberOf } from '../formats/numbers.ts';
+import { isMarker } from '../formats/missing.ts';
+import { amountOf, numberOf, valueOf, type Amount } from '../formats/numbers.ts';
+import { keyOfUnit, quantitiesOf } from '../formats/units.ts';
+import { MAX_NUMBER, Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
@@ -16,18 +19,28 @@ export const MAX_CATEGORIES = 100;
  * mistakes.
  */
 const MOSTLY = 0.9;
-/** Matches a currency sign before a number, or a currency or percent sign after it. */
-const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
-interface Place {
-  field: string;
-  line: number;
-}
+/** A column with more different units than this has words, not units. */
+const MAX_UNITS = 12;
+/**
+ * Words in a column are mistakes if there are at most this number of different words, beside at
+ * least this number of different numbers.
+ */
+const FEW_WORDS = 3;
+const MANY_NUMBERS = 20;
 
-/** A problem with a field. */
-interface Doubt {
-  place: Place;
-  /** The end of the error message, which begins with the field and its column. */
-  what: string;
+/** What the values of a column are, taken together. */
+interface Reading {
+  /** Numbers with units that are read; others are words. */
+  numbers: readonly Numbers[];
+  /** Number of fields that are numbers, and number of fields that are numbers with each mark. */
+  count: number;
+  fits: Record<DecimalMark, number>;
+  strangers: Record<DecimalMark, Place | null>;
+  marked: Record<DecimalMark, Place | null>;
+  /** The first field that is not a number. */
+  word: Place | null;
+  /** Whether markers are treated as words, too. */
+  isOfWords: boolean;
 }
 
 export class Column {
@@ -38,30 +51,17 @@ export class Column {
   readonly #markers = new Map<string, number>();
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
-  /**
-   * For each decimal mark: the number of fields that can be read as numbers with this mark, and the
-   * first field that cannot.
-   */
-  readonly #numbers: Record<DecimalMark, number> = { point: 0, comma: 0 };
-  readonly #strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
-  /**
-   * The first field that is not a number with either decimal mark, and the number of such fields.
-   */
+  /** The numbers with each unit, by the unit's key. The key of numbers without a unit is empty. */
+  readonly #numbers = new Map<string, Numbers>();
+  #plain: Numbers | null = null;
+  /** Whether the numbers have too many different units. */
+  #hasManyUnits = false;
+  /** The first field that is not a number, and some different fields of this kind. */
   #word: Place | null = null;
-  #words = 0;
-  /**
-   * Number of fields that consist of a number and a currency or percent sign, and the first such
-   * field.
-   */
-  #signs = 0;
-  #sign: Place | null = null;
-  /**
-   * The first number that contains a point, and the first that contains a comma. The character may
-   * be a decimal mark or a thousands separator.
-   */
-  readonly #marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
+  readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
   #doubt: Doubt | null = null;
+  #reading: Reading | null = null;
   /**
    * Number of rows with each value, without markers. Counting stops when there are too many
    * different values.
@@ -85,29 +85,75 @@ export class Column {
       return;
     }
     this.#filled++;
-    this.#addNumber(value, line);
+    const amount = amountOf(value);
+    if (amount === null || !this.#addAmount(amount, value, line)) this.#addWord(value, line);
     if (!this.#isCounting) return;
     this.#counts.set(value, (this.#counts.get(value) ?? 0) + 1);
     this.#isCounting = this.#counts.size <= MAX_CATEGORIES;
   }
 
-  #addNumber(field: string, line: number): void {
-    const fits = { point: numberOf(field, 'point') !== null, comma: numberOf(field, 'comma') !== null };
-    for (const mark of DECIMAL_MARKS) {
-      if (fits[mark]) this.#numbers[mark]++;
-      else this.#strangers[mark] ??= { field, line };
+  #addWord(field: string, line: number): void {
+    this.#word ??= { field, line };
+    if (this.#words.size <= FEW_WORDS) this.#words.add(field);
+  }
+
+  #addAmount(amount: Amount, field: string, line: number): boolean {
+    if (amount.unit === '') return (this.#plain ??= this.#numbersOf('', '', field, line)).add(amount, field, line);
+    const key = keyOfUnit(amount.unit);
+    if (!this.#numbers.has(key) && this.#numbers.size > MAX_UNITS) {
+      this.#hasManyUnits = true;
+      return false;
     }
-    if (!fits.point && !fits.comma) {
-      this.#words++;
-      this.#word ??= { field, line };
-      if (SIGNS.test(field) && isNumber(field.replace(SIGNS, '$1'))) {
-        this.#signs++;
-        this.#sign ??= { field, line };
-      }
-      return;
-    }
-    if (field.includes('.')) this.#marked.point ??= { field, line };
-    if (field.includes(',')) this.#marked.comma ??= { field, line };
+    return this.#numbersOf(key, amount.unit, field, line).add(amount, field, line);
+  }
+
+  #numbersOf(key: string, unit: string, field: string, line: number): Numbers {
+    const numbers = this.#numbers.get(key) ?? new Numbers(unit, { field, line });
+    this.#numbers.set(key, numbers);
+    return numbers;
+  }
+
+  /** Decides which units are read. It is computed when all values have been added. */
+  get #read(): Reading {
+    if (this.#reading !== null) return this.#reading;
+    const all = [...this.#numbers.values()].filter(({ count }) => count > 0);
+    const withUnit = all.filter(({ unit }) => unit !== '');
+    const numbers = this.#isCoherent(withUnit) ? all : all.filter(({ unit }) => unit === '');
+    const left = all.filter((one) => !numbers.includes(one));
+    const sum = (of: (one: Numbers) => number): number => numbers.reduce((total, one) => total + of(one), 0);
+    const first = (of: (one: Numbers) => Place | null): Place | null => earliest(numbers.map(of));
+    const fits = { point: sum((one) => one.fits.point), comma: sum((one) => one.fits.comma) };
+    this.#reading = {
+      numbers,
+      count: sum(({ count }) => count),
+      fits,
+      strangers: { point: first((one) => one.strangers.point), comma: first((one) => one.strangers.comma) },
+      marked: { point: first((one) => one.marked.point), comma: first((one) => one.marked.comma) },
+      word: earliest([this.#word, ...left.map((one) => one.first)]),
+      isOfWords:
+        this.#filled === 0
+          ? this.#isTarget && this.#markers.size > 0
+          : DECIMAL_MARKS.every((mark) => fits[mark] < this.#filled),
+    };
+    return this.#reading;
+  }
+
+  /**
+   * Returns whether what follows numbers are units: it is the same for all, or all are units of one
+   * quantity, such as kg and lb. House numbers such as 1, 2a and 2b have no units.
+   */
+  #isCoherent(withUnit: readonly Numbers[]): boolean {
+    if (this.#hasManyUnits) return false;
+    const quantities = withUnit.map(({ unit }) => quantitiesOf(unit));
+    const isOfOneQuantity =
+      quantities.length > 0 && quantities[0]!.some((one) => quantities.every((others) => others.includes(one)));
+    if (isOfOneQuantity || withUnit.length === 0) return true;
+    return withUnit.length === 1 && 2 * withUnit[0]!.count >= this.#filled;
+  }
+
+  /** The unit of the column's numbers; empty if they have none. */
+  get unit(): string {
+    return this.kind === 'number' ? (this.#read.numbers.find(({ unit }) => unit !== '')?.unit ?? '') : '';
   }
 
   /** The texts that stand for a missing value, each with its number of rows. */
@@ -138,9 +184,7 @@ export class Column {
    * other tabs.
    */
   get #isOfWords(): boolean {
-    return this.#filled === 0
-      ? this.#isTarget && this.#markers.size > 0
-      : DECIMAL_MARKS.every((mark) => this.#numbers[mark] < this.#filled);
+    return this.#read.isOfWords;
   }
 
   /**
@@ -157,8 +201,9 @@ export class Column {
    */
   get sureMark(): DecimalMark | null {
     if (this.kind !== 'number') return null;
-    if (this.#strangers.comma !== null) return 'point';
-    return this.#strangers.point === null ? null : 'comma';
+    const { strangers } = this.#read;
+    if (strangers.comma !== null) return 'point';
+    return strangers.point === null ? null : 'comma';
   }
 
   /**
@@ -168,7 +213,7 @@ export class Column {
    */
   settleMark(sure: ReadonlySet<DecimalMark>, separator: string): void {
     this.#mark = this.sureMark;
-    const { point, comma } = this.#marked;
+    const { point, comma } = this.#read.marked;
     const place = comma ?? point;
     if (this.kind !== 'number' || this.#mark !== null || place === null) return;
     if (sure.size === 1) {
@@ -182,7 +227,8 @@ export class Column {
         sure.size === 0
           ? 'nothing in the file shows the decimal mark'
           : 'some other columns have decimal points and some have decimal commas';
-      const both = `${numberOf(place.field, 'point')} or ${numberOf(place.field, 'comma')}`;
+      const amount = amountOf(place.field)!;
+      const both = `${valueOf(amount, 'point')} or ${valueOf(amount, 'comma')}`;
       this.#doubt = {
         place,
         what: `may be ${both}, because ${why}. Write all numbers with a decimal point and without thousands separators.`,
@@ -203,39 +249,84 @@ export class Column {
   }
 
   /**
-   * The first mistake in a column whose values are mostly numbers: a field that is not a number or
-   * has another decimal mark. If most values have a currency or percent sign, this is the first
-   * value with a sign.
+   * The first mistake in a column whose values are mostly numbers: a field that is not a number, or
+   * has another decimal mark or another unit.
    */
   get #slip(): Doubt | null {
-    if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {
-      const others = this.#signs - 1;
+    const { numbers, count, fits, strangers, word } = this.#read;
+    const huge = earliest(numbers.map((one) => one.huge));
+    if (huge !== null && !this.#isOfWords) {
       return {
-        place: this.#sign,
-        what: `has a currency or percent sign, like ${others} other values of the column. Remove the signs.`,
+        place: huge,
+        what: `is too large. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit, or leave it empty.`,
       };
     }
-    const numbers = this.#filled - this.#words;
-    if (!this.#isOfWords || numbers < MOSTLY * this.#filled) return null;
-    if (this.#word !== null) {
-      return {
-        place: this.#word,
-        what: `is not a number, but ${numbers} other values of the column are numbers. Correct the value, or leave it empty.`,
-      };
+    if (this.#isFewWords || (count > 0 && count >= MOSTLY * this.#filled)) {
+      if (word !== null) {
+        return {
+          place: word,
+          what: `is not a number, but ${count} other values of the column are numbers. Correct the value, or leave it empty.`,
+        };
+      }
+      if (this.#isOfWords) {
+        const usual = fits.comma > fits.point ? 'comma' : 'point';
+        const place = strangers[usual];
+        const what = `has another decimal mark than the ${fits[usual]} other numbers of the column. Use the same decimal mark in all of them.`;
+        return place && { place, what };
+      }
+      return unitDoubt(numbers);
     }
-    const usual = this.#numbers.comma > this.#numbers.point ? 'comma' : 'point';
-    const place = this.#strangers[usual];
-    const what = `has another decimal mark than the ${this.#numbers[usual]} other numbers of the column. Use the same decimal mark in all of them.`;
-    return place && { place, what };
+    return null;
   }
 
-  /** Notes about an input column. */
+  /** Whether few different words are among many different numbers, at any share. */
+  get #isFewWords(): boolean {
+    const words = this.#words.size;
+    const isMany = !this.#isCounting || this.#counts.size - words > MANY_NUMBERS;
+    const hasOthers = this.#read.numbers.length < this.#numbers.size;
+    return this.#read.count > MANY_NUMBERS && words > 0 && words <= FEW_WORDS && isMany && !hasOthers;
+  }
+
+  /** Notes about what is left out, changed or guessed of this column. */
   get notes(): DataNote[] {
     const { name, kind } = this;
-    if (kind === 'text') return [{ kind: 'column-of-text', count: this.#filled, name, example: this.#word!.field }];
-    if (kind !== 'empty') return [];
-    const [[example, rows] = ['', 0]] = this.#markers;
-    return [{ kind: 'column-empty', count: this.#empty + rows, name, example }];
+    const { numbers, count, word, strangers } = this.#read;
+    const stranger = (word ?? strangers.point)?.field ?? '';
+    const note = (noted: DataNote['kind'], rows: number, example: string): DataNote => ({
+      kind: noted,
+      count: rows,
+      name,
+      example,
+    });
+    switch (kind) {
+      case 'text':
+        return this.#isTarget ? [] : [note('column-of-text', this.#filled, stranger)];
+      case 'empty': {
+        const [[example, rows] = ['', 0]] = this.#markers;
+        return this.#isTarget ? [] : [note('column-empty', this.#empty + rows, example)];
+      }
+      case 'category':
+        return count > 0 && 2 * count >= this.#filled ? [note('numbers-as-words', count, stranger)] : [];
+      case 'number': {
+        const unit = numbers.find((one) => one.unit !== '');
+        const plain = numbers.find((one) => one.unit === '');
+        const rewritten = numbers.filter((one) => one.firstRewritten !== null);
+        return [
+          ...(this.#isTarget ? [] : [...this.#markers].map(([field, rows]) => note('marker', rows, field))),
+          ...(unit === undefined ? [] : [note('unit', unit.count, unit.first.field)]),
+          ...(unit === undefined || plain === undefined ? [] : [note('unit-missing', plain.count, plain.first.field)]),
+          ...rewritten.map((one) =>
+            note(
+              'notation',
+              one.rewritten,
+              `${one.firstRewritten!.field} = ${numberOf(one.firstRewritten!.field, this.mark ?? 'point')}`,
+            ),
+          ),
+        ];
+      }
+      default:
+        return kind satisfies never;
+    }
   }
 
   get preview(): PreviewColumn {
@@ -253,4 +344,8 @@ export class Column {
 export function settleMarks(columns: readonly Column[], separator: string): void {
   const sure = new Set(columns.flatMap(({ sureMark }) => sureMark ?? []));
   for (const column of columns) column.settleMark(sure, separator);
+}
+
+function earliest(places: readonly (Place | null)[]): Place | null {
+  return places.reduce((a, b) => (a === null || (b !== null && b.line < a.line) ? b : a), null);
 }

@@ -12,7 +12,8 @@ import { hashState } from '../../util/hash.ts';
 import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import { CsvFile } from '../formats/csv.ts';
-import { isMarker, nameOfNumber, numberOf } from '../formats/numbers.ts';
+import { isMarker } from '../formats/missing.ts';
+import { nameOfNumber, numberOf } from '../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../moments.ts';
@@ -119,7 +120,7 @@ export class Table {
     return [
       ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
-      ...this.#columns.flatMap((column) => (column === this.#target ? [] : column.notes)),
+      ...this.#columns.flatMap((column) => column.notes),
     ];
   }
 
@@ -214,7 +215,8 @@ export class Table {
       // For the target, the values include classes that only occur in held-out rows, because these
       // rows are evaluated, too.
       const values = column === this.#target ? classes && [...classes.keys()] : words;
-      return { name, kind, mark, values, isMissing: hasGaps, moments };
+      const unit = column.unit === '' ? {} : { unit: column.unit };
+      return { name, kind, mark, ...unit, values, isMissing: hasGaps, moments };
     });
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
@@ -312,8 +314,7 @@ function classNameOf(value: string, { kind, mark }: Pick<Column, 'kind' | 'mark'
 }
 
 function taskOfColumn(column: Column, job: TableJob): TaskName | null {
-  const classes = classesOf(column);
-  return taskOf({ kind: column.kind, values: classes && [...classes.keys()] }, job);
+  return taskOf(column.kind, classesOf(column), job);
 }
 
 /**

@@ -8,16 +8,24 @@ import { unfitMeasure, type TaskName } from '../../spec/measures.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
+import { majority } from '../../util/majority.ts';
 import { nameRanks } from '../../util/text.ts';
+import { isShare, keyOfUnit, nameOfUnit } from '../formats/units.ts';
 import { MAX_CATEGORIES } from './columns.ts';
 import { checkTwins, twinOf } from '../classNames.ts';
 import { standardDeviation, mergeMoments } from '../moments.ts';
 
 /**
- * A numeric target with at most this number of distinct values is a class; with more, it is an
+ * A numeric target with at most this number of distinct values may be a class; with more, it is an
  * amount.
  */
 const MAX_NUMBERED_CLASSES = 10;
+/**
+ * The smallest mean number of rows of a numbered class. Classes are usually numbered by small
+ * integers. Other numbers that occur once or twice are amounts, such as the prices of ten houses.
+ */
+const LEAST_ROWS_OF_CLASS = { small: 2, other: 5 };
+const SMALL = /^-?\d$|^1\d$/;
 /** Maximum number of inputs of a sample. With it, a first layer of 64 units has 4 MB. */
 const MAX_INPUTS = 16_384;
 
@@ -32,16 +40,26 @@ export function targetOf({ columns, target }: TableFacts): ColumnFacts {
 }
 
 /**
- * Returns the task of the job. If the job does not state a task, the values of the target determine
- * it. Returns `null` if the task is unknown.
+ * Returns the task of the job. If the job does not state a task, the target determines it. Returns
+ * `null` if the task is unknown.
+ *
+ * @param classes the values of the target, each with its number of rows; `null` if there are too
+ *   many.
  */
 export function taskOf(
-  { kind, values }: Pick<ColumnFacts, 'kind' | 'values'>,
+  kind: ColumnFacts['kind'],
+  classes: ReadonlyMap<string, number> | null,
   { task }: Pick<JobSpec, 'task'>,
 ): TaskName | null {
   if (task !== null) return task;
-  if (kind === 'number')
-    return values !== null && values.length <= MAX_NUMBERED_CLASSES ? 'classification' : 'regression';
+  if (kind === 'number') {
+    if (classes === null || classes.size > MAX_NUMBERED_CLASSES) return 'regression';
+    const isSmall = [...classes.keys()].every((name) => SMALL.test(name));
+    if (isSmall && classes.size <= 2) return 'classification';
+    const least = LEAST_ROWS_OF_CLASS[isSmall ? 'small' : 'other'];
+    const rows = [...classes.values()].reduce((a, b) => a + b, 0);
+    return rows >= least * classes.size ? 'classification' : 'regression';
+  }
   return kind === 'category' ? 'classification' : null;
 }
 
@@ -129,6 +147,7 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
     name: columns[0]!.name,
     kind: alike.length === 0 ? 'empty' : isNumber ? 'number' : words,
     mark: markOfMost(alike),
+    ...unitOfMost(alike),
     values: isFew ? values : null,
     isMissing: columns.some(({ isMissing }) => isMissing),
     moments: mergeMoments(alike.map(({ moments }) => moments)),
@@ -143,6 +162,24 @@ function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   const commas = columns.filter(({ mark }) => mark === 'comma').length;
   if (commas > points) return 'comma';
   return points === 0 ? null : 'point';
+}
+
+/** Returns the unit that most columns have; nothing if no column has one. */
+function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> {
+  const units = columns.flatMap(({ unit }) => unit ?? []).sort();
+  const usual = majority(units.map(keyOfUnit));
+  const unit = units.find((one) => keyOfUnit(one) === usual);
+  return unit === undefined ? {} : { unit };
+}
+
+/**
+ * Returns the reason why units differ, or `null`. Numbers with and without a unit match, unless the
+ * unit is a share, such as per cent.
+ */
+function unitMisfit(unit = '', theirs = ''): string | null {
+  if (keyOfUnit(unit) === keyOfUnit(theirs)) return null;
+  if ((unit === '' || theirs === '') && !isShare(`${unit}${theirs}`)) return null;
+  return `has ${nameOfUnit(unit)}, but for the other ranks it has ${nameOfUnit(theirs)}`;
 }
 
 /**
@@ -163,6 +200,8 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
     if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
       return `${name} has decimal ${column.mark}s, but for the other ranks it has decimal ${theirs.mark}s`;
     }
+    const units = [column, theirs].every(isOfNumbers) ? unitMisfit(column.unit, theirs.unit) : null;
+    if (units !== null) return `${name} ${units}`;
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values to be a class`;
     const stranger = column.values.find((value) => !theirs.values!.includes(value));

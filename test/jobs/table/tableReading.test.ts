@@ -191,14 +191,14 @@ describe('numbers', () => {
       'has another decimal mark than the 30 other numbers',
     ],
     [
-      'currency signs before numbers',
+      'a word among prices',
       table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
-      'a.csv, line 3: "$1,000" in column "a" has a currency or percent sign, like 58 other values of the column. Remove the signs.',
+      'a.csv, line 2: "free" in column "a" is not a number, but 59 other values of the column are numbers.',
     ],
     [
-      'percent signs after numbers',
-      table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
-      'a.csv, line 2: "0.5 %" in column "a" has a currency or percent sign, like 59 other values of the column. Remove the signs.',
+      'numbers with and without a percent sign',
+      table('a,y', 60, (i) => `${i}.5${i % 3 ? ' %' : ''},${i % 2}`),
+      'a.csv, line 2: "0.5" in column "a" has no unit, but 40 other values of the column, such as "1.5 %", have the unit "%". Write all numbers in the same unit.',
     ],
     [
       'a word among numbers',
@@ -405,7 +405,7 @@ describe('well-known files', () => {
     expect(opened.preview).toMatchObject({
       rows: 60,
       hasHeader: false,
-      notes: [{ kind: 'no-header' }],
+      notes: [{ kind: 'no-header' }, { kind: 'marker', name: 'column 2' }, { kind: 'marker', name: 'column 6' }],
       columns: [
         { kind: 'category', missing: 0, distinct: 3 },
         { kind: 'number', missing: 6 },

@@ -113,6 +113,13 @@ export const lobby: Messages['lobby'] = {
         )}。`,
       'column-of-text': (notes) => `有 ${notes.length} 列不同的文字太多，不使用：${named(notes, withExample)}。`,
       'column-empty': (notes) => `有 ${notes.length} 列没有值，不使用：${named(notes, withExample)}。`,
+      'numbers-as-words': (notes) => `同一列中有文字，所以数字按文字处理：${named(notes, withExample)}。`,
+      marker: (notes) =>
+        `以下的值视为缺失：${named(notes, ({ name, count, example }) => `${name} 中的${quoted(example)}（${formatCount(count)} 行）`)}。`,
+      unit: (notes) => `读取数值时去掉单位：${named(notes, withExample)}。`,
+      'unit-missing': (notes) =>
+        `没有单位的值与有单位的值同样读取：${named(notes, ({ name, count, example }) => `${name}（${quoted(example)}，${formatCount(count)} 行）`)}。`,
+      notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
       'files-ignored': (notes) => `${totalOf(notes)} 个文件不是图片：${named(notes, ({ example }) => example)}。`,
       'folder-left-out': (notes) =>
         `以下图片所在的文件夹不是类别，不参与训练：${named(

@@ -1,0 +1,85 @@
+/** The numbers of a column, by their units. */
+import type { DecimalMark } from '../../spec/preview.ts';
+import { valueOf, type Amount } from '../formats/numbers.ts';
+import { isShare, nameOfUnit } from '../formats/units.ts';
+
+/** The largest number whose square can be summed over all rows. */
+export const MAX_NUMBER = 1e150;
+
+export interface Place {
+  field: string;
+  line: number;
+}
+
+/** A problem with a field. */
+export interface Doubt {
+  place: Place;
+  /** The end of the error message, which begins with the field and its column. */
+  what: string;
+}
+
+/** The numbers of a column that have the same unit. */
+export class Numbers {
+  readonly unit: string;
+  readonly first: Place;
+  count = 0;
+  /**
+   * For each decimal mark: the number of fields that can be read as numbers with this mark, and the
+   * first field that cannot.
+   */
+  readonly fits: Record<DecimalMark, number> = { point: 0, comma: 0 };
+  readonly strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
+  /**
+   * The first number that contains a point, and the first that contains a comma. The character may
+   * be a decimal mark or a thousands separator.
+   */
+  readonly marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
+  /** Number of fields whose number is written in another way, such as (5) for -5, and the first. */
+  rewritten = 0;
+  firstRewritten: Place | null = null;
+  /** The first number that is larger than {@link MAX_NUMBER}. */
+  huge: Place | null = null;
+
+  constructor(unit: string, first: Place) {
+    this.unit = unit;
+    this.first = first;
+  }
+
+  /** Returns whether the amount is a number with either decimal mark. */
+  add(amount: Amount, field: string, line: number): boolean {
+    const { text, unit } = amount;
+    const hasPoint = text.includes('.');
+    const hasComma = text.includes(',');
+    const isInteger = !hasPoint && !hasComma;
+    const asPoint = valueOf(amount, 'point');
+    const asComma = isInteger ? asPoint : valueOf(amount, 'comma');
+    const value = asPoint ?? asComma;
+    if (value === null) return false;
+    const [point, comma] = [asPoint !== null, asComma !== null];
+    if (Math.abs(value) > MAX_NUMBER) this.huge ??= { field, line };
+    this.count++;
+    if (point) this.fits.point++;
+    else this.strangers.point ??= { field, line };
+    if (comma) this.fits.comma++;
+    else this.strangers.comma ??= { field, line };
+    if (hasPoint) this.marked.point ??= { field, line };
+    if (hasComma) this.marked.comma ??= { field, line };
+    if (unit === '' && text.length !== field.length) {
+      this.rewritten++;
+      this.firstRewritten ??= { field, line };
+    }
+    return true;
+  }
+}
+
+/** Returns a problem if numbers of a column have different units. */
+export function unitDoubt(numbers: readonly Numbers[]): Doubt | null {
+  const [usual, other] = numbers.toSorted((a, b) => b.count - a.count);
+  if (usual === undefined || other === undefined) return null;
+  const third = numbers.length > 2 || (usual.unit !== '' && other.unit !== '');
+  if (!third && !isShare(`${usual.unit}${other.unit}`)) return null;
+  return {
+    place: other.first,
+    what: `has ${nameOfUnit(other.unit)}, but ${usual.count} other values of the column, such as ${JSON.stringify(usual.first.field)}, have ${nameOfUnit(usual.unit)}. Write all numbers in the same unit.`,
+  };
+}

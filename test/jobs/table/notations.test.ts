@@ -1,0 +1,223 @@
+/** Numbers and missing values as people, spreadsheets, databases and statistics programs write them. */
+import { describe, expect, test } from 'vitest';
+import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+import { isMarker } from '../../../src/jobs/formats/missing.ts';
+import { amountOf, numberOf } from '../../../src/jobs/formats/numbers.ts';
+import { agreeOn, openShard } from '../../../src/jobs/index.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+
+const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
+
+/** Opens a table with the separator `|`, a column `a` of these fields, and a target. */
+const open = (rows: number, field: (i: number) => string, job: Partial<TableJob> = {}): Promise<Table> => {
+  const lines = Array.from({ length: rows }, (_, i) => `${field(i)}|${i % 2}`);
+  return Table.open(new File([`a|y\n${lines.join('\n')}\n`], 'a.csv'), { ...JOB, ...job });
+};
+
+describe('a number', () => {
+  test.each<[field: string, number: number, unit: string]>([
+    ['61.8 kg', 61.8, 'kg'],
+    ['12kr', 12, 'kr'],
+    ['3.2 °C', 3.2, '°C'],
+    ['5 m²', 5, 'm²'],
+    ['7.5 l/100 km', 7.5, 'l/100 km'],
+    ['USD 98.88', 98.88, 'USD'],
+    ['98.88 USD', 98.88, 'USD'],
+    ['-$5', -5, '$'],
+    ['$-5', -5, '$'],
+    ['US $5', 5, 'US $'],
+    ['R$ 1,234.5', 1234.5, 'R$'],
+    ['Rs.500', 500, 'Rs.'],
+    ['5.- CHF', 5, 'CHF'],
+    ['8.4%', 8.4, '%'],
+    ['₹12,34,567', 1234567, '₹'],
+    ['($1,234.50)', -1234.5, '$'],
+    ['(5)', -5, ''],
+    ['5-', -5, ''],
+    ['−5', -5, ''],
+    ['–5', -5, ''],
+    ['- 5', -5, ''],
+    ['+5', 5, ''],
+    ["1'234.5", 1234.5, ''],
+    ['1’234', 1234, ''],
+    ['1 234 567.5', 1234567.5, ''],
+    ['1\u00a0234', 1234, ''],
+    ['1\u2009234', 1234, ''],
+    ['1\u202f234', 1234, ''],
+    ['1_000', 1000, ''],
+    ['="0012"', 12, ''],
+    ["'0012", 12, ''],
+    ["'6.5'", 6.5, ''],
+    ['“6.5”', 6.5, ''],
+    ['1.5E+03', 1500, ''],
+    ['1.5D+03', 1500, ''],
+    ['1.5×10³', 1500, ''],
+    ['1.5 x 10^-3', 0.0015, ''],
+    ['５０', 50, ''],
+    ['１２．５', 12.5, ''],
+    ['٣٥', 35, ''],
+    ['१२३', 123, ''],
+    ['\ufeff5', 5, ''],
+  ])('is read from %s', (field, number, unit) => {
+    expect([numberOf(field, 'point'), amountOf(field)?.unit]).toEqual([number, unit]);
+  });
+
+  test.each([
+    ['7 311,27', 7311.27],
+    ['44,13 kr', 44.13],
+    ['1.234,56 €', 1234.56],
+    ['1,5E+03', 1500],
+    ['٣٫٥', 3.5],
+    ['５，５', 5.5],
+  ])('with a decimal comma is read from %s', (field, number) => {
+    expect(numberOf(field, 'comma')).toBe(number);
+  });
+
+  test.each(['A4', 'Q1', '5-10', '3+', '<5', '2020-01-15', '12:30', '192.168.1.1', '2x105', "5'11", '5 kg 3 g', '(5'])(
+    'is not read from %s',
+    (field) => {
+      expect(amountOf(field)).toBeNull();
+    },
+  );
+});
+
+describe('a column of numbers', () => {
+  test('may have one unit, in several spellings, which a note names', async () => {
+    const opened = await open(60, (i) => `${i}.5 ${['kg', 'Kg', 'kg.'][i % 3]}`);
+    expect(opened.preview.columns[0]).toMatchObject({ kind: 'number', mark: 'point' });
+    expect(opened.preview.notes).toEqual([{ kind: 'unit', name: 'a', count: 60, example: '0.5 kg' }]);
+    expect(opened.problem()).toBeNull();
+  });
+
+  test('may lack its unit in some rows, which a note names', async () => {
+    const { notes, columns } = (await open(60, (i) => (i % 10 ? `${i} kg` : String(i)))).preview;
+    expect(columns[0]).toMatchObject({ kind: 'number' });
+    expect(notes).toEqual([
+      { kind: 'unit', name: 'a', count: 54, example: '1 kg' },
+      { kind: 'unit-missing', name: 'a', count: 6, example: '0' },
+    ]);
+  });
+
+  test.each([
+    ['kg', 'lb'],
+    ['kg', 'g'],
+    ['€', 'USD'],
+    ['°C', '°F'],
+    ['%', '‰'],
+    ['m', 'ft'],
+    ['k', 'M'],
+    ['km/h', 'mph'],
+  ])('is rejected if some numbers are in %s and some in %s, at any share', async (usual, other) => {
+    for (const every of [2, 40]) {
+      const problem = (await open(80, (i) => `${i} ${i % every === 1 ? other : usual}`)).problem();
+      expect(problem?.message).toMatch(new RegExp(`^a\\.csv, line [23]: "[01] .+" in column "a" has the unit`));
+    }
+  });
+
+  test('has a note about numbers that are written in another way', async () => {
+    const { notes } = (await open(60, (i) => (i % 4 ? String(i) : `(${i + 1})`))).preview;
+    expect(notes).toEqual([{ kind: 'notation', name: 'a', count: 15, example: '(1) = -1' }]);
+  });
+
+  test('may be the target, with units or groups of digits', async () => {
+    const rows = Array.from({ length: 60 }, (_, i) => `${i};${i % 2 ? '9' : '10'} ${100 + i},70 €`);
+    const opened = await Table.open(new File([`a;prix\n${rows.join('\n')}\n`], 'a.csv'), JOB);
+    expect([opened.preview.task, opened.problem()]).toEqual(['regression', null]);
+  });
+
+  test.each([
+    ['addresses', (i: number) => `${i} ${['Main', 'Oak', 'Elm'][i % 3]} Street ${'abcdefgh'[i % 8]}`, 'text'],
+    ['classes of a school', (i: number) => `${1 + (i % 3)}${'ABCF'[i % 4]}`, 'category'],
+    ['house numbers', (i: number) => `${i % 30}${['', '', 'a', 'b'][i % 4]}`, 'category'],
+    ['ranges', (i: number) => `${i % 5}-${(i % 5) + 4}`, 'category'],
+  ])('does not consist of %s', async (_, field, kind) => {
+    expect((await open(200, field)).preview.columns[0]!.kind).toBe(kind);
+  });
+
+  test.each([3, 10, 50, 90])('is rejected with a word that occurs in %i %% of the rows', async (percent) => {
+    const opened = await open(400, (i) => (i % 100 < percent ? 'oops' : `${i}.5`));
+    expect(opened.problem()?.message).toContain('a.csv, line 2: "oops" in column "a" is not a number');
+  });
+
+  test('becomes a category with a note if it has few different numbers and some words', async () => {
+    const { notes, columns } = (await open(60, (i) => ['1', '2', '3', 'crew'][i % 4]!)).preview;
+    expect(columns[0]).toMatchObject({ kind: 'category', distinct: 4 });
+    expect(notes).toEqual([{ kind: 'numbers-as-words', name: 'a', count: 45, example: 'crew' }]);
+  });
+
+  test('must have the same unit in all federated tables', async () => {
+    const job = parseJob({ job: 'table', data: { kind: 'federated' } });
+    const files = ['kg', 'KG', 'lb', ''].map((unit) => {
+      const rows = Array.from({ length: 40 }, (_, i) => `${i} ${unit},${i % 2}`);
+      return new File([`a,y\n${rows.join('\n')}\n`], 'a.csv');
+    });
+    const shards = await Promise.all(files.map((file) => openShard(job, [file])));
+    const { divergent } = agreeOn(
+      shards.map(({ facts }) => facts),
+      null,
+      job,
+    );
+    expect(divergent).toEqual([
+      { rank: 2, why: 'its column "a" has the unit "lb", but for the other ranks it has the unit "KG"' },
+    ]);
+  });
+});
+
+describe('a missing number', () => {
+  test.each([
+    ['pandas', '#N/A|#N/A N/A|#NA|-1.#IND|1.#QNAN|-NaN|-nan|<NA>|N/A|NA|NULL|NaN|None|n/a|nan|null'],
+    [
+      'Excel',
+      '#DIV/0!|#VALUE!|#REF!|#NAME?|#NUM!|#NULL!|#SPILL!|#CALC!|#GETTING_DATA|#WERT!|#NV|#N/V|#BEZUG!|#ZAHL!|#ÜBERLAUF!',
+    ],
+    [
+      'Excel in other languages',
+      '#NOMBRE?|#¿NOMBRE?|#¡VALOR!|#VALEUR!|#NOM?|#RIF!|#NÚM!|#WAARDE!|#DEEL/0!|#ARG!|#ЗНАЧ!|#Н/Д|#VÄRDEFEL!|#YOK',
+    ],
+    ['LibreOffice and Google Sheets', 'Err:502|Fehler:502|#ERROR!|Loading...|####'],
+    ['databases', '\\N|NULL|(null)|[NULL]|<null>|nil|undefined'],
+    ['statistics programs', '.|.a|.z|._|NA_real_|SYSMIS|missing|NaT'],
+    [
+      'people',
+      'n.d.|k.A.|k. A.|s/d|unknown|Unbekannt|?|??|-|--|—|…|...|keine Angabe|not available|н/д|无|未知|不明|brak danych|inconnu|$ -',
+    ],
+  ])('is recognized as %s write it', (_, fields) => {
+    expect(fields.split('|').filter((field) => !isMarker(field))).toEqual([]);
+  });
+
+  test('is not a number, a name, or a sign with a meaning', () => {
+    expect(['0', '-99', '5', '1st', '#1', 'yes', 'no', 'Berlin', '+', '*', 'A', 'male', '%'].filter(isMarker)).toEqual(
+      [],
+    );
+  });
+
+  test.each([2, 9, 11, 60, 95])(
+    'is read alike if it occurs in %i %% of the rows, and a note names it',
+    async (percent) => {
+      const opened = await open(400, (i) => (i % 100 < percent ? '#DIV/0!' : `${i}.5`));
+      expect(opened.problem()).toBeNull();
+      expect(opened.preview.columns[0]).toMatchObject({ kind: 'number', missing: 4 * percent });
+      expect(opened.preview.notes).toEqual([{ kind: 'marker', name: 'a', count: 4 * percent, example: '#DIV/0!' }]);
+    },
+  );
+});
+
+describe('a column to predict', () => {
+  test.each([
+    ['ten prices of ten rows', 10, (i: number) => String(100_000 + 1000 * i), 'regression'],
+    ['prices that occur twice', 16, (i: number) => String(99.5 + (i % 8)), 'regression'],
+    ['small integers', 20, (i: number) => String(i % 5), 'classification'],
+    ['numbers that occur often', 60, (i: number) => String(100 * (i % 3)), 'classification'],
+  ])('with %s is an amount or a class', async (_, rows, field, task) => {
+    const lines = Array.from({ length: rows }, (__, i) => `${i},${field(i)}`);
+    const opened = await Table.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
+    expect([opened.preview.task, opened.problem()]).toEqual([task, null]);
+  });
+});
+
+test('a number that is too large to be squared is rejected', async () => {
+  const opened = await open(60, (i) => (i === 7 ? '-1e308' : `${i}`));
+  expect(opened.problem()?.message).toBe(
+    'a.csv, line 9: "-1e308" in column "a" is too large. Numbers may be at most 1e+150 in size. Use a larger unit, or leave it empty.',
+  );
+});
