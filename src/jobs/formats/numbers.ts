@@ -15,7 +15,7 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
 /** Matches numbers that need no conversion. Most numbers of large files are such. */
-const PLAIN = /^-?\d+(\.\d+)?$/;
+const PLAIN = /^-?\d+(?:\.\d+)?$/;
 
 /** Characters without a width, such as byte order marks and directions of text. */
 const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
@@ -43,6 +43,18 @@ export interface Amount {
   text: string;
   /** The unit, currency or percent sign; empty if the field is only a number. */
   unit: string;
+}
+
+/** Returns the number of a field that needs no conversion; `null` for other fields. */
+export function plainNumberOf(field: string): number | null {
+  return PLAIN.test(field) ? finite(Number(field)) : null;
+}
+
+/** Returns whether the point of a plain number may separate thousands, as in 1.234. */
+export function isGrouped(field: string): boolean {
+  const first = field.startsWith('-') ? 1 : 0;
+  const point = field.indexOf('.');
+  return field.length - point === 4 && point - first <= 3 && field[first] !== '0';
 }
 
 /**
@@ -144,7 +156,8 @@ export function nameOfNumber(field: string, mark: DecimalMark): string {
 
 /** Removes thousands separators and replaces a decimal comma with a point. */
 function plain(text: string, mark: DecimalMark): string {
-  return mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.');
+  if (mark === 'point') return text.includes(',') ? text.replaceAll(',', '') : text;
+  return text.replaceAll('.', '').replace(',', '.');
 }
 
 /** Returns whether a field is a number without a unit, with a decimal point or a decimal comma. */

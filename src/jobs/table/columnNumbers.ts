@@ -1,6 +1,6 @@
 /** The numbers of a column, by their units. */
 import type { DecimalMark } from '../../spec/preview.ts';
-import { valueOf, type Amount } from '../formats/numbers.ts';
+import { isGrouped, valueOf, type Amount } from '../formats/numbers.ts';
 import { isShare, nameOfUnit } from '../formats/units.ts';
 
 /** The largest number whose square can be summed over all rows. */
@@ -43,6 +43,17 @@ export class Numbers {
   constructor(unit: string, first: Place) {
     this.unit = unit;
     this.first = first;
+  }
+
+  /** Adds a number that needs no conversion; see `plainNumberOf`. */
+  addPlain(value: number, field: string, line: number): void {
+    this.count++;
+    this.fits.point++;
+    const hasPoint = field.includes('.');
+    if (hasPoint) this.marked.point ??= { field, line };
+    if (!hasPoint || isGrouped(field)) this.fits.comma++;
+    else this.strangers.comma ??= { field, line };
+    if (Math.abs(value) > MAX_NUMBER) this.huge ??= { field, line };
   }
 
   /** Returns whether the amount is a number with either decimal mark. */

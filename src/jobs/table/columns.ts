@@ -8,7 +8,7 @@ import {
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { isMarker } from '../formats/missing.ts';
-import { amountOf, numberOf, valueOf, type Amount } from '../formats/numbers.ts';
+import { amountOf, numberOf, plainNumberOf, valueOf, type Amount } from '../formats/numbers.ts';
 import { keyOfUnit, quantitiesOf } from '../formats/units.ts';
 import { MAX_NUMBER, Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
 
@@ -80,13 +80,17 @@ export class Column {
       this.#empty++;
       return;
     }
-    if (isMarker(value)) {
+    const number = plainNumberOf(value);
+    if (number !== null) {
+      (this.#plain ??= this.#numbersOf('', '', value, line)).addPlain(number, value, line);
+    } else if (isMarker(value)) {
       this.#markers.set(value, (this.#markers.get(value) ?? 0) + 1);
       return;
+    } else {
+      const amount = amountOf(value);
+      if (amount === null || !this.#addAmount(amount, value, line)) this.#addWord(value, line);
     }
     this.#filled++;
-    const amount = amountOf(value);
-    if (amount === null || !this.#addAmount(amount, value, line)) this.#addWord(value, line);
     if (!this.#isCounting) return;
     this.#counts.set(value, (this.#counts.get(value) ?? 0) + 1);
     this.#isCounting = this.#counts.size <= MAX_CATEGORIES;

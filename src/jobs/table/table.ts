@@ -283,8 +283,8 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = training[i]!;
     return (field) => {
-      const word = field.trim();
-      const number = kind === 'number' ? numberOf(word, mark ?? 'point') : null;
+      const number = kind === 'number' ? numberOf(field, mark ?? 'point') : null;
+      const word = number === null ? field.trim() : '';
       if (number !== null) addValue(one.moments, number);
       else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
       else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** Numbers and missing values as people, spreadsheets, databases and statistics programs write them. */
+/** Numbers and missing values as people, spreadsheets, databases and other programs write them. */
 import { describe, expect, test } from 'vitest';
 import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
 import { isMarker } from '../../../src/jobs/formats/missing.ts';
