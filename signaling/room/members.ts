@@ -67,7 +67,14 @@ function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   // During a run, a newcomer whose request cannot be granted joins without a requested rank.
   if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
   const granted = contradiction === null ? rank : null;
-  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: granted };
+  const entry = {
+    member,
+    name,
+    device: null,
+    browser: browserNumber(state, browser),
+    rank: granted,
+    mark: leastWithout(state.members.map((m) => m.mark)),
+  };
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = {
     browser,
@@ -112,9 +119,13 @@ function contradictionWith(state: RoomState, request: Newcomer): string | null {
 /** Returns the number under which members of the room know a browser. */
 function browserNumber({ members, hidden }: RoomState, browser: string | undefined): number {
   const sibling = members.find((m) => browser !== undefined && hidden.get(m.member)?.browser === browser);
-  if (sibling !== undefined) return sibling.browser;
+  return sibling === undefined ? leastWithout(members.map((m) => m.browser)) : sibling.browser;
+}
+
+/** Returns the least number that is not among `taken`. */
+function leastWithout(taken: readonly (number | undefined)[]): number {
   let free = 0;
-  while (members.some((m) => m.browser === free)) free++;
+  while (taken.includes(free)) free++;
   return free;
 }
 

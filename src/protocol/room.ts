@@ -46,6 +46,11 @@ export const RosterEntry = v.strictObject({
   browser: count,
   /** The requested rank; `null`: any. */
   rank: v.nullable(rank),
+  /**
+   * Determines the colour and shape by which pages show the member. It stays the same while the
+   * member is in the room, although its rank may change. Without it, the rank determines them.
+   */
+  mark: v.optional(count),
 });
 export type RosterEntry = v.InferOutput<typeof RosterEntry>;
 

@@ -22,6 +22,26 @@ describe('members', () => {
     for (const one of both) expect(await one.next('ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
+  test('keep their marks while others leave, and a newcomer gets the least free mark', async () => {
+    const server = await start();
+    const ada = member(server);
+    await ada.send(create());
+    const { room } = await ada.next('admitted');
+    const bo = member(server);
+    await enter(bo, room, 'Bo');
+    await enter(member(server), room, 'Cy');
+    await bo.send({ type: 'leave' });
+    await bo.closed;
+    const di = member(server);
+    await enter(di, room, 'Di');
+    const marks = async () => (await di.next('room')).members.map(({ name, mark }) => [name, mark]);
+    expect(await marks()).toEqual([
+      ['Ada', 0],
+      ['Cy', 2],
+      ['Di', 1],
+    ]);
+  });
+
   test('open a room, and its host starts the run', async () => {
     const server = await start();
     const ada = member(server);

@@ -69,11 +69,13 @@ test('three tabs add up typed numbers step by step: on the ring, with a server, 
       }
     }
   }
-  await others[0]!.page.getByText('The busiest link is that of rank 0: 64 B.').waitFor();
+  await others[0]!.page.getByText('The busiest link is that of ann (rank 0): 64 B.').waitFor();
   expect(await button(others[0]!, 'Next step').count()).toBe(0);
 
   await others[1]!.page.close();
-  await ann.page.getByText(/\(cid\) left\. The ring now links its neighbours, and 2 rows of numbers remain/).waitFor();
+  await ann.page
+    .getByText(/cid \(rank 2\) left\. The ring now links its neighbours, and 2 rows of numbers remain/)
+    .waitFor();
   const left = own.filter((_, rank) => rank !== 2);
   await button(ann, 'All steps').click();
   for (const tab of [ann, others[0]!]) {

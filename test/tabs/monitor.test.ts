@@ -43,7 +43,7 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   await timeline.press('ArrowRight');
   await timeline.press('+');
   expect(await ada.page.locator('.timeline-note').textContent()).toMatch(
-    /^Rank 0 \((ada|ben)\): .* of step \d+\.( The GPU received \d+ dispatches in \d+ submits in this step\.)?$/,
+    /^(ada|ben) \(rank 0\): .* of step \d+\.( The GPU received \d+ dispatches in \d+ submits in this step\.)?$/,
   );
 
   const csv = (await saved(ada, 'Curves (CSV)')).text.split('\r\n');
@@ -117,6 +117,6 @@ test('a run with a pipeline shows its ranks, its plan tick by tick, and the pass
     await timeline.press('ArrowRight');
     noted.push((await page.locator('.timeline-note').textContent())!);
   }
-  const pass = /^Rank 0 \((ada|ben)\): forward pass of micro-batch \d in stage 0 .* of step 8\./;
+  const pass = /^(ada|ben) \(rank 0\): forward pass of micro-batch \d in stage 0 .* of step 8\./;
   expect(noted.filter((text) => pass.test(text)).length, noted.join('\n')).toBeGreaterThan(0);
 });

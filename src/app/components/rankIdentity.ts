@@ -1,8 +1,9 @@
 /**
- * The marks of ranks. A rank has a number, a shape, and a colour of the Okabe-Ito palette, which
- * colour-blind people can distinguish. There are eight shapes and eight colours. The marks of ranks
- * 8 to 15 are outlined; from rank 16 on, marks repeat.
+ * The marks of ranks. A mark has a shape, and a colour of the Okabe-Ito palette, which colour-blind
+ * people can distinguish. There are eight shapes and eight colours. Marks 8 to 15 are outlined;
+ * from 16 on, marks repeat. A member keeps its mark when its rank changes.
  */
+import { markOf } from '../state/people.ts';
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
 type Shape = (typeof SHAPES)[number];
@@ -18,8 +19,9 @@ interface RankIdentity {
 }
 
 export function identityOf(rank: number): RankIdentity {
-  const colour = rank % SHAPES.length;
-  return { shape: SHAPES[colour]!, colour, outlined: Math.floor(rank / SHAPES.length) % 2 === 1 };
+  const mark = markOf(rank);
+  const colour = mark % SHAPES.length;
+  return { shape: SHAPES[colour]!, colour, outlined: Math.floor(mark / SHAPES.length) % 2 === 1 };
 }
 
 /**

@@ -1,5 +1,8 @@
 /** The page of the lesson: its text on one side, the ranks and their numbers on the other. */
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { roundAfter } from '../../engine/lesson/lessonRound.ts';
 import { messages } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
@@ -8,7 +11,7 @@ import { Drop } from './Drop.tsx';
 import { Modes } from './Modes.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
 import { OwnNumbers } from './OwnNumbers.tsx';
-import { LESSON_PAGES } from './pages.ts';
+import { LESSON_PAGES, needsNewRound } from './pages.ts';
 import { Part } from './Part.tsx';
 import { RoundRing } from './RoundRing.tsx';
 import { Stall } from './Stall.tsx';
@@ -32,7 +35,18 @@ interface Props {
 
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = messages.value;
-  const { round } = controls.state;
+  const { state, leads, isMoving, order } = controls;
+  const { round } = state;
+  const shown = useSignal(Infinity);
+  // The table and the sentences follow the ring, which takes its time for each step.
+  const watched = { ...controls, state: { ...state, round: roundAfter(round, shown.value) } };
+  const begun = useRef<number | null>(null);
+  useEffect(() => {
+    // The text of this page needs a new round on the ring.
+    if (!leads || isMoving || begun.current === page) return;
+    begun.current = page;
+    if (needsNewRound(page, round)) order({ type: 'begin', mode: 'ring' });
+  });
   return (
     <main class="lesson wrap">
       <h1 class="away">{lesson.heading}</h1>
@@ -41,13 +55,15 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
         <Text controls={controls} page={page} onpage={onpage} ending={ending} />
         <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
           <Part names={['steps']} page={page} title={lesson.steps.title}>
-            <Steps controls={controls}>{besideSteps}</Steps>
+            <Steps controls={controls} watched={watched}>
+              {besideSteps}
+            </Steps>
           </Part>
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
             <Modes controls={controls} />
           </Part>
           <Part names={['ring']} page={page} title={lesson.ring.title}>
-            <RoundRing key={`${round.number} ${round.mode} ${round.n}`} controls={controls} />
+            <RoundRing key={`${round.number} ${round.mode} ${round.n}`} controls={controls} shown={shown} />
           </Part>
           {controls.you !== null && (
             <Part names={['own']} page={page} title={lesson.own.title} titled>
@@ -56,7 +72,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
             </Part>
           )}
           <Part names={['grid', 'sums']} page={page} title={lesson.grid.caption}>
-            <NumbersGrid controls={controls} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
+            <NumbersGrid controls={watched} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
           </Part>
           <Part names={['bytes']} page={page} title={lesson.bytes.title} titled>
             <Bytes controls={controls} />

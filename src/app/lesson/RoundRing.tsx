@@ -1,4 +1,5 @@
 /** Shows the ring of a round. When a step is taken, the ring animates its chunks. */
+import { useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { stepCount } from '../../engine/lesson/lessonRound.ts';
@@ -10,7 +11,13 @@ import { messages } from '../locales/index.ts';
 import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { phaseOf } from './describeStep.ts';
 
-export function RoundRing({ controls }: { controls: LessonControls }) {
+interface Props {
+  controls: LessonControls;
+  /** Receives the number of steps that the ring has shown. */
+  shown: Signal<number>;
+}
+
+export function RoundRing({ controls, shown }: Props) {
   const { lesson } = messages.value;
   const { state, you, isSolo } = controls;
   const { round, members, slow } = state;
@@ -21,6 +28,9 @@ export function RoundRing({ controls }: { controls: LessonControls }) {
   const player = usePlayer(stage, { autoplay: false, keys: false });
   const taken = steps.length;
   useEffect(() => player.showStep(taken), [player, taken]);
+  useSignalEffect(() => {
+    shown.value = player.frame.value?.completed ?? Infinity;
+  });
   const count = stepCount(mode, n);
   const names = members
     .slice(0, n)

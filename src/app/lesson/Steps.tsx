@@ -7,11 +7,19 @@ import type { Messages } from '../locales/en/index.ts';
 import type { LessonControls } from './lessonControls.ts';
 import { numberText, phaseOf, describeStep, sumText } from './describeStep.ts';
 
-export function Steps({ controls, children }: { controls: LessonControls; children: ComponentChildren }) {
+interface Props {
+  controls: LessonControls;
+  /** The same, with the round as far as the ring has shown it. */
+  watched: LessonControls;
+  children: ComponentChildren;
+}
+
+export function Steps({ controls, watched, children }: Props) {
   const { lesson } = messages.value;
   const { steps } = lesson;
   const { state, leads, isMoving, waitsFor, order, you } = controls;
   const { round, leader, members } = state;
+  const shown = watched.state.round;
   const count = stepCount(round.mode, round.n);
   const rest = isMoving || isDone(round);
   const isStuck = isMoving && waitsFor !== null && you !== null;
@@ -21,12 +29,17 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
         <p class="lesson-where">
           <strong>{steps.round(round.number)}</strong>{' '}
           <span class="dim">
-            {steps.taken(round.steps.length, count)} · {lesson.phases[phaseOf(round)]}
+            {steps.taken(shown.steps.length, count)} · {lesson.phases[phaseOf(shown)]}
           </span>
         </p>
         {leads ? (
           <div class="row">
-            <button type="button" class="primary" disabled={rest} onClick={() => order({ type: 'steps', count: 1 })}>
+            <button
+              type="button"
+              class={isDone(round) ? '' : 'primary'}
+              disabled={rest}
+              onClick={() => order({ type: 'steps', count: 1 })}
+            >
               {steps.next}
             </button>
             <button type="button" disabled={rest} onClick={() => order({ type: 'steps', count })}>
@@ -34,6 +47,7 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
             </button>
             <button
               type="button"
+              class={isDone(round) && round.n > 1 ? 'primary' : ''}
               disabled={isMoving || (!isUnderWay(round) && round.n === members.length)}
               onClick={() => order({ type: 'begin', mode: round.mode })}
             >
@@ -46,7 +60,7 @@ export function Steps({ controls, children }: { controls: LessonControls; childr
         )}
       </div>
       <p class="lesson-last-step" aria-live="polite">
-        {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : lastStepText(lesson, controls)}
+        {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : lastStepText(lesson, watched)}
       </p>
     </>
   );

@@ -1,5 +1,8 @@
 /** The pages of the lesson. Each page highlights the part of the screen that its text explains. */
 
+import { isDone } from '../../engine/lesson/lessonRound.ts';
+import type { LessonRound } from '../../protocol/lesson.ts';
+
 /**
  * The pages in order. Their texts are in `locales/`. `lights` is the highlighted part. `shows`
  * lists the visible parts, except those that every page shows (`ALWAYS`).
@@ -25,6 +28,14 @@ const ALWAYS: readonly LessonPart[] = ['own', 'sums', 'grid', 'steps', 'ring'];
 export function isShown(part: LessonPart, page: number): boolean {
   const shows: readonly LessonPart[] = LESSON_PAGES[page]!.shows;
   return ALWAYS.includes(part) || shows.includes(part);
+}
+
+/** Pages whose task is to take steps on the ring from the beginning of a round. */
+const FROM_START: readonly string[] = ['reduceScatter', 'slow', 'drop'];
+
+/** Returns whether a page begins a new round, because this one is over or is not on the ring. */
+export function needsNewRound(page: number, round: LessonRound): boolean {
+  return FROM_START.includes(LESSON_PAGES[page]!.name) && round.n > 1 && (isDone(round) || round.mode !== 'ring');
 }
 
 /** Returns the nearest valid index of a page. */

@@ -1,5 +1,6 @@
 /** Formats numbers for display, with few digits and a unit. */
 import type { MetricName } from '../../spec/measures.ts';
+import { nameOfRank } from '../state/people.ts';
 
 /** A count: `812`, `3100`, `31.2 k`, `2.4 M`. */
 export function formatCount(value: number): string {
@@ -111,4 +112,20 @@ function trim(value: number): string {
   if (value >= 100) return String(Math.round(value));
   if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');
   return value.toFixed(1);
+}
+
+/** Returns a rank in words: `Ada (rank 1)`, or `rank 1` if its member is unknown. */
+export function formatRank(rank: number, name = nameOfRank(rank)): string {
+  return name === '' ? `rank ${rank}` : `${name} (rank ${rank})`;
+}
+
+/** Does the same for the start of a sentence. A name is not changed. */
+export function startWithRank(rank: number, name = nameOfRank(rank)): string {
+  return name === '' ? `Rank ${rank}` : formatRank(rank, name);
+}
+
+/** Returns the names of ranks; `null` if a name is unknown. */
+export function namesOfRanks(ranks: readonly number[]): string[] | null {
+  const names = ranks.map(nameOfRank);
+  return names.includes('') ? null : names;
 }

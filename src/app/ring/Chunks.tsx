@@ -6,6 +6,7 @@
  */
 import { effect, useComputed } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { identityOf } from '../components/rankIdentity.ts';
 import { capsuleFor, type Capsule } from './capsule.ts';
 import { chunkName, type Flight, type Frame, type Parts } from './frameAt.ts';
 import { boxOn, wayOf, type RingLayout, type Way } from './geometry.ts';
@@ -160,7 +161,7 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
             height={slots.height}
             class="slot"
             opacity={parts.includes(one) ? 1 : 0}
-            style={{ fill: `var(--rank-${one})` }}
+            style={{ fill: `var(--rank-${identityOf(one).colour})` }}
           />
         ))}
       {(kind === 'tag' || kind === 'bar') && <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />}

@@ -5,6 +5,7 @@
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';
+import { RankMark } from '../components/RankMark.tsx';
 import { identityOf, shapePath } from '../components/rankIdentity.ts';
 import { smallText } from '../browser/theme.ts';
 import { Chunks } from './Chunks.tsx';
@@ -43,6 +44,8 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
+  // In a lesson for one person, only this person has a name.
+  const hasNames = members.filter(({ name }) => name !== null && name !== '').length > 1;
   // The layout object is reused until the layout changes. With a new object, the effect that moves
   // the chunks would start again.
   const layout = useMemo(
@@ -53,40 +56,69 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const plan = usePlan(player);
   const moving = plan?.n === n && plan.algorithm === shape && n > 1 ? player : null;
   const isPlain = n === 1 || shape === 'none';
+  const isCrossed = !isPlain && shape !== 'ring';
+  // Chunks travel through the centre, so the title is above the picture.
+  const isTitled = isCrossed && shape !== 'star';
   return (
-    <div class={shape === 'ring' || isPlain ? 'ring' : 'ring crossed'} data-picture={shape} ref={box}>
-      {width > 0 && (
-        <svg width={width} height={height} role="img" aria-label={label}>
-          {isPlain ? (
-            <circle
-              cx={layout.x}
-              cy={layout.y}
-              r={layout.radius || Math.min(width, height) * 0.36}
-              class="edge ghost"
-            />
-          ) : (
-            <g aria-hidden="true">
-              <Edges layout={layout} edges={edges} player={player} textSize={textSize} focus={focus} />
-            </g>
+    <>
+      <div class={`ring${isCrossed ? ' crossed' : ''}${isTitled ? ' titled' : ''}`} data-picture={shape}>
+        {isTitled && (
+          <p class="ring-title small dim" aria-hidden="true">
+            {centre.top} <strong>{centre.title}</strong> {centre.bottom}
+          </p>
+        )}
+        <div class="ring-picture" ref={box}>
+          {width > 0 && (
+            <svg width={width} height={height} role="img" aria-label={label}>
+              {isPlain ? (
+                <circle
+                  cx={layout.x}
+                  cy={layout.y}
+                  r={layout.radius || Math.min(width, height) * 0.36}
+                  class="edge ghost"
+                />
+              ) : (
+                <g aria-hidden="true">
+                  <Edges layout={layout} edges={edges} player={player} textSize={textSize} focus={focus} />
+                </g>
+              )}
+              {!isTitled && <Centre layout={layout} n={n} centre={centre} textSize={textSize} />}
+              {moving !== null && <EdgeLight layout={layout} player={moving} />}
+              {members.map((member, rank) => (
+                <Mark
+                  key={rank}
+                  layout={layout}
+                  place={layout.places[rank]!}
+                  rank={rank}
+                  member={member}
+                  you={rank === you}
+                  textSize={textSize}
+                />
+              ))}
+              {moving !== null && <Chunks layout={layout} player={moving} textSize={textSize} focus={focus} />}
+            </svg>
           )}
-          <Centre layout={layout} n={n} centre={centre} textSize={textSize} />
-          {moving !== null && <EdgeLight layout={layout} player={moving} />}
-          {members.map((member, rank) => (
-            <Mark
-              key={rank}
-              layout={layout}
-              place={layout.places[rank]!}
-              rank={rank}
-              member={member}
-              you={rank === you}
-              textSize={textSize}
-            />
-          ))}
-          {moving !== null && <Chunks layout={layout} player={moving} textSize={textSize} focus={focus} />}
-        </svg>
-      )}
-      {moving !== null && <EdgeKeys layout={layout} player={moving} />}
-    </div>
+          {moving !== null && <EdgeKeys layout={layout} player={moving} />}
+        </div>
+      </div>
+      {width > 0 && hasNames && !layout.named && <RingNames members={members} you={you} />}
+    </>
+  );
+}
+
+/**
+ * The names of all ranks, if the picture has no room for them. Screen readers read them in the
+ * label of the picture.
+ */
+function RingNames({ members, you }: Pick<Props, 'members' | 'you'>) {
+  return (
+    <ul class="ring-names plain small" aria-hidden="true">
+      {members.map(({ name, pale }, rank) => (
+        <li key={rank} class={pale === true || name === null ? 'pale' : ''} title={name ?? undefined}>
+          <RankMark rank={rank} /> <span class={rank === you ? 'ellipsis strong' : 'ellipsis'}>{name}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -133,28 +165,13 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
           {rank}
         </text>
       )}
-      {number !== 'beside' && name !== '' && (layout.named || isNameShown(layout, rank, beside.x, name, textSize)) && (
+      {layout.named && name !== '' && (
         <text x={beside.x} y={baseline} text-anchor={anchor} class={you ? 'mark-name strong' : 'mark-name'}>
           {name}
         </text>
       )}
     </g>
   );
-}
-
-/** Width of a letter of a name, relative to the text size. */
-const NAME_LETTER = 0.62;
-
-/** Returns whether the name of an enlarged rank fits at `x`, next to its mark. */
-function isNameShown(
-  { near, width, x: centre }: RingLayout,
-  rank: number,
-  x: number,
-  name: string,
-  textSize: number,
-): boolean {
-  const side = Math.abs(x - centre);
-  return near.has(rank) && side > textSize && width / 2 - side > name.length * textSize * NAME_LETTER;
 }
 
 /** Width of a letter of the title, relative to the size of small text. */

@@ -3,10 +3,12 @@
  * published a few times a second, on an animation frame. So drawing never delays training, and a
  * hidden tab draws nothing.
  */
-import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
+import { seats } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
 import { route } from './address.ts';
 import { isSoftware } from './derive.ts';
+import { people } from './people.ts';
 import { titleOf } from './title.ts';
 import { initialView, type View } from './view.ts';
 
@@ -22,6 +24,12 @@ export const view: ReadonlySignal<View> = published;
 
 /** Whether the CPU both trains and paints. The page then paints less often. */
 export const computesOnCpu = computed(() => isSoftware(view.value.device));
+
+const ofRun = computed(() => view.value.run?.members ?? null);
+const ofLobby = computed(() => view.value.lobby?.members ?? null);
+effect(() => {
+  people.value = ofRun.value ?? seats(ofLobby.value ?? []);
+});
 
 let latest = initialView;
 let frame = 0;

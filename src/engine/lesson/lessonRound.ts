@@ -77,6 +77,19 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 }
 
 /**
+ * Returns the round as it was after `steps` steps. A picture that is behind the round shows this
+ * round everywhere.
+ */
+export function roundAfter(round: LessonRound, steps: number): LessonRound {
+  if (steps >= round.steps.length) return round;
+  const { mode, n, own } = round;
+  const held = partsAfter(mode, n, steps).map((places) =>
+    places.map((ranks, place) => ranks.reduce((sum, rank) => sum + own[rank]![place]!, 0)),
+  );
+  return { ...round, held, steps: round.steps.slice(0, steps) };
+}
+
+/**
  * Returns the milliseconds from the round's first step to the end of the latest step. Time spent
  * waiting for users is not included.
  */

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lineBytes } from '../../../src/engine/lesson/lessonRound.ts';
+import { lineBytes, roundAfter } from '../../../src/engine/lesson/lessonRound.ts';
 import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
 import { blocksOf } from '../../../src/app/lesson/Stall.tsx';
-import { isShown, LESSON_PAGES, pageWithin } from '../../../src/app/lesson/pages.ts';
+import { isShown, LESSON_PAGES, needsNewRound, pageWithin } from '../../../src/app/lesson/pages.ts';
 import { describeStep, sumText } from '../../../src/app/lesson/describeStep.ts';
 import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../../src/app/lesson/solo.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
@@ -34,6 +34,25 @@ describe('the pages of the lesson', () => {
   test('are found for any number in the address: an invalid number gives the first or the last page', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
+});
+
+test('a page about ring neighbours begins a new round if the round is over or has a server, and other pages keep it', () => {
+  const solo = createSolo(4, 7);
+  const begin = solo.state.value;
+  const over = imagineSteps(begin, 99).at(-1)!;
+  solo.order({ type: 'begin', mode: 'parameter-server' });
+  const pagesThatBegin = ({ round }: typeof begin): string[] =>
+    LESSON_PAGES.flatMap(({ name }, page) => (needsNewRound(page, round) ? [name] : []));
+  expect(pagesThatBegin(begin)).toEqual([]);
+  expect(pagesThatBegin(over)).toEqual(['reduceScatter', 'slow', 'drop']);
+  expect(pagesThatBegin(solo.state.value)).toEqual(['reduceScatter', 'slow', 'drop']);
+});
+
+test.each(LESSON_MODES)('a picture that is behind a round in the mode %s shows the numbers of its own step', (mode) => {
+  const solo = createSolo(3, 7);
+  solo.order({ type: 'begin', mode });
+  const rounds = [solo.state.value, ...imagineSteps(solo.state.value, 99)].map(({ round }) => round);
+  expect(rounds.map((_, step) => roundAfter(rounds.at(-1)!, step))).toEqual(rounds);
 });
 
 describe('a lesson in a single tab', () => {

@@ -6,10 +6,12 @@ import {
   formatCount,
   formatLoss,
   formatMs,
+  formatRank,
   formatRate,
   formatRatio,
   formatShare,
 } from '../../../src/app/locales/format.ts';
+import { people } from '../../../src/app/state/people.ts';
 
 test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
   const minute = 60_000;
@@ -37,4 +39,11 @@ test('numbers are formatted with few digits', () => {
   expect([1.31, 9, 9.94, 12.6].map(formatRatio)).toEqual(['1.3', '9.0', '9.9', '13']);
   expect(formatLoss(Number.NaN)).toBe('NaN');
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
+});
+
+test('formatRank names the member of a rank, if it is known', () => {
+  people.value = [{ name: 'Ada' }, null];
+  expect([0, 1, 2].map((rank) => formatRank(rank))).toEqual(['Ada (rank 0)', 'rank 1', 'rank 2']);
+  expect(formatRank(1, 'Wu')).toBe('Wu (rank 1)');
+  people.value = [];
 });

@@ -1,6 +1,6 @@
 /** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
-import { plural } from '../format.ts';
+import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
@@ -131,7 +131,7 @@ export const lesson = {
     again: 'New round',
     leader: (who: string) => `${who} takes the steps.`,
     moving: 'Moving …',
-    waitsFor: (rank: number) => `This tab waits for rank ${rank}.`,
+    waitsFor: (rank: number) => `This tab waits for ${formatRank(rank)}.`,
     finish: 'End the lesson',
     finishQuestion: 'End it for all?',
     finishYes: 'End',
@@ -143,9 +143,9 @@ export const lesson = {
     alone: 'The ring closes when a second tab joins.',
     waiting: 'You joined after this round began. You will take part in the next round.',
     added: (sent: string, to: number, got: string, from: number, sum: string) =>
-      `You sent ${sent} to rank ${to}. Rank ${from} sent you ${got}, and you added your numbers: ${sum}.`,
+      `You sent ${sent} to ${formatRank(to)}. ${startWithRank(from)} sent you ${got}, and you added your numbers: ${sum}.`,
     copied: (sent: string, to: number, got: string, from: number) =>
-      `You sent the finished ${sent} to rank ${to}. You keep a copy of ${got} from rank ${from}.`,
+      `You sent the finished ${sent} to ${formatRank(to)}. You keep a copy of ${got} from ${formatRank(from)}.`,
     /** A chunk with its numbers. */
     chunk: (name: string, numbers: string) => `${name} (${numbers})`,
     gave: 'You sent your row to rank 0.',
@@ -164,8 +164,8 @@ export const lesson = {
     waits: 'waits for the next round',
     cell: (rank: number, place: string, text: string, ranks: readonly number[]) =>
       ranks.length === 1
-        ? `Rank ${rank}, ${place}: ${text}, its own number.`
-        : `Rank ${rank}, ${place}: ${text}, with numbers from ranks ${list(ranks)}.`,
+        ? `${startWithRank(rank)}, ${place}: ${text}, its own number.`
+        : `${startWithRank(rank)}, ${place}: ${text}, with numbers from ${list(namesOfRanks(ranks) ?? [`ranks ${list(ranks)}`])}.`,
     hint: 'Point at a number, or move to it with the arrow keys, to see the numbers in its sum.',
     some: (n: number) => `Only you and your neighbours are shown. There are ${n} ranks.`,
   },
@@ -180,10 +180,10 @@ export const lesson = {
   bytes: {
     title: 'Bytes on each link',
     line: (rank: number, bytes: string, sent: string, received: string) =>
-      `Rank ${rank}: ${bytes} on its link; ${sent} sent, ${received} received.`,
+      `${startWithRank(rank)}: ${bytes} on its link; ${sent} sent, ${received} received.`,
     sent: 'sent',
     received: 'received',
-    busiest: (rank: number, bytes: string) => `The busiest link is that of rank ${rank}: ${bytes}.`,
+    busiest: (rank: number, bytes: string) => `The busiest link is that of ${formatRank(rank)}: ${bytes}.`,
     equal: (bytes: string) => `Every link carried ${bytes}.`,
     none: 'Nothing yet.',
     formula: (n: number, k: number) =>
@@ -208,15 +208,15 @@ export const lesson = {
     title: 'A slow link',
     from: 'Link',
     /** The link that a rank sends on. */
-    line: (from: number, to: number) => `rank ${from} to rank ${to}`,
-    lineOf: (rank: number) => `messages from rank ${rank}`,
+    line: (from: number, to: number) => `${formatRank(from)} to ${formatRank(to)}`,
+    lineOf: (rank: number) => `messages from ${formatRank(rank)}`,
     seconds: 'Delay',
     longer: (seconds: number) => `${seconds} s per message`,
     slow: 'Slow it down',
     fast: 'Remove the delay',
-    is: (rank: number, seconds: number) => `Every message from rank ${rank} takes ${seconds} s longer.`,
+    is: (rank: number, seconds: number) => `Every message from ${formatRank(rank)} takes ${seconds} s longer.`,
     timeline: 'Who waited in which step',
-    row: (rank: number, waits: string) => `Rank ${rank}: ${waits}.`,
+    row: (rank: number, waits: string) => `${startWithRank(rank)}: ${waits}.`,
     step: (step: number, time: string) => `step ${step} took ${time}`,
     none: 'The timeline appears after the first step.',
     note: 'Each block is one step of a rank. In a hatched block, the rank waited.',
@@ -237,7 +237,7 @@ export const lesson = {
     left: (who: readonly string[], remain: number) =>
       `${list(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
     joined: (who: readonly string[]) => `${list(who)} joined.`,
-    rank: (rank: number, name: string) => (name === '' ? `Rank ${rank}` : `Rank ${rank} (${name})`),
+    rank: (rank: number, name: string) => startWithRank(rank, name),
     restarted: 'The round starts again.',
     later: 'They take part in the next round.',
   },

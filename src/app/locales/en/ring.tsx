@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { AllReduceName } from '../../../spec/algorithms.ts';
 import { list, upperFirst } from '../../../util/text.ts';
-import { plural } from '../format.ts';
+import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
@@ -119,27 +119,28 @@ export const ring = {
   /** What this rank sends and receives in a step; `null` for nothing. */
   youMove: (phase: keyof typeof phases, sent: OwnMove | null, got: OwnMove | null) => {
     const what = sent === null || sent.adds ? sent?.chunks : sent.chunks.replace(/^(the )?/, '$1finished ');
-    const send = sent === null ? '' : `send ${what} to rank ${sent.rank}`;
+    const send = sent === null ? '' : `send ${what} to ${formatRank(sent.rank)}`;
     const take =
       got === null
         ? ''
         : got.adds
-          ? `add your numbers to ${got.chunks} from rank ${got.rank}`
-          : `keep a copy of ${got.chunks} from rank ${got.rank}`;
+          ? `add your numbers to ${got.chunks} from ${formatRank(got.rank)}`
+          : `keep a copy of ${got.chunks} from ${formatRank(got.rank)}`;
     const both = send !== '' && take !== '' ? `${send} and ${take}` : `${send}${take}`;
     return `${upperFirst(phases[phase].title)}: you ${both === '' ? 'wait for the others' : both}.`;
   },
   doneText: (isRun: boolean) =>
     `Every ${each(isRun)} now holds the same sums, so all take the same step with the same average gradient.`,
 
-  cell: (rank: number, chunks: string) => `Rank ${rank}, ${chunks}`,
+  cell: (rank: number, chunks: string) => `${startWithRank(rank)}, ${chunks}`,
   travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
-  sendsNothing: (rank: number) => `Rank ${rank} sends nothing in this step.`,
+  sendsNothing: (rank: number) => `${startWithRank(rank)} sends nothing in this step.`,
   holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
-  holdsOwn: (rank: number) => `the numbers of rank ${rank} only`,
-  holdsSome: (ranks: readonly number[]) => `the partial sum of ranks ${list(ranks)}`,
+  holdsOwn: (rank: number) => `the numbers of ${formatRank(rank)} only`,
+  holdsSome: (ranks: readonly number[]) =>
+    `the partial sum of ${list(namesOfRanks(ranks) ?? [`ranks ${list(ranks)}`])}`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
-    `the partial sum of ${count} of ${n} ranks, from rank ${first} round the ring to rank ${last}`,
+    `the partial sum of ${count} of ${n} ranks, from ${formatRank(first)} round the ring to ${formatRank(last)}`,
   holdsCount: (count: number, n: number) => `the partial sum of ${count} of ${n} ranks`,
   /** The picked chunk in a sentence: `Rank 2, chunk B: the partial sum of …, 3 + 5 = 8.` */
   cellText: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
@@ -154,12 +155,13 @@ export const ring = {
    * A rank measures only the chunks that it sends and receives. All other hops are drawn at the
    * times of this rank.
    */
-  left: (ms: string, clock: number) => `The transfer left ${ms} after the round began (clock of rank ${clock}).`,
-  arrived: (ms: string, clock: number) => `The transfer arrived ${ms} after the round began (clock of rank ${clock}).`,
+  left: (ms: string, clock: number) => `The transfer left ${ms} after the round began (clock of ${formatRank(clock)}).`,
+  arrived: (ms: string, clock: number) =>
+    `The transfer arrived ${ms} after the round began (clock of ${formatRank(clock)}).`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
-      ? `Times are those of rank ${clock}, which did not measure this step.`
-      : `Rank ${clock} cannot measure this hop, so the hop is drawn at the times of that rank: ${list([
+      ? `Times are those of ${formatRank(clock)}, which did not measure this step.`
+      : `${startWithRank(clock)} cannot measure this hop, so the hop is drawn at the times of that rank: ${list([
           ...(left === null ? [] : [`its own transfer left after ${left}`]),
           ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),
         ])}.`,
@@ -168,7 +170,8 @@ export const ring = {
   grid: (n: number, chunks: number) =>
     `Chunks of every rank: ${n} ranks by ${plural(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
   onEdges: 'Chunks on their way. Arrow keys move between them, and Escape leaves the picture.',
-  edge: (chunks: string, from: number, to: number) => `${upperFirst(chunks)}, from rank ${from} to rank ${to}`,
+  edge: (chunks: string, from: number, to: number) =>
+    `${upperFirst(chunks)}, from ${formatRank(from)} to ${formatRank(to)}`,
 
   picture: (n: number, algorithm: AllReduceName, kind: string) =>
     `${pictures[algorithm](n)} exchanging chunks, ${kind}.`,

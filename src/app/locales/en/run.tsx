@@ -1,7 +1,7 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, plural } from '../format.ts';
+import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
 import { list, upperFirst } from '../../../util/text.ts';
 
 export const run = {
@@ -50,7 +50,7 @@ export const run = {
   allAgree: 'all agree',
   notAgreeing: (ranks: readonly number[], of: number) => {
     if (ranks.length === 0) return 'not all';
-    if (ranks.length === 1) return `not rank ${ranks[0]}`;
+    if (ranks.length === 1) return `not ${formatRank(ranks[0]!)}`;
     return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${of}`;
   },
   overlapped: (share: string) => `${share} overlapped`,
@@ -179,7 +179,7 @@ export const run = {
     `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys move between segments, and plus and minus zoom. A table of the latest step follows.`,
   timelineHelp:
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
-  whoDoes: (rank: number, name: string, does: string) => `Rank ${rank}${name === '' ? '' : ` (${name})`}: ${does}`,
+  whoDoes: (rank: number, name: string, does: string) => `${startWithRank(rank, name)}: ${does}`,
   howLong: (ms: string, from: string, to: string, step: number) => `${ms}, from ${from} to ${to} of step ${step}.`,
   commands: (dispatches: number, submits: number) =>
     `The GPU received ${dispatches} dispatches in ${submits} ${submits === 1 ? 'submit' : 'submits'} in this step.`,
@@ -190,7 +190,7 @@ export const run = {
       : 'Your lane is exact. Other ranks report their last 16 steps, with at most 24 segments per step.'),
 
   // Stragglers and slow links.
-  who: (rank: number, name: string) => `rank ${rank}${name === '' ? '' : ` (${name})`}`,
+  who: (rank: number, name: string) => formatRank(rank, name),
   stragglersLater: (every: number) =>
     `Slow ranks and links are shown after the first exchange of statistics. Ranks exchange them every ${every} steps.`,
   nobodySlow: 'No straggler: all ranks and links have similar speed.',

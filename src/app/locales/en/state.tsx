@@ -1,8 +1,8 @@
 /** The state of a tab in words: one word, then the reason. */
-import { plural } from '../format.ts';
+import { formatRank, plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
-const ranks = (of: readonly number[]): string => `${of.length === 1 ? 'rank' : 'ranks'} ${list(of)}`;
+const ranks = (of: readonly number[]): string => list(of.map((rank) => formatRank(rank)));
 
 export const state = {
   finished: 'finished',
@@ -33,7 +33,7 @@ export const state = {
   connectingTo: (peers: readonly { rank: number; isRelayed: boolean }[]) =>
     peers.length === 0
       ? ''
-      : ` to ${list(peers.map(({ rank, isRelayed }) => `rank ${rank}${isRelayed ? ' over a relay' : ''}`))}`,
+      : ` to ${list(peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? ' over a relay' : ''}`))}`,
   syncing: 'syncing',
   syncingAbout: ': all ranks must start from the same state',
   syncingFiles: ': files are distributed from tab to tab',

@@ -1,3 +1,4 @@
+import { formatRank, namesOfRanks } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 const listed = (items: readonly (string | number)[]): string => items.join('、');
@@ -109,7 +110,7 @@ export const lesson: Messages['lesson'] = {
     again: '新的一轮',
     leader: (who) => `由 ${who} 走每一步。`,
     moving: '进行中……',
-    waitsFor: (rank) => `这个标签页在等 rank ${rank}。`,
+    waitsFor: (rank) => `这个标签页在等 ${formatRank(rank)}。`,
     finish: '结束课堂',
     finishQuestion: '为所有人结束？',
     finishYes: '结束',
@@ -121,8 +122,9 @@ export const lesson: Messages['lesson'] = {
     alone: '第二个标签页加入时，环就合拢了。',
     waiting: '你加入时这一轮已经开始。你将参加下一轮。',
     added: (sent, to, got, from, sum) =>
-      `你把 ${sent} 传给 rank ${to}。rank ${from} 把 ${got} 传给你，你加上了自己的数：${sum}。`,
-    copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下一份 rank ${from} 传来的 ${got}。`,
+      `你把 ${sent} 传给 ${formatRank(to)}。${formatRank(from)} 把 ${got} 传给你，你加上了自己的数：${sum}。`,
+    copied: (sent, to, got, from) =>
+      `你把算好的 ${sent} 传给 ${formatRank(to)}，并留下一份 ${formatRank(from)} 传来的 ${got}。`,
     chunk: (name, numbers) => `${name}（${numbers}）`,
     gave: '你把自己的一行发给了 rank 0。',
     gathered: '所有的行都到了你这里，你把它们加起来了。',
@@ -140,8 +142,8 @@ export const lesson: Messages['lesson'] = {
     waits: '等待下一轮',
     cell: (rank, place, text, ranks) =>
       ranks.length === 1
-        ? `Rank ${rank}，${place}：${text}，是它自己的数。`
-        : `Rank ${rank}，${place}：${text}，其中的数来自 rank ${listed(ranks)}。`,
+        ? `${formatRank(rank)}，${place}：${text}，是它自己的数。`
+        : `${formatRank(rank)}，${place}：${text}，其中的数来自 ${namesOfRanks(ranks)?.join('、') ?? `rank ${listed(ranks)}`}。`,
     hint: '指向一个数，或用方向键移到它，就能看到是哪些数相加得来的。',
     some: (n) => `这里只显示你和你的邻居。共有 ${n} 个 rank。`,
   },
@@ -155,10 +157,10 @@ export const lesson: Messages['lesson'] = {
 
   bytes: {
     title: '每条链路送了多少',
-    line: (rank, bytes, sent, received) => `Rank ${rank}：链路 ${bytes}；发送 ${sent}，接收 ${received}。`,
+    line: (rank, bytes, sent, received) => `${formatRank(rank)}：链路 ${bytes}；发送 ${sent}，接收 ${received}。`,
     sent: '发送',
     received: '接收',
-    busiest: (rank, bytes) => `最忙的链路是 rank ${rank} 的：${bytes}。`,
+    busiest: (rank, bytes) => `最忙的链路是 ${formatRank(rank)} 的：${bytes}。`,
     equal: (bytes) => `每条链路都送了 ${bytes}。`,
     none: '还没有。',
     formula: (n, k) => `在这一轮中测得：${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
@@ -180,15 +182,15 @@ export const lesson: Messages['lesson'] = {
   stall: {
     title: '一条慢链路',
     from: '哪一条',
-    line: (from, to) => `rank ${from} 到 rank ${to}`,
-    lineOf: (rank) => `rank ${rank} 发送的`,
+    line: (from, to) => `${formatRank(from)} 到 ${formatRank(to)}`,
+    lineOf: (rank) => `${formatRank(rank)} 发送的`,
     seconds: '需要',
     longer: (seconds) => `每条消息 ${seconds} 秒`,
     slow: '让它变慢',
     fast: '恢复到和别的一样快',
-    is: (rank, seconds) => `rank ${rank} 发送的每条消息要多花 ${seconds} 秒。`,
+    is: (rank, seconds) => `${formatRank(rank)} 发送的每条消息要多花 ${seconds} 秒。`,
     timeline: '谁在哪一步等待',
-    row: (rank, waits) => `Rank ${rank}：${waits}。`,
+    row: (rank, waits) => `${formatRank(rank)}：${waits}。`,
     step: (step, time) => `第 ${step} 步用了 ${time}`,
     none: '走完第一步之后，时间线就会出现。',
     note: '一格是一个 rank 的一步。有斜线的格表示这个 rank 在等待。',
@@ -209,7 +211,7 @@ export const lesson: Messages['lesson'] = {
     left: (who, remain) =>
       `${listed(who)} 离开了。环现在把${who.length === 1 ? '它' : '它们'}的邻居相连，还剩 ${remain} 行数。`,
     joined: (who) => `${listed(who)} 加入了。`,
-    rank: (rank, name) => (name === '' ? `Rank ${rank}` : `Rank ${rank}（${name}）`),
+    rank: (rank, name) => formatRank(rank, name),
     restarted: '这一轮重新开始。',
     later: '从下一轮开始参加。',
   },

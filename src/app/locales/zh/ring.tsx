@@ -1,8 +1,9 @@
 import type { AllReduceName } from '../../../spec/algorithms.ts';
+import { formatRank, namesOfRanks } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 const each = (isRun: boolean): string => (isRun ? '每个 rank ' : '每个标签页');
-const all = (ranks: readonly number[]): string => `${ranks.slice(0, -1).join('、')} 和 ${ranks.at(-1)}`;
+const all = (ranks: readonly string[]): string => `${ranks.slice(0, -1).join('、')} 和 ${ranks.at(-1)}`;
 
 const phases: Messages['ring']['phases'] = {
   'reduce-scatter': {
@@ -69,26 +70,27 @@ export const ring: Messages['ring'] = {
   oneChunk: (chunk) => `块 ${chunk}`,
   manyChunks: (first, last) => `块 ${first} 到 ${last}`,
   youMove: (phase, sent, got) => {
-    const send = sent === null ? '' : `把${sent.adds ? '' : '算完的'}${sent.chunks}发给 rank ${sent.rank}`;
+    const send = sent === null ? '' : `把${sent.adds ? '' : '算完的'}${sent.chunks}发给 ${formatRank(sent.rank)} `;
     const take =
       got === null
         ? ''
         : got.adds
-          ? `把自己的数加到 rank ${got.rank} 发来的${got.chunks}上`
-          : `留下 rank ${got.rank} 发来的${got.chunks}`;
+          ? `把自己的数加到 ${formatRank(got.rank)} 发来的${got.chunks}上`
+          : `留下 ${formatRank(got.rank)} 发来的${got.chunks}`;
     const both = send !== '' && take !== '' ? `${send}，并${take}` : `${send}${take}`;
     return `${phases[phase].title}：你${both === '' ? '等待其他 rank' : both}。`;
   },
   doneText: (isRun) => `现在${each(isRun)}都有同样的总和，所以都用同样的平均梯度走同样的一步。`,
 
-  cell: (rank, chunks) => `rank ${rank} 的${chunks}`,
+  cell: (rank, chunks) => `${formatRank(rank)} 的${chunks}`,
   travelling: (chunks) => `途中的${chunks}`,
-  sendsNothing: (rank) => `rank ${rank} 在这一步不发送。`,
+  sendsNothing: (rank) => `${formatRank(rank)} 在这一步不发送。`,
   holdsCount: (count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和`,
   holdsAll: (n) => `全部 ${n} 个 rank 的总和，已算完`,
-  holdsOwn: (rank) => `只有 rank ${rank} 的数`,
-  holdsSome: (ranks) => `目前是 rank ${all(ranks)} 的和`,
-  holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 rank ${first} 沿环到 rank ${last}`,
+  holdsOwn: (rank) => `只有 ${formatRank(rank)} 的数`,
+  holdsSome: (ranks) => `目前是 ${all(namesOfRanks(ranks) ?? ranks.map((one) => `rank ${one}`))} 的和`,
+  holdsMany: (first, last, count, n) =>
+    `目前是 ${n} 个 rank 中 ${count} 个的和，从 ${formatRank(first)} 沿环到 ${formatRank(last)}`,
   cellText: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
   chunk: (name, bytes) => `${name}${bytes === null ? '' : `（${bytes}）`}：`,
   moves: (from, to, step, of, isRing) => (
@@ -96,12 +98,12 @@ export const ring: Messages['ring'] = {
       {isRing ? '环上' : ''}第 {step} 步（共 {of} 步），从 {from} 到 {to}。
     </>
   ),
-  left: (ms, clock) => `这次传送在本轮开始后 ${ms} 发出（rank ${clock} 的时钟）。`,
-  arrived: (ms, clock) => `这次传送在本轮开始后 ${ms} 到达（rank ${clock} 的时钟）。`,
+  left: (ms, clock) => `这次传送在本轮开始后 ${ms} 发出（${formatRank(clock)} 的时钟）。`,
+  arrived: (ms, clock) => `这次传送在本轮开始后 ${ms} 到达（${formatRank(clock)} 的时钟）。`,
   ownTimes: (clock, left, arrived) =>
     left === null && arrived === null
-      ? `时间来自 rank ${clock}，它没有测量这一步。`
-      : `rank ${clock} 无法测量这一次传送，所以按 rank ${clock} 的时间来画：${[
+      ? `时间来自 ${formatRank(clock)}，它没有测量这一步。`
+      : `${formatRank(clock)} 无法测量这一次传送，所以按它的时间来画：${[
           ...(left === null ? [] : [`它自己的传送在 ${left} 时发出`]),
           ...(arrived === null ? [] : [`传给它的在 ${arrived} 时到达`]),
         ].join('，')}。`,
@@ -110,7 +112,7 @@ export const ring: Messages['ring'] = {
   grid: (n, chunks) =>
     `每个 rank 的块：${n} 个 rank、${chunks} 块。用方向键逐格移动，Esc 离开。播放器的说明文字描述这一步。`,
   onEdges: '途中的块。用方向键在块之间移动，Esc 离开。',
-  edge: (chunks, from, to) => `${chunks}，从 rank ${from} 到 rank ${to}`,
+  edge: (chunks, from, to) => `${chunks}，从 ${formatRank(from)} 到 ${formatRank(to)}`,
 
   picture: (n, algorithm, kind) => `${pictures[algorithm](n)}，正在交换数据块，${kind}。`,
   preview: '模拟预览',

@@ -1,4 +1,4 @@
-import { formatBytes, formatMs } from '../format.ts';
+import { formatBytes, formatMs, formatRank } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
@@ -150,7 +150,7 @@ export const run: Messages['run'] = {
   step: (step) => `第 ${step} 步`,
   timelineLabel: (n) => `${n} 个 rank 最近几步的时间线。方向键逐段移动，加减键缩放。后面有最近一步的表格。`,
   timelineHelp: '每行的上半部分是计算，下半部分是通信。指向一段可看详情。拖动可移动；双指或 + − 可缩放。',
-  whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
+  whoDoes: (rank, name, does) => `${formatRank(rank, name)}：${does}`,
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
   commands: (dispatches, submits) => `这一步里，GPU 收到 ${dispatches} 次派发，分 ${submits} 次提交。`,
   aligned: (error, you) =>
@@ -159,7 +159,7 @@ export const run: Messages['run'] = {
       ? '每一行都按该 rank 的记录显示。'
       : '你自己的一行是精确的。其他 rank 报告最近 16 步，每步至多 24 段。'),
 
-  who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
+  who: (rank, name) => formatRank(rank, name),
   stragglersLater: (every) => `第一次交换统计之后，显示慢的 rank 和连接。各 rank 每 ${every} 步交换一次统计。`,
   nobodySlow: '没有谁拖慢环：各 rank 和各连接都差不多快。',
   slowRank: (who, causes) => `${who} 拖慢了环：${causes.join('，')}。`,

@@ -1,3 +1,4 @@
+import { formatRank } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
 export const state: Messages['state'] = {
@@ -28,7 +29,7 @@ export const state: Messages['state'] = {
   connectingTo: (peers) =>
     peers.length === 0
       ? ''
-      : `：${peers.map(({ rank, isRelayed }) => `rank ${rank}${isRelayed ? '（经中继）' : ''}`).join('、')}`,
+      : `：${peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? '（经中继）' : ''}`).join('、')}`,
   syncing: '同步中',
   syncingAbout: '：所有 rank 必须从同样的状态开始',
   syncingFiles: '：正在标签页之间分发文件',
@@ -43,6 +44,7 @@ export const state: Messages['state'] = {
   reconnecting: '正在重连',
   reconnectingAbout: '：本标签页掉线了，其他人仍在训练',
   rejoining: '重新连接',
-  rejoiningAbout: (gone) => `：${gone.length === 0 ? '' : `rank ${gone.join('、')} 离开了，`}正在重新连接`,
+  rejoiningAbout: (gone) =>
+    `：${gone.length === 0 ? '' : `${gone.map((rank) => formatRank(rank)).join('、')} 离开了，`}正在重新连接`,
   inBackground: (step, of) => `第 ${step}${of === null ? '' : `/${of}`} 步，在后台训练`,
 };

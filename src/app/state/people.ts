@@ -1,0 +1,21 @@
+/**
+ * The members whom the page shows, by rank. Texts, marks and charts know ranks only, and look up
+ * names and marks here.
+ */
+import { signal } from '@preact/signals';
+import type { RosterEntry } from '../../protocol/room.ts';
+
+type Person = Pick<RosterEntry, 'name' | 'mark'>;
+
+/** The members of the run, or of the room before a run; `null` for a free place. */
+export const people = signal<readonly (Person | null)[]>([]);
+
+/** Returns the number of the mark of a rank. Ranks without a member have their own number. */
+export function markOf(rank: number): number {
+  return people.value[rank]?.mark ?? rank;
+}
+
+/** Returns the name of the member with this rank; empty if it is unknown. */
+export function nameOfRank(rank: number): string {
+  return people.value[rank]?.name ?? '';
+}
