@@ -51,6 +51,12 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   expect(csv).toHaveLength(1 + 12 + 1);
   expect(csv[12]).toMatch(/^12,\d+\.\d{3},\d+\.\d+,0?\.?\d+,2,$/);
 
+  // The picture has the curves that are chosen.
+  await ada.page.getByRole('button', { name: 'held-out loss' }).click();
+  await ada.page.getByRole('button', { name: 'log', exact: true }).click();
+  await ada.page.getByRole('img', { name: /^Held-out loss by step: \d/ }).waitFor();
+  expect((await saved(ada, 'Curves (PNG)')).text).toMatch(/^.PNG/);
+
   const { traceEvents } = JSON.parse((await saved(ada, 'Timeline (Perfetto)')).text) as ChromeTrace;
   const complete = traceEvents.filter(({ ph }) => ph === 'X');
   expect(new Set(complete.map(({ pid }) => pid))).toEqual(new Set([0, 1]));

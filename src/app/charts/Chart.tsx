@@ -42,6 +42,8 @@ interface Props {
   points: boolean;
   /** A fixed range of the y axis. If it is missing, the range follows the data. */
   range?: readonly [number, number];
+  /** Whether the y axis is logarithmic. It cannot change after the chart was created. */
+  isLog?: boolean;
   /** The visible range of the x axis; `null` means all. */
   shown: Signal<Range | null>;
   /** The place on the x axis that the user points at in another view. */
@@ -131,7 +133,8 @@ function optionsFor(
     grid: { stroke: colour('--line'), width: 1 },
     ticks: { show: false },
   };
-  const range = current.current.range;
+  const { range, isLog = false } = current.current;
+  const y = isLog ? { distr: 3 as const, range: aroundAll } : { range: range === undefined ? fromZero : [...range] };
   return {
     width,
     height,
@@ -139,7 +142,7 @@ function optionsFor(
     legend: { show: false },
     scales: {
       x: { time: false, auto: false },
-      y: range === undefined ? { range: fromZero } : { range: [range[0], range[1]] },
+      y: y as uPlot.Scale,
     },
     axes: [
       {
@@ -158,7 +161,9 @@ function optionsFor(
         size: text * 3.6 + LABEL_GAP,
         gap: LABEL_GAP,
         space: text * 2.4,
-        values: (_, splits) => splits.map((value) => current.current.formatY(value)),
+        // On a logarithmic axis, most splits are `null` and have no label.
+        values: (_, splits: (number | null)[]) =>
+          splits.map((value) => (value === null ? '' : current.current.formatY(value))),
       },
     ],
     series: [
@@ -255,6 +260,11 @@ function drawNotch(ctx: CanvasRenderingContext2D, x: number, bottom: number, siz
 const WHOLE = [1, 2, 5]
   .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
   .sort((a, b) => a - b);
+
+/** Returns a range of a logarithmic axis that includes all values. */
+function aroundAll(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
+  return min === null || max === null || min <= 0 ? [0.1, 10] : uPlot.rangeLog(min, max, 10, false);
+}
 
 /** Returns a range that includes zero and all values, with a small margin at the top. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {

@@ -31,6 +31,7 @@ interface Props {
 export function Curves({ run, pointed }: Props) {
   const { charts } = messages.value;
   const axis = useSignal<XAxis>('step');
+  const isLog = useSignal(false);
   const shown = useSignal<Range | null>(null);
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
@@ -40,13 +41,24 @@ export function Curves({ run, pointed }: Props) {
     return () => removeEventListener('keydown', onkey);
   }, [shown]);
   const looksForRate = run.job.schedule === 'range-test';
-  const shared = { run, axis: axis.value, shown, pointed };
+  const shared = { run, axis: axis.value, isLog: isLog.value, shown, pointed };
   return (
     <>
       <div class="axis-choice row small" role="group" aria-label={charts.axis}>
         {shown.value !== null && (
           <button type="button" class="choice" title={charts.wholeRunTitle} onClick={() => (shown.value = null)}>
             {charts.wholeRun}
+          </button>
+        )}
+        {!looksForRate && (
+          <button
+            type="button"
+            class="choice"
+            title={charts.logTitle}
+            aria-pressed={isLog.value}
+            onClick={() => (isLog.value = !isLog.value)}
+          >
+            {charts.log}
           </button>
         )}
         {!looksForRate &&
@@ -80,11 +92,13 @@ export function Curves({ run, pointed }: Props) {
 interface CurveProps {
   run: Run;
   axis: XAxis;
+  /** Whether the axis of losses is logarithmic. */
+  isLog: boolean;
   shown: Signal<Range | null>;
   pointed: Signal<Pointed | null>;
 }
 
-function LossCurve({ run, axis, shown, pointed }: CurveProps) {
+function LossCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { losses, changes, saves } = run;
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
@@ -118,10 +132,12 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
         {saved !== undefined && <span class="dim small">{charts.savedKey}</span>}
       </figcaption>
       <Chart
+        key={String(isLog)}
         {...chartProps(axis, shown, pointed, points)}
         data={data}
         marks={marks}
         height={160}
+        isLog={isLog}
         points={false}
         formatY={tickLoss}
         onhover={(index) => {
@@ -140,19 +156,26 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-/** The curve of a metric on held-out samples: the metric that the user chose, or the first one. */
-function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
+/** What is measured on held-out samples. */
+type Measure = MetricName | 'loss';
+
+/** The curve of a measure of held-out samples: the one that the user chose, or the first metric. */
+function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { evaluations, losses } = run;
-  const names = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
-  const chosen = useSignal<MetricName | null>(null);
+  const measured = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
+  const names: Measure[] = measured.length === 0 ? [] : [...measured, 'loss'];
+  const chosen = useSignal<Measure | null>(null);
   const metric = names.find((one) => one === chosen.value) ?? names[0] ?? 'accuracy';
-  const nameOf = (one: MetricName): string =>
-    one === 'accuracy' && run.job.job === 'gpt' ? charts.predicted : charts.metrics[one];
+  const nameOf = (one: Measure): string => {
+    if (one === 'loss') return charts.heldOutLoss;
+    return one === 'accuracy' && run.job.job === 'gpt' ? charts.predicted : charts.metrics[one];
+  };
   const name = nameOf(metric);
   const isShare = metric === 'accuracy' || metric === 'top-3';
-  const valueOf = ({ metrics }: Evaluation): number => metrics[metric] ?? NaN;
-  const formatted = (one: Evaluation): string => formatMetric(metric, valueOf(one));
+  const isLoss = metric === 'loss';
+  const valueOf = ({ metrics, loss }: Evaluation): number => (isLoss ? loss : (metrics[metric] ?? NaN));
+  const formatted = (one: Evaluation): string => (isLoss ? formatLoss(one.loss) : formatMetric(metric, valueOf(one)));
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
@@ -193,14 +216,15 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
       <Chart
         // The y range of a chart cannot change after its creation. So each metric has its own key,
         // and a new chart is created for it.
-        key={name}
+        key={`${name} ${isLoss && isLog}`}
+        isLog={isLoss && isLog}
         {...chartProps(axis, shown, pointed, losses.points)}
         data={data}
         marks={NO_MARKS}
         height={112}
         points
         {...(isShare && { range: [0, 1] as const })}
-        formatY={(value) => (isShare ? formatShare(value) : formatAmount(value))}
+        formatY={(value) => (isShare ? formatShare(value) : isLoss ? tickLoss(value) : formatAmount(value))}
         onhover={(index) => (hovered.value = index)}
         label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, formatted(one))}
       />

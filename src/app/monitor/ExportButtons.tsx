@@ -1,5 +1,6 @@
 /** Buttons that download data of a run: curves, timeline and flight recording. */
 import { downloadFile, downloadJson } from '../../util/download.ts';
+import { curvesPng } from '../charts/curvesPng.ts';
 import { describeChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import type { Run } from '../state/run.ts';
@@ -26,6 +27,15 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
       <button
         type="button"
         class="quiet"
+        title={labels.pictureTitle}
+        disabled={run.last === null}
+        onClick={() => void savePicture()}
+      >
+        {labels.picture}
+      </button>
+      <button
+        type="button"
+        class="quiet"
         title={labels.traceTitle}
         disabled={!timeline}
         onClick={() => downloadJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
@@ -39,4 +49,9 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
       </a>
     </>
   );
+}
+
+async function savePicture(): Promise<void> {
+  const picture = await curvesPng();
+  if (picture !== null) downloadFile('peergrad-curves.png', picture);
 }

@@ -60,6 +60,17 @@ export function Header({ room, onleave, asks }: Props) {
         >
           Aa
         </button>
+        {document.fullscreenEnabled && !narrow && (
+          <button
+            type="button"
+            class="quiet glyph"
+            aria-label={shell.fullScreen}
+            title={shell.fullScreen}
+            onClick={() => void toggleFullScreen()}
+          >
+            {CORNERS}
+          </button>
+        )}
         <button
           type="button"
           class="quiet glyph"
@@ -98,6 +109,10 @@ export function Header({ room, onleave, asks }: Props) {
   );
 }
 
+function toggleFullScreen(): Promise<void> {
+  return document.fullscreenElement === null ? document.documentElement.requestFullscreen() : document.exitFullscreen();
+}
+
 export function Footer() {
   return (
     <footer class="footer wrap">
@@ -126,6 +141,12 @@ function LanguageChoice() {
     </select>
   );
 }
+
+const CORNERS = (
+  <svg width="14" height="14" viewBox="0 0 14 14" aria-hidden="true">
+    <path fill="none" stroke="currentColor" stroke-width="1.5" d="M1,5V1H5M9,1H13V5M13,9V13H9M5,13H1V9" />
+  </svg>
+);
 
 /** The logo: a ring with four marks. */
 const LOGO = (

@@ -3,7 +3,13 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
-import { initialTelemetry, reduceTelemetry, type RunTelemetry, type TelemetryEvent } from './runTelemetry.ts';
+import {
+  carriedStatistics,
+  initialTelemetry,
+  reduceTelemetry,
+  type RunTelemetry,
+  type TelemetryEvent,
+} from './runTelemetry.ts';
 
 /** A change of the world: ranks left, or others joined, or both. */
 export interface WorldChange {
@@ -85,6 +91,7 @@ export function runAtGeneration(previous: Run | null, event: EventOf<'generation
   return {
     ...(past ?? initialProgress),
     ...initialTelemetry,
+    statistics: past === null ? null : carriedStatistics(past, members),
     number,
     generation,
     rank,

@@ -5,6 +5,7 @@
 import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
 import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../spec/algorithms.ts';
@@ -18,6 +19,13 @@ export interface LinkView {
 export type SharesView = Omit<EventOf<'shares'>, 'type'>;
 
 export type PipelineView = Omit<EventOf<'pipeline'>, 'type'>;
+
+interface Statistics {
+  step: number;
+  ranks: readonly RankStatistics[];
+  /** Whether they are of an earlier generation, whose bytes were counted from another start. */
+  isCarried?: true;
+}
 
 export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
@@ -34,9 +42,9 @@ export interface RunTelemetry {
   choice: CodecChoice | null;
   /** The trace of the newest bucket whose steps are all known. */
   trace: RecordedTrace | null;
-  statistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  statistics: Statistics | null;
   /** The previous statistics. Rates are computed from the difference. */
-  earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  earlierStatistics: Statistics | null;
   /** Reports of all ranks, exchanged with the statistics. */
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
   /** The latest steps of this rank, with exact times. */
@@ -124,7 +132,10 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     case 'segments':
       return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
     case 'ranks':
-      return { statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
+      return {
+        statistics: { step: event.step, ranks: event.ranks },
+        earlierStatistics: run.statistics?.isCarried ? null : run.statistics,
+      };
     case 'telemetry': {
       const { step, ranks } = event;
       const lanes = Array.from({ length: run.worldSize }, (_, rank) =>
@@ -139,6 +150,22 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     default:
       return event satisfies never;
   }
+}
+
+/**
+ * Returns the statistics of the previous generation with the ranks that its members have now. So
+ * tables stay filled until the first exchange of the new generation.
+ */
+export function carriedStatistics(
+  { statistics, members: before }: Pick<RunTelemetry, 'statistics'> & { members: readonly RosterEntry[] },
+  members: readonly RosterEntry[],
+): Statistics | null {
+  if (statistics === null) return null;
+  const ranks = statistics.ranks.flatMap((one) => {
+    const rank = members.findIndex(({ member }) => member === before[one.rank]?.member);
+    return rank < 0 ? [] : [{ ...one, rank }];
+  });
+  return { step: statistics.step, ranks: ranks.sort((a, b) => a.rank - b.rank), isCarried: true };
 }
 
 /**

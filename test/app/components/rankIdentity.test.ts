@@ -10,9 +10,10 @@ test('the marks of sixteen ranks are all different', () => {
   for (const shape of SHAPES) expect(shapePath(shape, 10)).toMatch(/^M.*Z$/);
 });
 
+const shapes = (): string[] => people.value.map((_, rank) => identityOf(rank).shape);
+
 test('members keep their shapes when somebody leaves and their ranks change', () => {
   const members = ['Ada', 'Ben', 'Cleo'].map((name, mark) => ({ name, mark }));
-  const shapes = (): string[] => people.value.map((_, rank) => identityOf(rank).shape);
   people.value = members;
   expect(shapes()).toEqual(['circle', 'square', 'triangle']);
   people.value = members.slice(1);

@@ -336,3 +336,20 @@ test('reduce changes neither the event nor the previous run', () => {
   Object.freeze(before.run);
   expect(() => reduce(before, event)).not.toThrow();
 });
+
+test('the statistics of members who stay are shown in the next generation until it has its own, but give no rates', () => {
+  const own = { computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
+  const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
+    ...{ type: 'ranks', step },
+    ranks: ranks.map((rank) => ({ ...own, rank, computeMs: rank + 1, gradientBytesReceived: 0, memoryBytes: 0 })),
+  });
+  const next = { ...GENERATION, generation: 2, rank: 0, worldSize: 2, members: MEMBERS.slice(1) } as EngineEvent;
+  const events = [ROOM, GENERATION, stepEvent(0), ranksEvent(3, [0, 1, 2]), next];
+  const { run } = events.reduce(reduce, initialView);
+  expect(run!.statistics!.ranks.map(({ rank, computeMs }) => [rank, computeMs])).toEqual([
+    [0, 2],
+    [1, 3],
+  ]);
+  const later = [...events, ranksEvent(6, [0, 1])].reduce(reduce, initialView);
+  expect(later.run).toMatchObject({ statistics: { step: 6 }, earlierStatistics: null });
+});

@@ -10,6 +10,9 @@ export const charts = {
   wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
   loss: 'loss',
   ownLoss: 'this rank’s loss',
+  heldOutLoss: 'held-out loss',
+  log: 'log',
+  logTitle: 'Logarithmic axis of losses',
   /** Texts for a learning-rate range test. */
   rate: 'learning rate',
   lossByRate: 'loss by learning rate',

@@ -265,6 +265,8 @@ export const run = {
 
   // Exports.
   curves: 'Curves (CSV)',
+  picture: 'Curves (PNG)',
+  pictureTitle: 'The curves as they are shown, as a picture',
   curvesTitle: 'Loss, accuracy and world size by step, for a spreadsheet',
   trace: 'Timeline (Perfetto)',
   traceTitle: 'The last steps of all ranks as a trace: open it at ui.perfetto.dev or in chrome://tracing',

@@ -14,6 +14,7 @@ export const shell = {
   page: 'Page',
   howItWorks: 'How it works',
   largeLetters: 'Large letters, for a projector',
+  fullScreen: 'Full screen',
   light: 'Light colours',
   dark: 'Dark colours',
   language: 'Language',

@@ -227,6 +227,8 @@ export const run: Messages['run'] = {
   },
 
   curves: '曲线（CSV）',
+  picture: '曲线（PNG）',
+  pictureTitle: '把当前显示的曲线存为图片',
   curvesTitle: '每一步的损失、准确率和 rank 数，可用电子表格打开',
   trace: '时间线（Perfetto）',
   traceTitle: '所有 rank 最近几步的跟踪文件：用 ui.perfetto.dev 或 chrome://tracing 打开',

@@ -12,6 +12,7 @@ export const shell: Messages['shell'] = {
   page: '页面',
   howItWorks: '它如何工作',
   largeLetters: '大字，适合投影',
+  fullScreen: '全屏',
   light: '浅色',
   dark: '深色',
   language: '语言',
