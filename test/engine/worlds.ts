@@ -2,6 +2,7 @@
  * Members whose runs continue after their worlds have ended, in several generations over memory
  * links.
  */
+import type { Device } from '../../src/protocol/room.ts';
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
@@ -114,6 +115,7 @@ export async function createMember(
     clock = systemClock,
     savesState = () => false,
     onevent = () => {},
+    backend = 'cpu',
   }: {
     from?: RunState | 'model' | null;
     checkDevice?: () => void;
@@ -121,6 +123,8 @@ export async function createMember(
     clock?: Clock;
     savesState?: () => boolean;
     onevent?: (event: EngineEvent) => void;
+    /** The backend that the device reports. */
+    backend?: Device['backend'];
   } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
@@ -128,7 +132,7 @@ export async function createMember(
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingLoop.prepare({
     ...{ plan, task, from, checkDevice, keepBest, clock, savesState },
-    device: { backend: 'cpu', adapter: 'test' },
+    device: { backend, adapter: 'test' },
     emit: (event) => {
       events.push(event);
       onevent(event);

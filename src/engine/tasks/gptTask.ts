@@ -35,6 +35,7 @@ export function createGptTask(
     queryModel: author,
     model: network.variables,
     trainSamples: train.size,
+    takesAnySize: true,
     testSamples: test.size,
     testBatch: testBatch.size,
     isShard: shard !== undefined,

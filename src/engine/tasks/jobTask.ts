@@ -77,6 +77,7 @@ export async function createJobTask(
     queryModel,
     model: model.variables,
     trainSamples: train.size,
+    takesAnySize: true,
     testSamples: test.size,
     testBatch: testBatch.size,
     isShard: shard !== undefined,

@@ -20,6 +20,8 @@ export interface Task {
   /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
   readonly testSamples: number;
+  /** Whether passes may have any size. A user's model or loss may be made for one size. */
+  readonly takesAnySize?: boolean;
   /** The largest number of samples for one call of {@link evaluate}. */
   readonly testBatch: number;
   /**

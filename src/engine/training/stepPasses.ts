@@ -4,7 +4,8 @@
 import { inHalfPrecision } from '../../kernels/halfPrecision.ts';
 import { PARTS } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/ddp/flatten.ts';
-import { differentiateAlone, type PassOptions } from '../../parallel/ddp/pass.ts';
+import { differentiateAlone, type Pass, type PassOptions } from '../../parallel/ddp/pass.ts';
+import type { Device } from '../../protocol/room.ts';
 import type { GradScaler } from '../../parallel/gradScaler.ts';
 import type { PassCaptures } from '../../parallel/passCaptures.ts';
 import type { StepReport } from '../../parallel/strategies/index.ts';
@@ -89,32 +90,36 @@ export async function learn(
 }
 
 /**
- * Runs every kind of pass once, to compile shaders. Those of the training passes are compiled in
- * parallel. The state does not change.
+ * Compiles the shaders of every kind of pass, those of the training passes in parallel, and computes
+ * one training pass, which shows in which order gradients become ready. The state does not change.
+ * Backends on the CPU compile nothing, so one sample is enough for them,
+ * unless a user's model or loss is made for one batch size.
  */
 export async function warmUp(
-  { task, strategy, gradScaler, plan }: Omit<Learner, 'captures'> & { plan: TrainingPlan },
+  { task, strategy, gradScaler, plan, device }: Omit<Learner, 'captures'> & { plan: TrainingPlan; device: Device },
   testsHeldOut: boolean,
   compiling: CompileOptions,
 ): Promise<void> {
-  const { batchSize } = plan;
+  const compiles = device.backend === 'webgpu' || device.backend === 'webgl';
+  const batchSize = compiles || !task.takesAnySize ? plan.batchSize : 1;
   const variables = variablesOf(task.model);
-  const quarter = Math.ceil(batchSize / PARTS);
-  for (const size of canBalance({ task, strategy, plan }) ? [batchSize, quarter] : [batchSize]) {
+  const withPass = (size: number, use: (pass: Pass, options: PassOptions) => Promise<void>): Promise<void> => {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
-    await keepingBuffers(task.model, () =>
-      task.withBatch(
-        first,
-        async (pass) => {
-          const record = (): void => differentiateAlone(pass, variables).dispose();
-          await compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
-          await strategy.warmUp(pass, optionsOf(first, gradScaler));
-        },
-        0,
-        size,
-      ),
+    return keepingBuffers(task.model, () =>
+      task.withBatch(first, (pass) => use(pass, optionsOf(first, gradScaler)), 0, size),
     );
-  }
+  };
+  const compile = (pass: Pass): Promise<void> => {
+    const record = (): void => differentiateAlone(pass, variables).dispose();
+    return compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
+  };
+  await withPass(batchSize, async (pass, options) => {
+    await compile(pass);
+    await strategy.warmUp(pass, options);
+  });
+  if (!compiles) return;
+  // Unequal shares have passes of this size, too.
+  if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / PARTS), compile);
   if (task.testSamples > 0 && testsHeldOut) await task.evaluate(new Uint32Array());
 }
 

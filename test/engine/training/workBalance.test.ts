@@ -1,6 +1,7 @@
 /**
  * Runs whose ranks have different speeds. Each rank has a clock that only its own passes advance.
  */
+import type { Device } from '../../../src/protocol/room.ts';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
@@ -47,6 +48,7 @@ async function timed(
   fields: Record<string, unknown>,
   msPerSample: MsPerSample,
   passSamples = 0,
+  backend: Device['backend'] = 'cpu',
 ): Promise<Timed> {
   const passes: Timed['passes'] = [];
   let now = 0;
@@ -56,7 +58,7 @@ async function timed(
     return task.withBatch(indices, use, step, size);
   };
   const clock = { ...systemClock, now: () => now };
-  const member = await createMember('m', { ...task, withBatch }, fields, { clock });
+  const member = await createMember('m', { ...task, withBatch }, fields, { clock, backend });
   const warmUp = passes.splice(0).map(({ size }) => size);
   return { member, warmUp, passes };
 }
@@ -251,14 +253,19 @@ describe('shares stay equal, with one pass per batch,', () => {
   });
 });
 
-test('the warm-up has a pass of each size that steps may have', async () => {
+test.each([
+  ['each size that steps may have, where shaders are compiled', 'webgpu', false, [[8, 2], [8], [3]]],
+  ['one batch on the CPU', 'cpu', false, [[8], [8], [3]]],
+  ['one sample on the CPU, if the task takes any size', 'wasm', true, [[1], [1], [1]]],
+] as const)('the warm-up has a pass of %s', async (_, backend, takesAnySize, sizes) => {
   const warmUps: number[][] = [];
   for (const fields of [{}, { balance: 'equal' }, { batchSize: 3 }]) {
-    const one = await counter(always(2), fields);
+    const task = { ...createCountingTask({ samples: SAMPLES }), takesAnySize };
+    const one = await timed(task, { ...PLAN, ...fields }, always(2), 0, backend);
     warmUps.push(one.warmUp);
     dispose([one]);
   }
-  expect(warmUps).toEqual([[8, 2], [8], [3]]);
+  expect(warmUps).toEqual(sizes);
 });
 
 test('a run of one rank has no shares', async () => {
