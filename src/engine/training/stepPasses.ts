@@ -90,10 +90,10 @@ export async function learn(
 }
 
 /**
- * Compiles the shaders of every kind of pass, those of the training passes in parallel, and computes
- * one training pass, which shows in which order gradients become ready. The state does not change.
- * Backends on the CPU compile nothing, so one sample is enough for them,
- * unless a user's model or loss is made for one batch size.
+ * Compiles the shaders of every kind of pass, those of the training passes in parallel, and
+ * computes one training pass, which shows in which order gradients become ready. The state does not
+ * change. Backends on the CPU compile nothing, so one sample is enough for them, unless a user's
+ * model or loss is made for one batch size.
  */
 export async function warmUp(
   { task, strategy, gradScaler, plan, device }: Omit<Learner, 'captures'> & { plan: TrainingPlan; device: Device },

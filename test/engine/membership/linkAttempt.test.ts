@@ -4,6 +4,7 @@ import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import {
   Edge,
   LINKING_TIMEOUT_MS,
+  ON_DEMAND_TIMES,
   type PeerConnector,
   type TabConnector,
 } from '../../../src/engine/membership/linkAttempt.ts';
@@ -169,6 +170,33 @@ describe('Edge (a link of one generation)', () => {
     expect(error).toBeInstanceOf(TimeoutError);
     expect(error.message).toMatch(/^Rank 0 could not connect to rank 1 within 14 s: The connection failed\. .*--turn/);
     expect(error.context.missing).toEqual([1]);
+  });
+
+  test('waits on while one end computes, and fails when neither does', async () => {
+    const world = pair(() => false);
+    world.delayed.isOne = true;
+    let failure: unknown = null;
+    world.alice.link().catch((error: unknown) => (failure = error));
+    const pass = async (): Promise<unknown> => {
+      await settle();
+      world.clock.advance(LINKING_TIMEOUT_MS);
+      await settle();
+      return failure;
+    };
+    expect([await pass(), await pass()]).toEqual([null, null]);
+    world.delayed.isOne = false;
+    expect(await pass()).toBeInstanceOf(TimeoutError);
+  });
+
+  test('gives a link on demand more time, and its later attempts, too', async () => {
+    const world = pair((attempt) => attempt === 3);
+    const links = Promise.all([world.alice.link(true, ON_DEMAND_TIMES), world.bob.link(false, ON_DEMAND_TIMES)]);
+    await settle();
+    for (let at = 0; at < 2 * LINKING_TIMEOUT_MS; at += 500) {
+      world.clock.advance(500);
+      await settle();
+    }
+    expect((await links).map(({ state }) => state)).toEqual(['open', 'open']);
   });
 
   test('closes its end of the link when the edge is closed, but keeps the connection', async () => {

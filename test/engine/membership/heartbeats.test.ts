@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { ThreadWatch } from '../../../src/engine/membership/heartbeats.ts';
+import { activityOf } from '../../../src/engine/membership/generation.ts';
+import { verdictOn, type Pulse, type RosterEntry } from '../../../src/protocol/room.ts';
+
+const INTERVAL_MS = 2_000;
+const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000 };
+
+test('a thread that leaves two questions without an answer is silent, and hangs after its limit', () => {
+  const thread = new ThreadWatch();
+  thread.heard(REPORT);
+  const pulses = Array.from({ length: 33 }, () => thread.pulse(INTERVAL_MS));
+  expect(pulses.slice(0, 4).map(({ isSilent, ms }) => [isSilent, ms])).toEqual([
+    [false, 0],
+    [false, 0],
+    [true, 4_000],
+    [true, 6_000],
+  ]);
+  expect(pulses.findIndex((pulse) => verdictOn(pulse) === 'hangs')).toBe(31);
+  thread.heard();
+  expect(verdictOn(thread.pulse(INTERVAL_MS))).toBe('works');
+});
+
+test('a thread that a sleeping machine stopped is not silent, because questions are counted', () => {
+  const thread = new ThreadWatch();
+  thread.heard(REPORT);
+  thread.pulse(INTERVAL_MS);
+  // The machine sleeps for an hour here.
+  expect(thread.pulse(INTERVAL_MS).isSilent).toBe(false);
+});
+
+test('sentences tell what ranks do that an op waits for', () => {
+  const members = ['Ada', 'Bo', 'Cy', 'Di'].map((name): RosterEntry => {
+    return { member: name, name, device: null, browser: 0, rank: null };
+  });
+  const pulse: Pulse = { ...REPORT, isSilent: false };
+  const pulses = new Map<string, Pulse>([
+    ['Ada', { ...pulse, task: '', ms: 0 }],
+    ['Bo', { ...pulse, isSilent: true, ms: 95_000 }],
+    ['Cy', { ...pulse, ms: 30_000 }],
+  ]);
+  expect(activityOf([0, 1, 2, 3], members, pulses)).toEqual({
+    areWorking: false,
+    text:
+      'Rank 0 (Ada) answers, but computes nothing. Rank 1 (Bo) has computed "step 3" for 95 s without an answer. ' +
+      'Rank 2 (Cy) has been in "step 3" for 30 s. Rank 3 (Di) is not known to the server.',
+  });
+  expect(activityOf([2], members, pulses).areWorking).toBe(true);
+});

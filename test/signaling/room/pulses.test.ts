@@ -1,0 +1,113 @@
+/** What a room does with the pulses of its ranks. Ids of members are their names. */
+import { describe, expect, test } from 'vitest';
+import { LINKING_MS, SYNCING_MS, type RoomEvent } from '../../../signaling/room/index.ts';
+import type { Pulse } from '../../../src/protocol/room.ts';
+import { open, OPEN } from './elasticRoom.ts';
+import { Play, ready } from './play.ts';
+
+const IDLE: Pulse = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 600_000 };
+const WORKS: Pulse = { ...IDLE, task: 'step 12', isSilent: true, ms: 50_000, limitMs: 60_000 };
+const HANGS: Pulse = { ...WORKS, ms: 95_000 };
+
+const pulse = (member: string, of: Partial<Pulse> = {}): RoomEvent => ({
+  type: 'heartbeat',
+  member,
+  pulse: { ...IDLE, ...of },
+});
+const fixed = (n: number): Play => new Play().enter(n).start();
+/** The deadlines that the latest event has set. */
+const deadlines = ({ effects }: Play): number[] =>
+  effects.flatMap((effect) => (effect.type === 'setTimer' && effect.key === 'deadline' ? [effect.ms] : []));
+
+describe('a deadline begins again', () => {
+  test.each([
+    ['works without an answer', WORKS, 1],
+    ['is in a task and answers', { task: 'load the data', ms: 9_000 }, 1],
+    ['is in a task for too long', { task: 'load the data', ms: 700_000 }, 0],
+    ['makes progress', { progress: 5 }, 1],
+    ['does nothing', {}, 0],
+  ] as const)('if a rank that the room waits for %s', (_, of, times) => {
+    const linking = new Play(OPEN).enter(2).start().do(pulse('Bo'), pulse('Bo', of));
+    expect(deadlines(linking)).toEqual(Array.from({ length: times }, () => LINKING_MS));
+    const syncing = new Play(OPEN).enter(2).start().linkAll().do(pulse('Bo'), pulse('Bo', of));
+    expect(deadlines(syncing)).toEqual(Array.from({ length: times }, () => SYNCING_MS));
+  });
+
+  test('but not for a rank that has reported', () => {
+    const play = new Play(OPEN).enter(2).start();
+    play.do({ type: 'linked', member: 'Bo', generation: 1 }, pulse('Bo', WORKS));
+    expect(deadlines(play)).toEqual([]);
+  });
+});
+
+describe('a rank that works', () => {
+  test('is not stuck: the others wait for it', () => {
+    const play = open(3);
+    play
+      .do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] })
+      .gather()
+      .linkAll();
+    play.do({ type: 'syncing', member: 'Ada', generation: 2 }, { type: 'syncing', member: 'Cy', generation: 2 });
+    play.do(pulse('Bo', WORKS), { type: 'entering', generation: 2, ms: 65_000 });
+    expect(play.ring).toHaveLength(3);
+    play.do(pulse('Bo', { ...IDLE }), { type: 'entering', generation: 2, ms: 65_000 });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('is not at fault for links that failed to open, and the attempts are not counted', () => {
+    const play = new Play(OPEN).enter(3).start();
+    for (let generation = 1; generation < 20; generation++) {
+      play.do(pulse('Bo', WORKS), { type: 'broken', member: 'Ada', generation, peers: ['Bo'] });
+      play.do({ type: 'broken', member: 'Cy', generation, peers: ['Bo'] }).gather();
+    }
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 20, retries: 0, faults: [] });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('is not late', () => {
+    const play = open(3).do(pulse('Bo', WORKS));
+    play.do({ type: 'late', member: 'Ada', generation: 1, peers: ['Bo'] });
+    play.do({ type: 'late', member: 'Cy', generation: 1, peers: ['Bo'] }).gather();
+    expect(play.ring).toHaveLength(3);
+    expect(play.state.faults.filter(({ kind }) => kind === 'late')).toEqual([]);
+  });
+});
+
+describe('a rank that hangs', () => {
+  const named = /^Rank 1 \(Bo\) has computed "step 12" for 95 s without an answer/;
+
+  test.each([2, 3])('is left out of a run of %i ranks, and the others learn its name and task', (n) => {
+    const play = open(n).do(pulse('Bo', WORKS), pulse('Bo', HANGS));
+    expect(play.received('Ada', 'note').message).toMatch(named);
+    expect(play.received('Bo', 'suspended').message).toMatch(/^This tab computed without an answer/);
+    expect(play.ring).toEqual(['Ada', 'Cy'].slice(0, n - 1));
+  });
+
+  test('ends a run with a fixed world, whose error names it', () => {
+    const play = fixed(2).train().do(pulse('Bo', HANGS));
+    expect(play.received('Ada', 'ended').message).toMatch(named);
+  });
+
+  test.each(['LINKING', 'SYNCING'] as const)('is left out in %s as well', (phase) => {
+    const play = new Play(OPEN).enter(3).start();
+    if (phase === 'SYNCING') play.linkAll();
+    play.do(pulse('Bo', HANGS));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('stays in its run if it is alone', () => {
+    expect(open(1).do(pulse('Ada', HANGS)).state.phase).toBe('RUNNING');
+  });
+
+  test('returns when it is ready and its suspension is over', () => {
+    const play = open(3).do(pulse('Bo', HANGS)).train();
+    play.do(pulse('Bo'), ready('Bo'), { type: 'suspension-end', id: 1 }, { type: 'grow' });
+    expect(play.ring).toContain('Bo');
+  });
+});
+
+test('a member learns the pulses of those that are connected', () => {
+  const play = open(3).do(pulse('Bo', WORKS), { type: 'away', member: 'Cy' });
+  play.do({ type: 'ask-pulses', member: 'Ada', peers: ['Bo', 'Cy', 'Di'] });
+  expect(play.received('Ada', 'pulses').pulses).toEqual([{ member: 'Bo', pulse: WORKS }]);
+});
