@@ -104,7 +104,7 @@ describe('the register', () => {
     const tabs = register('ann', 'ben');
     tabs.on('ann', stepEvent(0, 0, 8));
     tabs.remove('ben');
-    await tabs.all('took a step', 1000, ({ steps }) => steps > 0);
+    await expect(tabs.all('took a step', 1000, ({ steps }) => steps > 0)).resolves.toBeUndefined();
   });
 
   test('names the tabs that are missing at the deadline, with their states', async () => {

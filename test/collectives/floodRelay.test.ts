@@ -65,6 +65,7 @@ describe('flood messages', () => {
       worlds[rank]!.destroy();
     }
     await Promise.all([0, 2].map((rank) => groups[rank]!.monitoredBarrier({ timeoutMs: TIMEOUT_MS })));
+    expect([0, 2].map((rank) => groups[rank]!.failure)).toEqual([null, null]);
     world.close();
   });
 
@@ -163,6 +164,7 @@ describe('a hostile rank', () => {
       await inject(world, 2, 3, { origin: 0, id, body: { type: 'passed', barrier: 1000 } });
     }
     await Promise.all(groups.map((group) => group.monitoredBarrier({ timeoutMs: TIMEOUT_MS })));
+    expect(groups.map(({ failure }) => failure)).toEqual(groups.map(() => null));
     world.close();
   });
 

@@ -128,11 +128,13 @@ describe('late ranks:', () => {
   });
 
   test('a timeout can be infinite, or longer than setTimeout allows', async () => {
-    await runWorld(2, async (group) => {
+    const failures = await runWorld(2, async (group) => {
       if (group.rank === 1) await pause(5);
       await group.barrier({ timeoutMs: Infinity });
       await group.barrier({ timeoutMs: 2 ** 40 });
+      return group.failure;
     });
+    expect(failures).toEqual([null, null]);
   });
 
   test('a direct reduce receives from one rank after another, so ranks behind a late rank do not send their tensors yet', async () => {

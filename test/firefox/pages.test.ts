@@ -70,6 +70,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     );
     await fox.page.goto(`${world.server.url}/#simulated?ranks=4`);
     await fox.shows('Simulated: these 4 ranks do not exist.');
+    expect(await fox.page.evaluate('navigator.language')).toBe('C');
   });
 
   test('learns what is missing', async () => {

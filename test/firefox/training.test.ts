@@ -46,7 +46,11 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
     await chromium.event('generation', (next) => next.worldSize === 2 && next.generation > generation);
     const alone = chromium.events.filter(({ type }) => type === 'step').length;
     for (const tab of [chromium, fox]) {
-      await tab.event('hashes', ({ step, hashes, agree }) => step > alone && hashes.length === 2 && agree);
+      const { hashes } = await tab.event(
+        'hashes',
+        (event) => event.step > alone && event.hashes.length === 2 && event.agree,
+      );
+      expect(new Set(hashes).size).toBe(1);
     }
     await fox.page.close();
   });

@@ -19,7 +19,7 @@ test('awaitServer waits for a server that starts later, and accepts any certific
   const port = await freePort();
   const waiting = awaitServer(`https://127.0.0.1:${port}`, 15_000, never);
   server = await startSignaling({ port, tls: await selfSignedCertificate(), logLevel: 'silent' });
-  await waiting;
+  await expect(waiting).resolves.toBeUndefined();
 });
 
 test('awaitServer rejects after the timeout with the URL of the server', async () => {

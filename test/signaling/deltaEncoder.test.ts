@@ -103,7 +103,7 @@ class Crowd {
 
 describe('the bytes that all members receive grow with their number, not with its square', () => {
   const [few, many] = [15, 60].map((size) => new Crowd(size)) as [Crowd, Crowd];
-  const grows = (cost: (crowd: Crowd) => number): void => {
+  const expectGrowth = (cost: (crowd: Crowd) => number): void => {
     const [ofFew, ofMany] = [cost(few), cost(many)];
     // Four times as many members; numbers have a few more digits.
     expect(ofMany).toBeLessThan(4.6 * ofFew);
@@ -112,8 +112,8 @@ describe('the bytes that all members receive grow with their number, not with it
   const leave = (crowd: Crowd): number => crowd.do({ type: 'left', member: 'member-9', reason: 'left' });
 
   test('when a member leaves and joins', () => {
-    grows(leave);
-    grows((crowd) => crowd.do(join('member-9')));
+    expectGrowth(leave);
+    expectGrowth((crowd) => crowd.do(join('member-9')));
   });
 
   test('when all members become ready, and a changed job makes them unready again', () => {
@@ -122,7 +122,7 @@ describe('the bytes that all members receive grow with their number, not with it
       for (const { member } of crowd.state.members) crowd.do(ready(member));
     }
     const files = { ...DEFAULT_JOB, job: 'mnist', data: { kind: 'files' } } as const;
-    grows((crowd) => crowd.do({ type: 'configure', member: host, job: files }));
+    expectGrowth((crowd) => crowd.do({ type: 'configure', member: host, job: files }));
     for (const crowd of [few, many]) {
       expect(crowd.state.members.every(({ device }) => device === null)).toBe(true);
       for (const { member } of crowd.state.members) crowd.do(ready(member));
@@ -130,8 +130,8 @@ describe('the bytes that all members receive grow with their number, not with it
   });
 
   test('when a run begins, and a member leaves it', () => {
-    grows((crowd) => crowd.do({ type: 'start', member: 'member-0' }));
-    grows(leave);
+    expectGrowth((crowd) => crowd.do({ type: 'start', member: 'member-0' }));
+    expectGrowth(leave);
   });
 });
 

@@ -167,7 +167,7 @@ describe('the server', () => {
     await child.next('refused');
     const teacher = member(server);
     await teacher.send(create());
-    await teacher.next('admitted');
+    expect((await teacher.next('admitted')).type).toBe('admitted');
   });
 
   test('drops a new room that refuses the member that opened it', async () => {

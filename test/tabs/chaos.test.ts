@@ -104,7 +104,7 @@ test('the fault edge: both ends of the broken connection detect the break', asyn
   const tabs = ['ann', 'ben'];
   const counts = tabs.map((tab) => heard(tab).length);
   await breakEdge(ann);
-  await vi.waitUntil(() => tabs.every((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT);
+  await expect.poll(() => tabs.map((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT).toEqual([true, true]);
 });
 
 test('the fault crash: only the page of the crashed tab is gone', async () => {

@@ -125,10 +125,10 @@ test('a truncated file and a file without weights are rejected with the reason',
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
   });
-  await cut.page.getByText('half.peergrad is damaged (it is cut off').waitFor();
+  await expect.poll(() => cut.page.getByText('half.peergrad is damaged (it is cut off').count()).toBe(1);
   const text = await begin({ name: 'notes.txt', bytes: Buffer.from('nothing of the kind') });
   await button(text, 'Open the room').click();
-  await text.page.getByText('notes.txt is not a supported file of weights').waitFor();
+  await expect.poll(() => text.page.getByText('notes.txt is not a supported file of weights').count()).toBe(1);
 });
 
 const OWN = {

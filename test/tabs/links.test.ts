@@ -4,7 +4,7 @@
  */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { LINK_CASES } from '../transport/linkCompliance.ts';
 
@@ -50,7 +50,8 @@ describe.each([
     ] as const) {
       await tab.evaluate((given) => window.openEnd(...given), [name, end, by] as const);
     }
-    await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.endDone())));
+    const ends = [bob, alice].map((tab) => tab.evaluate(() => window.endDone()));
+    await expect(Promise.all(ends)).resolves.toHaveLength(2);
     await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.closeEnd())));
   });
 });

@@ -48,11 +48,12 @@ test.runIf(isInstalled)('tabs that are far apart distribute frames over four con
   const connectionsOf = async (count: number): Promise<void> => {
     const room = world.createRoom(job, 2);
     const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
-    await Promise.all(
-      tabs.map((tab) =>
-        tab.event('telemetry', ({ ranks }) => ranks.every(({ right }) => right?.connections === count)),
-      ),
-    );
+    for (const tab of tabs) {
+      const { ranks } = await tab.event('telemetry', (event) =>
+        event.ranks.every(({ right }) => right?.connections === count),
+      );
+      expect(ranks.map(({ right }) => right?.connections)).toEqual([count, count]);
+    }
     await world.reset();
   };
   await connectionsOf(1);
@@ -70,7 +71,10 @@ test.runIf(isInstalled && findFirefox() !== null)('a Firefox tab far away has fo
     world.join(room, 'chromium'),
   ]);
   for (const tab of tabs) {
-    await tab.event('telemetry', ({ ranks }) => ranks.every(({ right }) => right?.connections === 4));
+    const { ranks } = await tab.event('telemetry', (event) =>
+      event.ranks.every(({ right }) => right?.connections === 4),
+    );
+    expect(ranks).toHaveLength(2);
   }
   await firefox.close();
   lines.setLines(null);

@@ -52,7 +52,7 @@ describe('problems:', () => {
     await page.getByText('A part of this page did not load').waitFor();
     await page.unrouteAll();
     await page.getByRole('link', { name: 'reload it' }).click();
-    await page.getByRole('heading', { level: 1 }).waitFor();
+    await expect.poll(() => page.getByRole('heading', { level: 1 }).count()).toBe(1);
   });
 
   test('an error names an unknown room code', async () => {

@@ -27,7 +27,7 @@ describe.each([
 ] satisfies [string, () => [Link, Link]][])('%s link', (_name, createPair) => {
   test.each(LINK_CASES)('$name', async ({ alice, bob }) => {
     const [a, b] = createPair();
-    await Promise.all([alice(a), bob(b)]);
+    await expect(Promise.all([alice(a), bob(b)])).resolves.toHaveLength(2);
     a.close();
     b.close();
   });

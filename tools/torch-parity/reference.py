@@ -272,6 +272,7 @@ def torch_power_sgd(data, use_error_feedback):
             if step >= 0:
                 mean += model.weight.grad / steps
         dist.destroy_process_group()
+    torch.set_default_dtype(torch.float64)
     return model.weight.grad, mean
 
 

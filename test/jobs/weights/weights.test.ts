@@ -120,8 +120,8 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
     // are zeros.
     const step = bytes.length > 2000 ? 53 : 1;
-    for (let end = 0; end < bytes.length; end += step) await refusalOf(bytes.slice(0, end));
-    await refusalOf(bytes.slice(0, -1));
+    for (let end = 0; end < bytes.length; end += step) expect(await refusalOf(bytes.slice(0, end))).not.toBe('');
+    expect(await refusalOf(bytes.slice(0, -1))).not.toBe('');
   }, 60_000);
 
   test('rejects a file with a changed weight', async () => {

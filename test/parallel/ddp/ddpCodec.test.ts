@@ -178,11 +178,15 @@ describe('a step of few samples among steps of many', () => {
   });
 
   test('accepts a fractional totalSamples', async () => {
-    await runWorld(2, async (group) => {
+    const gradients = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
       await ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 0.1, totalSamples: 0.2 });
+      return [...ddp.gradient];
     });
+    expect(gradients.map((values) => values.map((value) => value.toFixed(3)))).toEqual(
+      Array(2).fill(['1.000', '1.000']),
+    );
   });
 
   test('fails on every rank if totalSamples differs from the sum of the samples', async () => {

@@ -202,7 +202,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
     await bo.join(room, 'Bo');
     await bo.send({ type: 'ready', device: CPU, stateOfRun: null });
     await bo.send({ type: 'heartbeat' });
-    await train([ada.tab, bo]);
+    expect((await train([ada.tab, bo])).members).toHaveLength(2);
   });
 
   test('let members of the relaying process leave the room, or reconnect through the owner of the room', async () => {
@@ -231,7 +231,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
     const all = await Promise.all(
       Array.from({ length: 30 }, (_, i) => joined(i % 2 === 0 ? one : other, room, `tab ${i}`)),
     );
-    await train(all.map(({ tab }) => tab));
+    expect((await train(all.map(({ tab }) => tab))).members).toHaveLength(30);
   });
 
   test('do not open two rooms with the same code', async () => {

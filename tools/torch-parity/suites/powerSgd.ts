@@ -13,7 +13,7 @@ const STEPS = 300;
  */
 export const powerSgd: Suite = {
   name: 'powerSgd',
-  tolerance: 1e-5,
+  tolerance: 2e-6,
   compute: async () => {
     const gradient = matrix();
     const [last] = await reduced(gradient, false);
