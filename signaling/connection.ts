@@ -51,7 +51,7 @@ export interface ServerContext {
 /** WebSocket close codes (RFC 6455, section 7.4.1). */
 const CLOSE_NORMAL = 1000;
 const CLOSE_GOING_AWAY = 1001;
-const CLOSE_POLICY = 1008;
+export const CLOSE_POLICY = 1008;
 const CLOSE_INTERNAL = 1011;
 export const CLOSE_RESTART = 1012;
 

@@ -3,9 +3,11 @@
  * of open connections of the client's address.
  */
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 import { SIGNALING_PATH } from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { UsageError } from '../src/util/errors.ts';
+import { isLoopback } from './http/address.ts';
 import { AddressBuckets, type Limits } from './limits.ts';
 
 export class ConnectionLimiter {
@@ -16,7 +18,8 @@ export class ConnectionLimiter {
   readonly #open = new Map<string, number>();
 
   /**
-   * @param origins origins whose pages may connect, in addition to the server's own origin.
+   * @param origins origins whose pages may connect, in addition to the server's own origin and to
+   *   servers of the client's machine, such as those of Vite.
    * @throws UsageError for an invalid origin.
    */
   constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
@@ -30,9 +33,9 @@ export class ConnectionLimiter {
    */
   refusalOf(req: IncomingMessage, address: string): number | null {
     if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
-    if (!this.#isOwnPage(req)) return 403;
     if ((this.#open.get(address) ?? 0) >= this.#limits.socketsPerAddress) return 429;
-    return this.#rate.take(address) ? null : 429;
+    if (!this.#rate.take(address)) return 429;
+    return this.#isOwnPage(req) ? null : 403;
   }
 
   opened(address: string): void {
@@ -54,8 +57,14 @@ export class ConnectionLimiter {
   #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
     if (origin === undefined) return true;
     if (!URL.canParse(origin)) return false;
-    return new URL(origin).host === host || this.#origins.has(origin);
+    const { host: from, hostname } = new URL(origin);
+    return from === host || this.#origins.has(origin) || isOfThisMachine(hostname);
   }
+}
+
+/** A name may begin like a loopback address, as 127.0.0.1.evil.example does. */
+function isOfThisMachine(hostname: string): boolean {
+  return hostname === 'localhost' || (isIP(hostname.replaceAll(/[[\]]/g, '')) !== 0 && isLoopback(hostname));
 }
 
 function checkedOrigin(text: string): string {

@@ -9,13 +9,13 @@ import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
-import { MAX_CONTROL_BYTES } from '../src/protocol/control.ts';
+import { MAX_CONTROL_BYTES, type ServerMessage } from '../src/protocol/control.ts';
 import type { RoomOpening } from '../src/protocol/room.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { clientAddress, isLoopback, networkOf, reachableHosts } from './http/address.ts';
-import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
+import { CLOSE_POLICY, CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
 import { ConnectionLimiter } from './connectionLimiter.ts';
 import { createHttpHandler } from './http/handler.ts';
@@ -99,6 +99,8 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
 
 /** Maximum number of fragments of one message. Browsers send a message in a single fragment. */
 const MAX_FRAGMENTS = 16;
+/** Letters of an origin in messages. */
+const MAX_LOGGED_ORIGIN = 200;
 /**
  * Maximum number of buffered chunks of one message. In the smallest packets in use, the longest
  * message arrives in about 480 chunks.
@@ -196,6 +198,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
+      if (refusal === 403) return refusePage(req, socket, head);
       // The http server no longer tracks upgraded sockets. A half-open socket would prevent the
       // server from closing.
       socket.once('finish', () => socket.destroy());
@@ -213,6 +216,20 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       });
     });
   });
+
+  /** Browsers hide the status of a refused upgrade from the page, so a message gives the reason. */
+  function refusePage(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const origin = (req.headers.origin ?? '').slice(0, MAX_LOGGED_ORIGIN);
+    const message = `This server does not accept pages from ${origin}. Start it with --origin ${origin}.`;
+    log.warn({ origin }, message);
+    sockets.handleUpgrade(req, socket, head, (ws) => {
+      ws.on('error', () => {});
+      ws.send(JSON.stringify({ type: 'refused', code: 'wrong-origin', message } satisfies ServerMessage));
+      ws.close(CLOSE_POLICY, 'wrong-origin');
+      const stop = clock.after(limits.closeGraceMs, () => ws.terminate());
+      ws.once('close', stop);
+    });
+  }
 
   const port = await listen(http, host, options.port ?? 0).catch(async (error: unknown) => {
     await shared?.close();

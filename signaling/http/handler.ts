@@ -9,6 +9,7 @@ import path from 'node:path';
 import send from 'send';
 import { clientAddress, isLoopback } from './address.ts';
 import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
+import { SIGNALING_PATH } from '../../src/protocol/control.ts';
 import { pageHeaders } from './headers.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 
@@ -84,6 +85,8 @@ export function createHttpHandler(options: HttpOptions) {
       res.end(await metrics.text());
       return;
     }
+    // The library asks whether this is a signaling server.
+    if (pathname === SIGNALING_PATH) return plain(res, 426, 'Open a WebSocket here.');
     if (pathname === ORIGINS_PATH) return json(res, 200, isFromThisMachine(req) ? origins() : []);
     if (data !== null && pathname.startsWith(DATA_PATH)) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');

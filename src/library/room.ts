@@ -6,7 +6,7 @@ import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.t
 import { browserId } from '../engine/membership/browserId.ts';
 import { pulseSockets } from '../engine/membership/pulseSocket.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
-import { PROTOCOL_VERSION } from '../protocol/control.ts';
+import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
 import type { Device, Nodes } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
@@ -63,7 +63,30 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
   const { server } = options;
-  return server === undefined ? atPage(options, await thisPage()) : { ...options, server };
+  if (server !== undefined) return { ...options, server };
+  const located = atPage(options, await thisPage());
+  await checkServer(located.server);
+  return located;
+}
+
+/** Milliseconds in which a page's web server should answer. */
+const CHECK_MS = 5000;
+
+/**
+ * Checks that a page's web server is a signaling server, or forwards to one. Vite and others do not
+ * answer a WebSocket that they do not know, so an attempt to open one would only time out.
+ *
+ * @throws (rejects) UsageError if the server answers otherwise.
+ */
+export async function checkServer(server: string, request: typeof fetch = fetch): Promise<void> {
+  const url = new URL(SIGNALING_PATH, server);
+  // If it fails now, the first attempt to connect reports that.
+  const answer = await request(url, { signal: AbortSignal.timeout(CHECK_MS) }).catch(() => null);
+  if (!answer?.ok) return;
+  throw new UsageError(
+    `The web server of this page, ${url.origin}, is no signaling server, and does not forward ${SIGNALING_PATH} to one. ` +
+      'Start one by `npx peergrad-cli serve`, and pass its address as server, such as http://localhost:8080.',
+  );
 }
 
 /** What the user of a {@link LibraryRoom} decides. */
@@ -117,6 +140,7 @@ export class LibraryRoom {
     this.#signal = signal;
     this.#surroundings = { device, leaving };
     const hello = { version: PROTOCOL_VERSION, name, rank } as const;
+    let present = 0;
     this.#rendezvous = new Rendezvous({
       ...network,
       server,
@@ -134,6 +158,9 @@ export class LibraryRoom {
       },
       onroom: (message) => {
         handlers.onroom?.(message);
+        const { length } = message.members;
+        if (length !== present) options.onmembers?.(length, message.startAt);
+        present = length;
         this.#followCount(message);
       },
       onstate: () => {},

@@ -24,6 +24,11 @@ export interface RoomOptions {
   /** Called with the room's code when the room has admitted this rank. */
   onroom?: (room: string) => void;
   /**
+   * Called when ranks have entered or left the room, with the number of ranks that are present and
+   * the number with which the room begins (`null`: when its host decides).
+   */
+  onmembers?: (present: number, worldSize: number | null) => void;
+  /**
    * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
    * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
    * value.

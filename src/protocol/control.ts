@@ -162,6 +162,8 @@ export type IceServer = v.InferOutput<typeof IceServer>;
 const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 
 export const REFUSALS = [
+  /** The page comes from an origin that the server does not accept. */
+  'wrong-origin',
   /** No such room. */
   'no-room',
   /**

@@ -99,6 +99,21 @@ test('when the page of a rank is closed, its group fails on every rank', async (
   ]);
 });
 
+test('ranks learn how many of them are present while the group forms', async () => {
+  const seen: [number, number | null][] = [];
+  const onmembers = (present: number, worldSize: number | null): void => void seen.push([present, worldSize]);
+  const joined: Promise<ProcessGroup>[] = [];
+  const join = (options: Partial<InitProcessGroupOptions>): void =>
+    void joined.push(joinGroup({ server: 'http://localhost', transport: 'webrtc', ...options }, surroundings));
+  join({ worldSize: 2, onmembers, onroom: (room) => join({ room }) });
+  await world.until('both ranks have joined', () => seen.length === 2 && joined.length === 2);
+  expect(seen).toEqual([
+    [1, 2],
+    [2, 2],
+  ]);
+  await Promise.all(joined);
+});
+
 test('an AbortSignal ends the wait for other ranks to destroy the group, which fails for them', async () => {
   const server = 'http://localhost';
   const groups: ProcessGroup[] = [];

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { startSignaling } from '../../signaling/index.ts';
 import { atPage } from '../../src/library/pageRoom.ts';
+import { checkServer } from '../../src/library/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 /** A page at `https://host` with a fragment. Adds the codes that are written to `written`. */
@@ -37,5 +39,28 @@ describe('options without a server', () => {
 
   test('are rejected in a program without a page', () => {
     expect(() => atPage({ worldSize: 2 }, { address: null, writeRoom: () => {} })).toThrow(UsageError);
+  });
+});
+
+const answering = (status: number) => (): Promise<Response> => Promise.resolve(new Response('<html>', { status }));
+
+describe("a page's web server", () => {
+  test('that answers with a page is no signaling server, and the error says what to do', async () => {
+    await expect(checkServer('http://localhost:5173', answering(200))).rejects.toThrow(
+      /http:\/\/localhost:5173, is no signaling server, .* Start one by `npx peergrad-cli serve`, and pass its address as server/,
+    );
+  });
+
+  test('that is a signaling server, forwards to one, or cannot be reached now, is tried', async () => {
+    await expect(checkServer('http://localhost:8080', answering(426))).resolves.toBeUndefined();
+    await expect(checkServer('http://localhost:8080', answering(404))).resolves.toBeUndefined();
+    await expect(checkServer('http://localhost:8080', () => Promise.reject(new TypeError()))).resolves.toBeUndefined();
+  });
+
+  test('answers 426 if it is one', async () => {
+    const server = await startSignaling({ port: 0, logLevel: 'silent' });
+    await expect(checkServer(server.url)).resolves.toBeUndefined();
+    expect((await fetch(new URL('/signal', server.url))).status).toBe(426);
+    await server.close();
   });
 });
