@@ -107,6 +107,7 @@ export type Preview = TablePreview | ImagesPreview | TextPreview;
 /** Kinds of notes. Each has a sentence in {@link NOTE_SENTENCES} and in the page's languages. */
 export const NOTE_KINDS = [
   'no-header',
+  'row-names',
   'rows-unlabelled',
   'column-of-text',
   'column-empty',
@@ -190,6 +191,8 @@ function withExample({ name, example }: DataNote): string {
 /** The sentences in English, for the command line and the page. */
 export const NOTE_SENTENCES: NoteSentences = {
   'no-header': () => 'The first line is data, not names, so columns are numbered.',
+  'row-names': ([note]) =>
+    `The first field of each row, such as ${quoted(note!.example)}, is left out, because the first line has no name for it.`,
   'rows-unlabelled': (notes) =>
     `${counted(totalOf(notes), 'row')} ${are(totalOf(notes))} left out, because the column to predict is ${named(
       notes,

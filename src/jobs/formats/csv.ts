@@ -10,6 +10,7 @@ import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { isHeader } from './csvHeader.ts';
+import { BOM, columnsOf, fits, SEP_LINE, shapeOf, startOf, type Format, type Start } from './csvShape.ts';
 import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
@@ -25,7 +26,6 @@ const GUESS_LINES = 20;
 /** To detect a header, the first line is compared with this number of lines below it. */
 const HEADER_LINES = 1000;
 const SEPARATORS = [',', ';', '\t', '|'];
-const BOM = [0xef, 0xbb, 0xbf];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
 /**
@@ -59,17 +59,19 @@ export class CsvFile {
   /** Names from the first line. If it is not a header, the names are "column 1", "column 2", ... */
   readonly columns: readonly string[];
   readonly hasHeader: boolean;
-  readonly separator: string;
+  /** The first field of the first row, if rows begin with a name that is not a column. */
+  rowName: string | null = null;
+  readonly #format: Format;
   readonly #file: PartialFile;
   /** Offset of each row in the file, followed by the end of the last row. */
   #offsets: Float64Array<ArrayBuffer> = new Float64Array(1024);
   #rows = 0;
 
-  private constructor(file: PartialFile, separator: string, columns: readonly string[], hasHeader: boolean) {
+  private constructor(file: PartialFile, format: Format, columns: readonly string[], hasHeader: boolean) {
     this.name = file.name;
     this.columns = columns;
     this.#file = file;
-    this.separator = separator;
+    this.#format = format;
     this.hasHeader = hasHeader;
   }
 
@@ -89,11 +91,19 @@ export class CsvFile {
         throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, like ${advice}.`);
       }
     }
-    const { separator, records } = guess(name, head, head.length === file.size);
-    const first = records[0] ?? (await firstRecord(file, separator));
+    const start = startOf(head);
+    const { separator, records } = guess(name, head, head.length === file.size, start);
+    const first = records[0] ?? (await firstRecord(file, separator, start));
     const below = records.slice(1, 1 + HEADER_LINES).map(({ fields }) => fields);
-    const hasHeader = isHeader(first.fields, below);
-    const csv = new CsvFile(file, separator, namesOf(name, first, hasHeader), hasHeader);
+    const shape = shapeOf(first.fields, below);
+    const named = { ...first, fields: first.fields.slice(0, shape.columns) };
+    const hasHeader =
+      shape.isNamed ||
+      isHeader(
+        named.fields,
+        below.map((fields) => columnsOf(fields, shape)),
+      );
+    const csv = new CsvFile(file, { start, separator, shape }, namesOf(name, named, hasHeader), hasHeader);
     const visit = begin(csv.columns);
     await csv.scan((fields, row, line, offset) => {
       csv.#keep(row, offset);
@@ -101,6 +111,10 @@ export class CsvFile {
     });
     csv.#keep(csv.#rows, file.size);
     return csv;
+  }
+
+  get separator(): string {
+    return this.#format.separator;
   }
 
   /** Number of data rows. */
@@ -113,22 +127,28 @@ export class CsvFile {
     const bytes = await this.#file.read(this.#offsets[index]!, this.#offsets[index + 1]!);
     let end = bytes.length;
     while (end > 0 && (bytes[end - 1] === LF || bytes[end - 1] === CR)) end--;
-    return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.separator).fields;
+    const { fields } = fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.separator);
+    return columnsOf(fields, this.#format.shape);
   }
 
   /** Reads all rows in order, and calls `visit` with each. */
   async scan(visit: Visit): Promise<void> {
     let row = this.hasHeader ? -1 : 0;
-    for await (const records of recordsOf(this.#file, this.separator)) {
-      for (const { fields, line, offset } of records) {
-        if (fields.length !== this.columns.length) {
-          const found = fields.length === 1 ? '1 field' : `${fields.length} fields`;
+    const { separator, start, shape } = this.#format;
+    const { columns, rowNames } = shape;
+    for await (const records of recordsOf(this.#file, separator, start)) {
+      for (const { fields: all, line, offset } of records) {
+        const isFirst = this.hasHeader && row < 0;
+        const fields = isFirst ? all.slice(0, columns) : columnsOf(all, shape);
+        if (isFirst ? all.length < columns : !fits(all, shape)) {
+          const found = all.length === 1 ? '1 field' : `${all.length} fields`;
           const isSecond = row === (this.hasHeader ? 0 : 1);
           const advice = `${isSecond ? 'If line 1 is neither a header nor data, remove it. Otherwise correct this line' : 'Correct the line'}. A field`;
           throw new DataError(
             `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} that contains the separator must be in quotes.`,
           );
         }
+        if (row === 0 && rowNames) this.rowName = all[0]!;
         if (row >= 0) visit(fields, row, line, offset);
         row++;
       }
@@ -172,14 +192,21 @@ interface Guess {
  *
  * @param head the file's first bytes.
  */
-function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
+function guess(name: string, whole: Uint8Array, isWhole: boolean, start: Start): Guess {
+  const head = whole.subarray(start.offset);
+  const told = SEP_LINE.exec(new TextDecoder().decode(whole.subarray(0, start.offset)))?.[1];
+  if (told !== undefined) return { separator: told, records: recordsIn(name, head, told, isWhole, start).records };
   const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
   const found = SEPARATORS.filter((separator) => beginning.some((line) => line.includes(separator))).map(
     (separator) => {
-      const { records, isSound } = recordsIn(name, head, separator, isWhole);
+      const { records, isSound } = recordsIn(name, head, separator, isWhole, start);
       const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
       const fields = lines.flat();
-      const alike = lines.filter(({ length }) => length > 1 && length === lines[0]!.length).length;
+      // The first line may have one field less, or more; see `Shape`.
+      const usual = (lines[1] ?? lines[0])?.length ?? 0;
+      const isOff = Math.abs((lines[0]?.length ?? 0) - usual) === 1;
+      const same = (as: number): number => lines.filter(({ length }) => length > 1 && length === as).length;
+      const alike = Math.max(same(lines[0]?.length ?? 0), isOff && usual > 1 ? same(usual) : 0);
       const numbers = fields.filter(isNumber).length;
       const score = [alike / Math.max(1, lines.length), Number(isSound), numbers / Math.max(1, fields.length)];
       return { separator, records, score };
@@ -190,7 +217,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
     const at = a.score.findIndex((one, i) => one !== b.score[i]);
     return at === -1 ? 0 : b.score[at]! - a.score[at]!;
   });
-  return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole).records };
+  return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole, start).records };
 }
 
 /** Returns the records in a file's first bytes, up to the first record with malformed quotes. */
@@ -199,10 +226,11 @@ function recordsIn(
   head: Uint8Array,
   separator: string,
   isWhole: boolean,
+  start: Start,
 ): { records: CsvRecord[]; isSound: boolean } {
   const records: CsvRecord[] = [];
   try {
-    new Splitter(name, separator).add(head, isWhole, records);
+    new Splitter(name, separator, start).add(head, isWhole, records);
     return { records, isSound: true };
   } catch (error) {
     if (error instanceof DataError) return { records, isSound: false };
@@ -210,17 +238,17 @@ function recordsIn(
   }
 }
 
-async function firstRecord(file: PartialFile, separator: string): Promise<CsvRecord> {
-  for await (const [first] of recordsOf(file, separator)) if (first !== undefined) return first;
+async function firstRecord(file: PartialFile, separator: string, start: Start): Promise<CsvRecord> {
+  for await (const [first] of recordsOf(file, separator, start)) if (first !== undefined) return first;
   throw new DataError(
     `${file.name}, line 1: the file has no records. Choose a file with a line of column names and rows below it.`,
   );
 }
 
 /** Yields the file's records, in batches. */
-async function* recordsOf(file: PartialFile, separator: string): AsyncGenerator<CsvRecord[]> {
-  const splitter = new Splitter(file.name, separator);
-  for (let at = 0; at < file.size; at += CHUNK_BYTES) {
+async function* recordsOf(file: PartialFile, separator: string, start: Start): AsyncGenerator<CsvRecord[]> {
+  const splitter = new Splitter(file.name, separator, start);
+  for (let at = start.offset; at < file.size; at += CHUNK_BYTES) {
     yield splitter.add(await file.read(at, at + CHUNK_BYTES), at + CHUNK_BYTES >= file.size);
   }
 }
@@ -240,15 +268,17 @@ class Splitter {
   /** The bytes after the last complete record. */
   #rest = new Uint8Array(0);
   /** Offset of `#rest` in the file. */
-  #offset = 0;
+  #offset: number;
   #place = START;
   #hasQuotes = false;
-  #line = 1;
+  #line: number;
   /** First line of the current record. */
-  #recordLine = 1;
+  #recordLine: number;
   #wasCr = false;
 
-  constructor(name: string, separator: string) {
+  constructor(name: string, separator: string, { offset, line }: Start) {
+    this.#offset = offset;
+    [this.#line, this.#recordLine] = [line, line];
     this.#name = name;
     this.#separator = separator;
     this.#separatorByte = separator.charCodeAt(0);

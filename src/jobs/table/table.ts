@@ -117,8 +117,10 @@ export class Table {
 
   get #notes(): DataNote[] {
     const { name, gaps } = this.#target;
+    const { rowName, rows } = this.#csv;
     return [
       ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
+      ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
       ...this.#columns.flatMap((column) => column.notes),
     ];

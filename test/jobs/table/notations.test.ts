@@ -221,3 +221,45 @@ test('a number that is too large to be squared is rejected', async () => {
     'a.csv, line 9: "-1e308" in column "a" is too large. Numbers may be at most 1e+150 in size. Use a larger unit, or leave it empty.',
   );
 });
+
+const rowsOf = (row: (i: number) => string): string => Array.from({ length: 20 }, (_, i) => `${row(i)}\n`).join('');
+const read = async (text: string): Promise<unknown> => {
+  const opened = await Table.open(new File([text], 'a.csv'), JOB);
+  const { train } = await opened.load();
+  const inputs = new Float32Array(train.size);
+  const all = Uint32Array.from({ length: train.size }, (_, i) => i);
+  await train.read(all, inputs, new Int32Array(train.size));
+  const { columns, rows, target, notes } = opened.preview;
+  return { names: columns.map(({ name }) => name), rows, target, notes, different: new Set(inputs).size };
+};
+describe('lines of a file', () => {
+  const whole = { names: ['a', 'y'], rows: 20, target: 'y', notes: [], different: 16 };
+
+  test.each([
+    ['the separator for Excel', `sep=;\na;y\n${rowsOf((i) => `${i};${'uv'[i % 2]}`)}`],
+    ['the separator, after a byte order mark', `\ufeffsep=,\r\na,y\r\n${rowsOf((i) => `${i},${i % 2}`)}`],
+    ['an unusual separator', `SEP=^\na^y\n${rowsOf((i) => `${i}^${i % 2}`)}`],
+  ])('may begin with %s, which is no data', async (_, text) => {
+    expect(await read(text)).toEqual(whole);
+  });
+
+  test.each([
+    ['of rows', `a,y\n${rowsOf((i) => `${i},${i % 2},`)}`],
+    ['of all lines', `a,y,\n${rowsOf((i) => `${i},${i % 2},`)}`],
+    ['of the header', `a,y,\n${rowsOf((i) => `${i},${i % 2}`)}`],
+  ])('may have a separator at the end %s', async (_, text) => {
+    expect(await read(text)).toEqual(whole);
+  });
+
+  test('may begin with a name for which the header has no field, as R writes them, and a note says so', async () => {
+    expect(await read(`"a","y"\n${rowsOf((i) => `"car ${i}",${i},${i % 2}`)}`)).toEqual({
+      ...whole,
+      notes: [{ kind: 'row-names', count: 20, name: '', example: 'car 0' }],
+    });
+  });
+
+  test('are rejected if only some have more fields than the header', async () => {
+    const text = `a,y\n${rowsOf((i) => `${i},${i % 2}${i === 9 ? ',5' : ''}`)}`;
+    await expect(read(text)).rejects.toThrow('a.csv, line 11: 3 fields, but line 1 has 2.');
+  });
+});

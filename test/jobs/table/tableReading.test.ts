@@ -460,11 +460,6 @@ describe('well-known files', () => {
       'Prices of 2024\n',
       'fields, but line 1 has 1. If line 1 is neither a header nor data, remove it. Otherwise',
     ],
-    [
-      'a line with the separator, as written for Excel',
-      'sep=;\n',
-      'fields, but line 1 has 2. If line 1 is neither a header nor data, remove it',
-    ],
   ])('are rejected with advice if there is %s above the header', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);

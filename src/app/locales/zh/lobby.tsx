@@ -106,6 +106,7 @@ export const lobby: Messages['lobby'] = {
     firstRows: '前几行',
     notes: {
       'no-header': () => '第一行是数据，不是列名，各列按序号命名。',
+      'row-names': ([note]) => `第一行没有每行第一项（例如${quoted(note!.example)}）的列名，所以不使用这一项。`,
       'rows-unlabelled': (notes) =>
         `有 ${formatCount(totalOf(notes))} 行没有要预测的值，不使用：${named(
           notes,

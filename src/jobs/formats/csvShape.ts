@@ -1,0 +1,65 @@
+/** Where the records of a CSV file begin, and which of their fields are columns. */
+
+export const BOM = [0xef, 0xbb, 0xbf];
+/** The line by which Excel is told the separator. It is not data. */
+export const SEP_LINE = /^"?sep=(.)"?[;,\t|]*\r?\n/i;
+
+export interface Format {
+  /** Where the first record begins. */
+  start: Start;
+  separator: string;
+  shape: Shape;
+}
+
+/** A position in a file, and the number of its line. */
+export interface Start {
+  offset: number;
+  line: number;
+}
+
+/** What the fields of a row are. */
+export interface Shape {
+  columns: number;
+  /**
+   * Whether rows begin with a name for which the first line has no field, as programs like R write
+   * them.
+   */
+  rowNames: boolean;
+  /** Whether lines may end with a separator that has no field behind it. */
+  trailing: boolean;
+  /** Whether the first line is a header, because it has fewer fields than the rows. */
+  isNamed: boolean;
+}
+
+function isTrailed(fields: readonly string[]): boolean {
+  return fields.at(-1)!.trim() === '';
+}
+
+export function shapeOf(first: readonly string[], below: readonly (readonly string[])[]): Shape {
+  const columns = first.length;
+  const isLonger = below.length > 0 && below.every(({ length }) => length === columns + 1);
+  const plain = { columns, rowNames: false, trailing: false, isNamed: false };
+  if (isLonger && below.every(isTrailed)) return { ...plain, trailing: true, isNamed: true };
+  if (isLonger) return { ...plain, rowNames: true, isNamed: true };
+  const isShort = ({ length }: readonly string[]): boolean => length === columns - 1;
+  const isEmpty = below.every((fields) => isShort(fields) || (fields.length === columns && isTrailed(fields)));
+  if (columns < 3 || below.length === 0 || !isTrailed(first) || !isEmpty) return plain;
+  return { columns: columns - 1, rowNames: false, trailing: true, isNamed: false };
+}
+
+export function columnsOf(fields: string[], { columns, rowNames }: Shape): string[] {
+  if (rowNames) return fields.slice(1);
+  return fields.length > columns ? fields.slice(0, columns) : fields;
+}
+
+export function fits(fields: readonly string[], { columns, rowNames, trailing }: Shape): boolean {
+  const extra = fields.length - columns;
+  return rowNames ? extra === 1 : extra === 0 || (trailing && extra === 1 && isTrailed(fields));
+}
+
+/** Returns where the first record begins: after a line such as `sep=;`. */
+export function startOf(head: Uint8Array): Start {
+  const skipped = BOM.every((byte, i) => head[i] === byte) ? BOM.length : 0;
+  const line = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + 16)));
+  return line === null ? { offset: 0, line: 1 } : { offset: skipped + line[0].length, line: 2 };
+}
