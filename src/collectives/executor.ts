@@ -19,18 +19,12 @@ import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
-import {
-  abortError,
-  awaitedRanks,
-  crashError,
-  linkLostError,
-  mismatchError,
-  timeoutError,
-} from './diagnostics/collectiveErrors.ts';
+import { abortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
 import type { Report } from './diagnostics/diagnosis.ts';
-import { HangDiagnostics } from './diagnostics/hangDiagnostics.ts';
-import { MonitoredBarrier, type MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
+import { HangDiagnostics, type Reports } from './diagnostics/hangDiagnostics.ts';
+import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
+import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
 import { abortMessage, GroupMessage } from './groupMessages.ts';
 import { InFlightOp, type Issue } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
@@ -68,7 +62,7 @@ export class Executor {
   /** Rank in the group; -1 if this rank is not a member. */
   readonly rank: number;
   readonly messages: PointToPoint;
-  readonly #barrier: MonitoredBarrier;
+  readonly barrier: MonitoredBarrier;
   readonly #diagnostics: HangDiagnostics;
   readonly #inFlightOps = new Map<number, InFlightOp>();
   readonly #unexpected: UnexpectedMessageQueue;
@@ -77,6 +71,9 @@ export class Executor {
   #bytesSent = 0;
   readonly #bytesSentBy = new Map<string, number>();
   #bytesReceived = 0;
+  readonly #heard = new Map<number, number>();
+  /** Returns when a frame of a rank (global) arrived last in this group. */
+  readonly #heardAt = (rank: number): number => this.#heard.get(rank) ?? -Infinity;
   #failure: Error | null = null;
   /** Record of the latest collective. */
   #lastRecord: FlightRecord | null = null;
@@ -103,23 +100,25 @@ export class Executor {
       fail: (error: Error) => this.fail(error),
       failure: () => this.#failure,
       context: () => this.#context,
+      progress: mesh.progress,
     };
     this.messages = new PointToPoint({
       ...environment,
       generation: mesh.generation,
       recorder: mesh.recorder,
+      heardAt: this.#heardAt,
       unexpectedLimit: mesh.unexpectedMessages,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
       crash: (call, error) => this.#crash(call, error),
     });
-    this.#barrier = new MonitoredBarrier({
+    this.barrier = new MonitoredBarrier({
       ...environment,
       send: (type, barrier) => this.#flood({ type, barrier }),
     });
     this.#diagnostics = new HangDiagnostics({
       ...options,
       self: mesh.rank,
-      reportOn: (seq) => this.#reportOn(seq),
+      reportOn: (seq, waitedMs) => this.#reportOn(seq, waitedMs),
       send: (message) => this.#flood(message),
     });
     // Every rank registers the group, so that groups have the same numbers everywhere. Only members
@@ -159,6 +158,7 @@ export class Executor {
 
   issue<T>(issue: Issue<T>): Work<T> {
     const { mesh, clock } = this.#options;
+    const { generation, recorder, progress } = mesh;
     const { seq, isReserved } = this.#seqs.take();
     const call = describeOp(issue.descriptor, (rank) => this.#global(rank), issue.amount);
     const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
@@ -168,13 +168,14 @@ export class Executor {
     }
     const op: InFlightOp = new InFlightOp(issue, seq, {
       ...this.#options,
+      generation,
+      recorder,
+      progress,
+      group: this.id,
+      rank: this.rank,
       call,
       work,
       complete: (trace) => work.complete(issue.result(), trace),
-      group: this.id,
-      rank: this.rank,
-      generation: mesh.generation,
-      recorder: mesh.recorder,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
       crash: (error) => this.#crash(call, error, seq),
       onthrough: () => this.#settle(op),
@@ -189,13 +190,6 @@ export class Executor {
     if (issue.after) void this.#awaitInput(op, issue.after);
     this.#diagnostics.called(seq);
     return work;
-  }
-
-  /**
-   * torch's monitored_barrier: rank 0 of the group waits for all others and names missing ranks.
-   */
-  async monitoredBarrier(options: MonitoredBarrierOptions): Promise<void> {
-    await this.#barrier.pass(options);
   }
 
   /**
@@ -214,13 +208,14 @@ export class Executor {
     this.#inFlightOps.clear();
     this.#unexpected.clear();
     this.messages.fail(error);
-    this.#barrier.fail(error);
+    this.barrier.fail(error);
     this.#options.onfailure(error);
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (from < 0)
       throw new ProtocolError(`A rank that is not a member sent frames of group ${this.id}.`, this.#context);
+    this.#heard.set(this.#global(from), this.#options.clock.now());
     if (header.op === OpCode.SEND) {
       this.#bytesReceived += frame.byteLength;
       return this.messages.receive(header, frame, from);
@@ -346,24 +341,27 @@ export class Executor {
           { notify: false },
         );
       case 'inquiry':
-        return this.#diagnostics.answer(message.seq);
+        return this.#diagnostics.answer(message);
       case 'report':
         return this.#diagnostics.receive(message.seq, message.report, from);
       case 'arrived':
       case 'passed':
-        return this.#barrier.receive(message.type, message.barrier, from);
+        return this.barrier.receive(message.type, message.barrier, from);
       default:
         message satisfies never;
     }
   }
 
-  #reportOn(seq: number): Report {
-    const record = this.#inFlightOps.get(seq)?.record ?? this.#options.mesh.recorder.find(this.id, seq);
+  #reportOn(seq: number, waitedMs: number): Report {
+    const { mesh, clock } = this.#options;
+    const record = this.#inFlightOps.get(seq)?.record ?? mesh.recorder.find(this.id, seq);
     const last = this.#lastRecord;
+    const now = clock.now();
     return {
       call: record?.call ?? null,
       state: record?.state ?? (this.#isOver(seq) ? 'completed' : null),
       last: last ? { seq: last.seq!, call: last.call, state: last.state } : null,
+      idleMs: now - mesh.progress.since(record?.scheduledAt ?? now - waitedMs),
     };
   }
 
@@ -376,24 +374,25 @@ export class Executor {
     this.#diagnostics.ask({
       seq,
       isForDeadline: false,
+      waitedMs: 0,
       waitMs: INQUIRY_MS,
       conclude: (reports) => this.fail(mismatchError(this.#context, seq, reports)),
     });
   }
 
   #expire(op: InFlightOp): void {
-    const { mesh, ranks } = this.#options;
-    const { seq, timeoutMs } = op;
-    this.#diagnostics.ask({
-      seq,
-      isForDeadline: true,
-      waitMs: Math.min(INQUIRY_MS, timeoutMs / 2),
-      conclude: (reports) =>
-        op.deadline.extendOrFail(
-          awaitedRanks(op, ranks, reports, mesh.rank),
-          (activity) => this.fail(timeoutError(this.#context, op, ranks, reports, activity)),
-          () => this.#diagnostics.ended(seq),
-        ),
-    });
+    const { mesh, clock } = this.#options;
+    const { seq, timeoutMs, record } = op;
+    const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
+    const judge = {
+      ...this.#options,
+      self: mesh.rank,
+      context: this.#context,
+      heardAt: this.#heardAt,
+      fail: (error: Error) => this.fail(error),
+      onextend: () => this.#diagnostics.ended(seq),
+    };
+    const conclude = (reports: Reports): void => concludeDeadline(op, reports, waitMs, judge);
+    this.#diagnostics.ask({ seq, isForDeadline: true, waitedMs: clock.now() - record.scheduledAt, waitMs, conclude });
   }
 }

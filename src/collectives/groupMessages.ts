@@ -26,8 +26,11 @@ export const GroupMessage = v.variant('type', [
     seq: v.optional(v.number()),
     missing: v.optional(v.array(v.number())),
   }),
-  /** Asks all ranks which collective they have called as number `seq`. */
-  v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
+  /**
+   * Asks all ranks which collective they have called as number `seq`. The sender called it
+   * `waitedMs` before, and waits `waitMs` for the answers.
+   */
+  v.strictObject({ type: v.literal('inquiry'), seq: v.number(), waitedMs: v.number(), waitMs: v.number() }),
   v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
   /**
    * About monitored barrier number `barrier`: `arrived` if the sender has arrived, `passed` if all

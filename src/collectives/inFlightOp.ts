@@ -7,6 +7,7 @@ import type { Encoding } from './codecs.ts';
 import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
 import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { OpDeadline } from './diagnostics/opDeadline.ts';
+import type { Progress } from './diagnostics/progress.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import { PlanOp } from './planOp.ts';
@@ -50,6 +51,7 @@ interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   segmentElements: number;
   recorder: FlightRecorder;
   clock: Clock;
+  progress: Progress;
   transmit: (to: number, frame: ArrayBuffer, count: (bytes: number) => void) => Promise<void>;
   /** Called when the op cannot continue and no other rank is the cause. */
   crash: (error: unknown) => void;
@@ -67,6 +69,8 @@ export class InFlightOp {
   readonly windows: SendWindows;
   readonly record: FlightRecord;
   isLaunched = false;
+  /** When data of the op arrived or left last; `null` if none has. */
+  movedAt: number | null = null;
   /** Whether the caller's tensor has its values. */
   hasInput: boolean;
   readonly #env: Environment;
@@ -78,7 +82,7 @@ export class InFlightOp {
   /** @throws UsageError if the dtype does not support the reduction. */
   constructor(issue: Issue<unknown>, seq: number, env: Environment) {
     const { descriptor, dtype, plan, source, target, encoding = null, timeoutMs } = issue;
-    const { call, group, rank, ranks, generation, segmentElements, recorder, clock } = env;
+    const { call, group, rank, ranks, generation, segmentElements, recorder, clock, progress } = env;
     this.#env = env;
     this.seq = seq;
     this.timeoutMs = timeoutMs;
@@ -97,6 +101,10 @@ export class InFlightOp {
       emit: (peer, frame) =>
         this.windows.send(peer, frame.byteLength, () => env.transmit(peer, frame, this.#countSent)),
       onfailure: (error) => env.crash(error),
+      onmoved: () => {
+        this.movedAt = clock.now();
+        progress.moved(this.record.scheduledAt, this.movedAt);
+      },
       ondone: () => {
         this.#isThrough = true;
         env.onthrough();
@@ -124,7 +132,9 @@ export class InFlightOp {
       scheduledAt,
     );
     this.#finish = () => env.complete(issue.trace?.(this.data, scheduledAt) ?? null);
-    this.deadline = new OpDeadline({ clock, timeoutMs, activityOf: env.activityOf, onexpire: env.onexpire });
+    const { activityOf, onexpire } = env;
+    const progressAt = (): number => progress.since(scheduledAt);
+    this.deadline = new OpDeadline({ clock, timeoutMs, progressAt, activityOf, onexpire });
   }
 
   /** Whether all data of the op is sent and received, and all ranks are known to have called it. */

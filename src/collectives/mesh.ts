@@ -12,6 +12,7 @@ import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
+import { Progress } from './diagnostics/progress.ts';
 import {
   MAX_UNEXPECTED_COLLECTIVES,
   MAX_UNEXPECTED_MESSAGES,
@@ -66,6 +67,8 @@ export class Mesh {
   readonly generation: number;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
+  /** Progress of the ops of all groups of this rank. */
+  readonly progress = new Progress();
   /** Limits of unexpected messages, over all groups. */
   readonly unexpectedCollectives: UnexpectedMessageLimit;
   readonly unexpectedMessages: UnexpectedMessageLimit;

@@ -20,6 +20,7 @@ export interface ProcessGroupOptions {
    */
   localRank?: number;
   localWorldSize?: number;
+  /** Default of {@link OpOptions.timeoutMs}; 60 s by default. */
   timeoutMs?: number;
   /** Default of {@link AllReduceOptions.algorithm}, like NCCL_ALGO; `auto` by default. */
   algorithm?: AlgorithmName;
@@ -37,6 +38,10 @@ export interface ProcessGroupOptions {
 }
 
 export interface OpOptions {
+  /**
+   * Maximum time without progress, in milliseconds: in which no byte of this op, or of ops that
+   * were called before it, moves. It does not limit how long the op takes.
+   */
   timeoutMs?: number | undefined;
   /**
    * Ends the wait when it is aborted: the group then fails on every rank with AbortError, which

@@ -50,6 +50,8 @@ interface PlanOpOptions {
    * and `receive` are thrown instead.
    */
   onfailure: (error: unknown) => void;
+  /** Called when a frame of the op has arrived or left. */
+  onmoved: () => void;
   /**
    * Called for each receive as soon as all earlier receives into the same elements are done; in
    * `start` if there are none.
@@ -133,11 +135,26 @@ export class PlanOp {
     return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
 
-  /** Returns the ranks whose data is missing, and how much of it has arrived. */
-  missing(): { peer: number; received: number; expected: number }[] {
-    return this.#moves
-      .filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move))
-      .map(({ move, arrived }) => ({ peer: move.peer, received: arrived, expected: lengthOf(move) }));
+  /** Returns the ranks whose data is missing. */
+  get missing(): number[] {
+    const late = this.#moves.filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move));
+    return [...new Set(late.map(({ move }) => move.peer))];
+  }
+
+  /** Returns the ranks whose links have not accepted a frame of this op yet. */
+  get stalled(): number[] {
+    return [...this.#lanes].filter(([, { isBusy }]) => isBusy).map(([peer]) => peer);
+  }
+
+  /** Returns the bytes of data that have arrived or left, and how many there are in all. */
+  amount(kind: Move['kind']): { moved: number; total: number } {
+    const moves = this.#moves.filter(({ move }) => move.kind === kind);
+    const bytesOf = (elements: (progress: Progress) => number): number =>
+      moves.reduce((sum, progress) => sum + this.#bytesOf(elements(progress)), 0);
+    return {
+      moved: bytesOf(({ arrived, done }) => (kind === 'receive' ? arrived : done)),
+      total: bytesOf(({ move }) => lengthOf(move)),
+    };
   }
 
   /** Whether all other ranks are known to send as much as this rank expects. */
@@ -164,6 +181,7 @@ export class PlanOp {
     if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements) || isNothing) {
       throw new ProtocolError(`${elements} elements at offset ${offset} of step ${step} do not belong to the plan`);
     }
+    this.#options.onmoved();
     progress.arrived += elements;
     progress.early.push(frame);
     this.#take(progress);
@@ -263,6 +281,7 @@ export class PlanOp {
 
   #sent(lane: Lane, peer: number): void {
     try {
+      this.#options.onmoved();
       lane.isBusy = false;
       this.#busyLanes -= 1;
       this.#pump(peer);

@@ -23,10 +23,12 @@ import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
-import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
+import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
-import { OpDeadline } from './diagnostics/opDeadline.ts';
+import { amountOf, messageDeadline, type Transfer } from './diagnostics/messageDeadline.ts';
+import type { OpDeadline } from './diagnostics/opDeadline.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
+import type { Progress } from './diagnostics/progress.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
 import { Work } from './work.ts';
@@ -50,6 +52,9 @@ interface PointToPointEnvironment extends Pick<ProcessGroupOptions, 'activityOf'
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
+  progress: Progress;
+  /** Returns when a frame of a rank (global) arrived last. */
+  heardAt: (rank: number) => number;
   /** Limit of messages whose receive is not posted. */
   unexpectedLimit: UnexpectedMessageLimit;
   /** Rejects once the group has failed. */
@@ -69,7 +74,7 @@ interface MessageOf {
   shape: readonly number[] | undefined;
 }
 
-interface Outgoing {
+interface Outgoing extends Transfer {
   readonly tensor: TypedArray;
   readonly dtype: Dtype;
   readonly tag: number;
@@ -100,15 +105,15 @@ interface Posted {
   readonly work: Work<number>;
   readonly record: FlightRecord;
   readonly deadline: OpDeadline;
+  incoming: Incoming | null;
 }
 
-interface Incoming {
+interface Incoming extends Transfer {
   readonly from: number;
   readonly header: FrameHeader;
   /** Segments that arrived before the receive was posted. */
   readonly frames: { offset: number; frame: ArrayBuffer }[];
   posted: Posted | null;
-  received: number;
 }
 
 export class PointToPoint {
@@ -126,26 +131,38 @@ export class PointToPoint {
   /** @param options.after see {@link OpOptions.after}. */
   send(tensor: TypedArray, dst: number, options: MessageOf & { after: PromiseLike<unknown> | undefined }): Work<void> {
     const { dtype, tag, timeoutMs, shape, after } = options;
-    const { ranks, rank, clock, fail, context } = this.#env;
+    const { ranks, rank, clock } = this.#env;
     const sender = this.#senders.get(dst) ?? { nextId: 0, input: null, outgoing: new Map<number, Outgoing>() };
     this.#senders.set(dst, sender);
     const id = sender.nextId++;
     const call = `send(${shapeText(shape) ?? tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
     const work = new Work<void>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
-    const deadline = this.#deadline(timeoutMs, [ranks[dst]!], (activity) =>
-      fail(
-        new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. Rank ${ranks[dst]} has not received the message.${activity}`,
-          { ...context(), op: call, missing: [ranks[dst]!] },
-        ),
-      ),
-    );
     const record = this.#record('send', id, dtype, tensor.length, call);
+    const deadline = messageDeadline(this.#env, {
+      timeoutMs,
+      record,
+      awaited: [ranks[dst]!],
+      missing: [ranks[dst]!],
+      state: () =>
+        `Rank ${ranks[dst]} has not received the message: ${amountOf(outgoing, record, dtype, 'left', clock.now())}.`,
+    });
     // A later send waits for the tensors of earlier sends, because messages keep their order.
     const input = after || sender.input ? Promise.all([sender.input, after]) : null;
     sender.input = input;
-    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, input, ready: deferred(), deadline };
+    const outgoing: Outgoing = {
+      tensor,
+      dtype,
+      tag,
+      id,
+      work,
+      record,
+      input,
+      deadline,
+      ready: deferred(),
+      moved: 0,
+      movedAt: null,
+    };
     sender.outgoing.set(id, outgoing);
     void this.#transmit(dst, sender, outgoing);
     return work;
@@ -153,22 +170,26 @@ export class PointToPoint {
 
   /** Resolves with the sender's rank (global). */
   receiveInto(tensor: TypedArray, src: number | null, { dtype, tag, timeoutMs, shape }: MessageOf): Work<number> {
-    const { ranks, rank, clock, fail, context } = this.#env;
+    const { ranks, rank, clock, heardAt } = this.#env;
     const from = src === null ? 'any rank' : `rank ${ranks[src]}`;
     const call = `recv(${shapeText(shape) ?? tensor.length} ${dtype.name} from ${from}, tag ${tag})`;
     const work = new Work<number>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
-    const senders = src === null ? ranks.filter((other) => other !== ranks[rank]) : [ranks[src]!];
-    const deadline = this.#deadline(timeoutMs, senders, (activity) =>
-      fail(
-        new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}. No matching message has arrived completely.${activity}`,
-          { ...context(), op: call, missing: src === null ? [] : [ranks[src]!] },
-        ),
-      ),
-    );
     const record = this.#record('receive', null, dtype, tensor.length, call);
-    const posted: Posted = { src, tensor, dtype, tag, work, record, deadline };
+    const missing = src === null ? [] : [ranks[src]!];
+    const deadline = messageDeadline(this.#env, {
+      timeoutMs,
+      record,
+      awaited: src === null ? ranks.filter((other) => other !== ranks[rank]) : missing,
+      missing,
+      state: () =>
+        posted.incoming
+          ? `The message has not arrived completely: ${amountOf(posted.incoming, record, dtype, 'arrived', clock.now())}.`
+          : 'No matching message has arrived.',
+      // The rest of a message that has begun may wait behind other frames of its sender.
+      heardAt: () => (posted.incoming ? heardAt(ranks[posted.incoming.from]!) : -Infinity),
+    });
+    const posted: Posted = { src, tensor, dtype, tag, work, record, deadline, incoming: null };
     this.#posted.add(posted);
     for (const incoming of this.#incoming.values()) {
       if (fits(posted, incoming)) {
@@ -187,7 +208,7 @@ export class PointToPoint {
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
     if (!known?.posted) this.#env.unexpectedLimit.add(frame, this.#env.ranks[from]!);
-    const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
+    const incoming = known ?? { from, header, frames: [], posted: null, moved: 0, movedAt: null };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
     this.#incoming.set(key, incoming);
@@ -233,13 +254,11 @@ export class PointToPoint {
     );
   }
 
-  /** Calls `expired` with a text about the awaited ranks, if they do not work. */
-  #deadline(timeoutMs: number, awaited: readonly number[], expired: (activity: string) => void): OpDeadline {
-    const { clock, activityOf } = this.#env;
-    const fail = (activity: string): void => expired(activity && ` ${activity}`);
-    const onexpire = (): void => deadline.extendOrFail(awaited, fail);
-    const deadline: OpDeadline = new OpDeadline({ clock, timeoutMs, activityOf, onexpire });
-    return deadline;
+  #moved(message: Transfer, record: FlightRecord, elements: number): void {
+    const now = this.#env.clock.now();
+    message.moved += elements;
+    message.movedAt = now;
+    this.#env.progress.moved(record.scheduledAt, now);
   }
 
   #end({ deadline, record }: Pick<Posted, 'deadline' | 'record'>, state: 'completed' | 'failed'): void {
@@ -281,6 +300,7 @@ export class PointToPoint {
         if (segment.byteLength > eager) await ready.promise;
         eager -= segment.byteLength;
         await emit(at, segment);
+        this.#moved(outgoing, record, segment.length);
       }
       await ready.promise;
     } catch (error) {
@@ -304,6 +324,7 @@ export class PointToPoint {
     const { dtype, tag, record } = posted;
     this.#posted.delete(posted);
     incoming.posted = posted;
+    posted.incoming = incoming;
     this.#releaseFrames(incoming);
     record.seq = header.seq;
     record.state = 'started';
@@ -334,11 +355,11 @@ export class PointToPoint {
     const { fail, crash, ranks, context } = this.#env;
     for (const { offset, frame } of frames.splice(0)) {
       const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
-      const fitsIn = Number.isInteger(elements) && offset === incoming.received && offset + elements <= record.count;
+      const fitsIn = Number.isInteger(elements) && offset === incoming.moved && offset + elements <= record.count;
       if (!fitsIn) {
         return fail(
           new ProtocolError(
-            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message of ${record.count} elements, of which ${incoming.received} have arrived. They do not continue the message, or exceed its length.`,
+            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message of ${record.count} elements, of which ${incoming.moved} have arrived. They do not continue the message, or exceed its length.`,
             context(),
           ),
         );
@@ -348,9 +369,9 @@ export class PointToPoint {
       } catch (error) {
         return crash(record.call, error);
       }
-      incoming.received += elements;
+      this.#moved(incoming, record, elements);
     }
-    if (incoming.received < record.count) return;
+    if (incoming.moved < record.count) return;
     this.#incoming.delete(`${from}/${header.seq}`);
     this.#end(posted, 'completed');
     work.complete(this.#env.ranks[from]!);

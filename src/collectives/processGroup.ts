@@ -53,7 +53,7 @@ import {
 } from './preparedOps.ts';
 import { abortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
 
-/** Default deadline of an op. Gloo's 30 minutes are too long for users in front of a page. */
+/** Default time without progress of an op. Gloo's 30 minutes are too long for users at a page. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
 export class ProcessGroup {
@@ -80,7 +80,7 @@ export class ProcessGroup {
   readonly #abortable: AbortableGroup;
   #isDestroyed = false;
   readonly #clock: Clock;
-  /** Deadline of later ops in milliseconds, unless an op has its own. */
+  /** {@link OpOptions.timeoutMs} of later ops, unless an op has its own. */
   timeoutMs: number;
   /** Algorithm of later all-reduces, unless a call has its own; the same on every rank. */
   algorithm: AlgorithmName;
@@ -228,7 +228,7 @@ export class ProcessGroup {
     const { timeoutMs = this.timeoutMs, waitAllRanks = false, signal } = options;
     if (this.rank < 0) return;
     checkSignal(signal, this.#mesh.rank, 'monitoredBarrier');
-    const passed = this.#executor.monitoredBarrier({ timeoutMs, waitAllRanks });
+    const passed = this.#executor.barrier.pass({ timeoutMs, waitAllRanks });
     if (signal) failOnAbort(this.#abortable, signal, 'monitoredBarrier', passed);
     await passed;
   }

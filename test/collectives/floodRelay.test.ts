@@ -52,7 +52,7 @@ const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
 const report = (id: number): Forged => ({
   origin: 0,
   id,
-  body: { type: 'report', seq: 1000, report: { call: 'x'.repeat(10_000), state: null, last: null } },
+  body: { type: 'report', seq: 1000, report: { call: 'x'.repeat(10_000), state: null, last: null, idleMs: 0 } },
 });
 
 describe('flood messages', () => {

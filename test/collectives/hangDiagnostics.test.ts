@@ -10,7 +10,8 @@ import { ManualClock } from '../manualClock.ts';
 type Message = Parameters<HangDiagnosticsEnvironment['send']>[0];
 
 const WAIT_MS = 1000;
-const reportOf = (call: string): Report => ({ call, state: 'started', last: null });
+const inquiry = (seq: number) => ({ seq, waitedMs: 5 * WAIT_MS, waitMs: WAIT_MS });
+const reportOf = (call: string): Report => ({ call, state: 'started', last: null, idleMs: 0 });
 
 let clock: ManualClock;
 let sent: Message[];
@@ -34,14 +35,14 @@ beforeEach(() => {
 });
 
 function ask(seq: number, isForDeadline = false): void {
-  diagnostics.ask({ seq, isForDeadline, waitMs: WAIT_MS, conclude: (reports) => concluded.push(reports) });
+  diagnostics.ask({ ...inquiry(seq), isForDeadline, conclude: (reports) => concluded.push(reports) });
 }
 
 test('a rank that asks also sends its own report, and its question ends when the last answer arrives', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },
-    { type: 'inquiry', seq: 7 },
+    { type: 'inquiry', ...inquiry(7) },
   ]);
   diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
@@ -63,18 +64,18 @@ test('the report of a rank that does not answer in time is null', () => {
   expect(concluded).toEqual([]);
   clock.advance(1);
   expect(concluded[0]!.get(5)).toBeNull();
-  expect(concluded[0]!.get(0)).toEqual(reportOf('zero'));
+  expect(concluded[0]!.get(0)).toEqual({ ...reportOf('zero'), idleMs: WAIT_MS });
 });
 
 test('a rank sends its report about a collective only once, even if several ranks ask', () => {
-  diagnostics.answer(7);
-  diagnostics.answer(7);
+  diagnostics.answer(inquiry(7));
+  diagnostics.answer(inquiry(7));
   ask(7);
   expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
 test('a rank does not ask if it already has the answers to the same question of another rank', () => {
-  diagnostics.answer(7);
+  diagnostics.answer(inquiry(7));
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
   ask(7);
@@ -85,14 +86,14 @@ test('a rank does not ask if it already has the answers to the same question of 
 test('a rank asks no second question before the first question has ended', () => {
   ask(7);
   ask(8);
-  expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', seq: 7 }]);
+  expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', ...inquiry(7) }]);
 });
 
 test('a waiting question is asked when the current question is dropped', () => {
   ask(7, true);
   ask(8, true);
   diagnostics.ended(7);
-  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(8) });
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(1);
 });
@@ -103,7 +104,7 @@ test('a waiting question about a mismatch is asked before a waiting question abo
   ask(8);
   ask(8, true);
   diagnostics.ended(7);
-  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(8) });
   diagnostics.ended(8);
   clock.advance(WAIT_MS);
   expect(concluded).toHaveLength(1);
@@ -112,9 +113,9 @@ test('a waiting question about a mismatch is asked before a waiting question abo
 test('of several waiting questions about deadlines, the question about the latest collective is asked first', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
   diagnostics.ended(7);
-  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 10 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(10) });
   diagnostics.ended(10);
-  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 9 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(9) });
 });
 
 test('a waiting question is dropped when its collective ends', () => {
@@ -128,8 +129,8 @@ test('a waiting question is dropped when its collective ends', () => {
 });
 
 test('a rank that has reported a collective as not called reports again when it calls the collective', () => {
-  mine = { call: null, state: null, last: null };
-  diagnostics.answer(7);
+  mine = { call: null, state: null, last: null, idleMs: 0 };
+  diagnostics.answer(inquiry(7));
   mine = reportOf('since');
   diagnostics.called(7);
   diagnostics.called(8);
@@ -137,23 +138,23 @@ test('a rank that has reported a collective as not called reports again when it 
   expect(sent).toHaveLength(2);
   ask(7);
   clock.advance(WAIT_MS);
-  expect(concluded[0]!.get(2)).toEqual(reportOf('since'));
+  expect(concluded[0]!.get(2)).toEqual({ ...reportOf('since'), idleMs: WAIT_MS });
 });
 
 test('answers about one collective are stored while other ranks ask about another collective', () => {
-  diagnostics.answer(7);
+  diagnostics.answer(inquiry(7));
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
-  diagnostics.answer(8);
+  diagnostics.answer(inquiry(8));
   ask(7);
   expect(concluded).toHaveLength(1);
 });
 
 test('answers to old questions are forgotten: a rank that is asked again sends its report again', () => {
-  for (const seq of [7, 8, 9]) diagnostics.answer(seq);
+  for (const seq of [7, 8, 9]) diagnostics.answer(inquiry(seq));
   for (let seq = 100; seq < 200; seq++) diagnostics.receive(seq, reportOf('five'), 5);
   sent = [];
-  diagnostics.answer(7);
+  diagnostics.answer(inquiry(7));
   expect(sent).toHaveLength(1);
 });
 
@@ -163,7 +164,7 @@ test('answers about another collective do not end a question', () => {
   diagnostics.receive(8, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   clock.advance(WAIT_MS);
-  expect([...concluded[0]!.values()]).toEqual([null, mine, null]);
+  expect([...concluded[0]!.values()]).toEqual([null, { ...mine, idleMs: WAIT_MS }, null]);
 });
 
 test.each([
@@ -185,5 +186,5 @@ test('a dropped question has no result, and the next question can be asked', () 
   diagnostics.receive(7, reportOf('five'), 5);
   expect(concluded).toEqual([]);
   ask(8);
-  expect(sent.at(-1)).toEqual({ type: 'inquiry', seq: 8 });
+  expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(8) });
 });

@@ -1,6 +1,7 @@
 /** Tests of monitored barriers: the messages of other ranks that they accept and ignore. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
+import { Progress } from '../../src/collectives/diagnostics/progress.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -16,6 +17,7 @@ function barrierOf(rank: number) {
     ranks: [4, 5, 6, 7],
     clock,
     send: () => {},
+    progress: new Progress(),
     fail(error) {
       failure = error;
       barrier.fail(error);

@@ -10,12 +10,12 @@ import {
   TimeoutError,
   type ErrorContext,
 } from '../../util/errors.ts';
+import { nameRanks } from '../../util/text.ts';
 import { diagnose } from './diagnosis.ts';
 import type { Reports } from './hangDiagnostics.ts';
+import { transferText } from './progress.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
-import type { PlanOp } from '../planOp.ts';
-import type { SendWindows } from '../sendWindow.ts';
 
 /** Creates the error for ranks that have called different collectives as number `seq`. */
 export function mismatchError(context: ErrorContext, seq: number, reports: Reports): MismatchError {
@@ -28,17 +28,18 @@ export function mismatchError(context: ErrorContext, seq: number, reports: Repor
  * Creates the error for a collective that has not ended by its deadline.
  *
  * @param ranks global ranks of the group.
- * @param activity sentences about what the awaited ranks do; may be empty.
+ * @param options.activity sentences about what the awaited ranks do; may be empty.
  */
 export function timeoutError(
   context: ErrorContext,
-  { seq, call, timeoutMs, data, windows }: InFlightOp,
+  op: InFlightOp,
   ranks: readonly number[],
   reports: Reports,
-  activity: string,
+  { now, activity }: { now: number; activity: string },
 ): TimeoutError {
+  const { seq, call, timeoutMs } = op;
   const { missing, text } = diagnose(reports);
-  const progress = missing.length > 0 ? '' : progressOf(data, windows, ranks);
+  const progress = progressOf(op, ranks, now);
   const waited = `rank ${context.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${progress}`;
   return new TimeoutError([`Timed out: ${waited}.`, text, activity].filter(Boolean).join(' '), {
     ...context,
@@ -49,32 +50,22 @@ export function timeoutError(
 }
 
 /**
- * Returns the global ranks that a collective waits for: the missing ranks; if there are none, the
- * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
+ * Returns text about the data of an op, such as `; 0 of 40 bytes of rank 1 have arrived`, or about
+ * the ranks that do not accept data.
  */
-export function awaitedRanks(
-  { data, windows, hasInput }: InFlightOp,
-  ranks: readonly number[],
-  reports: Reports,
-  self: number,
-): number[] {
-  const { missing } = diagnose(reports);
-  if (missing.length > 0) return missing;
-  if (!hasInput) return [self];
+function progressOf({ data, windows, movedAt, record }: InFlightOp, ranks: readonly number[], now: number): string {
+  const late = data.missing.map((peer) => ranks[peer]!);
+  const stalled = data.stalled.map((peer) => ranks[peer]!);
+  if (late.length === 0 && stalled.length === 0) return '';
+  const { startedAt } = record;
+  if (late.length > 0) {
+    const text = transferText({ ...data.amount('receive'), startedAt, movedAt }, 'arrived', now);
+    return `; ${text}; data of ${nameRanks(late)} is missing`;
+  }
   const blocked = windows.blockedPeer();
-  const peers = [...data.missing().map(({ peer }) => peer), ...(blocked === undefined ? [] : [blocked])];
-  return [...new Set(peers)].map((peer) => ranks[peer]!);
-}
-
-/**
- * Returns text about missing data if all ranks have called an op, such as `; 0 of 40 elements of
- * rank 1 have arrived`.
- */
-function progressOf(op: PlanOp, windows: SendWindows, ranks: readonly number[]): string {
-  const [late] = op.missing();
-  if (late) return `; ${late.received} of ${late.expected} elements of rank ${ranks[late.peer]} have arrived`;
-  const blocked = windows.blockedPeer();
-  return blocked === undefined ? '' : `; rank ${ranks[blocked]} is not ready to receive data`;
+  if (blocked !== undefined) return `; rank ${ranks[blocked]} is not ready to receive data`;
+  const text = transferText({ ...data.amount('send'), startedAt, movedAt }, 'left', now);
+  return `; ${text}; the link to ${nameRanks(stalled)} accepts no more`;
 }
 
 /** Creates the error for an op that this rank cannot complete, if no other rank is the cause. */

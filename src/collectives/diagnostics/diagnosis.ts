@@ -16,6 +16,11 @@ export const Report = v.strictObject({
   state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
   /** The latest collective that this rank has called; `null` if it has called none. */
   last: v.nullable(v.strictObject({ seq: v.number(), call: v.string(), state: v.string() })),
+  /**
+   * Milliseconds since this rank moved bytes of the collective, or of ops that it had called before
+   * the rank that asks had called the collective.
+   */
+  idleMs: v.number(),
 });
 export type Report = v.InferOutput<typeof Report>;
 

@@ -4,6 +4,7 @@
  * ranks that ask at the same time share the reports.
  */
 import type { Clock } from '../../util/clock.ts';
+import type { GroupMessage } from '../groupMessages.ts';
 import type { Report } from './diagnosis.ts';
 
 /** Reports by global rank, in ascending order; `null` if a rank has not answered. */
@@ -15,9 +16,19 @@ export interface HangDiagnosticsEnvironment {
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  /** Returns the report of this rank on collective `seq`. */
-  reportOn: (seq: number) => Report;
-  send: (message: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
+  /** Returns the report of this rank on collective `seq`, which another rank called before. */
+  reportOn: (seq: number, waitedMs: number) => Report;
+  send: (message: Inquiry | { type: 'report'; seq: number; report: Report }) => void;
+}
+
+type Inquiry = Extract<GroupMessage, { type: 'inquiry' }>;
+
+/** The state of the inquiries about one collective. */
+interface Inquiries {
+  /** The latest inquiry, of this or another rank, and its time; `null` if only reports came. */
+  latest: { waitedMs: number; at: number } | null;
+  /** The latest reports with the times of their arrival. */
+  readonly reports: Map<number, { report: Report; at: number }>;
 }
 
 interface Question {
@@ -27,14 +38,16 @@ interface Question {
    * all.
    */
   isForDeadline: boolean;
-  /** Maximum time to wait for answers. */
+  /** Time since this rank has called the collective. */
+  waitedMs: number;
+  /** Maximum time to wait for answers. Reports of this age still count. */
   waitMs: number;
   conclude: (reports: Reports) => void;
 }
 
 interface Asked {
   readonly question: Question;
-  readonly reports: Map<number, Report | null>;
+  readonly reports: Inquiries['reports'];
   readonly cancel: () => void;
   isConcluded: boolean;
 }
@@ -47,8 +60,8 @@ const MAX_COLLECTIVES_REPORTED = 16;
 
 export class HangDiagnostics {
   readonly #env: HangDiagnosticsEnvironment;
-  /** The reports of all ranks by collective, oldest question first. */
-  readonly #reports = new Map<number, Map<number, Report>>();
+  /** By collective, oldest question first. */
+  readonly #inquiries = new Map<number, Inquiries>();
   #asked: Asked | null = null;
   /**
    * Questions that came while a question for a deadline was open. If the group then fails, these
@@ -75,9 +88,13 @@ export class HangDiagnostics {
     if (this.#asked.question.isForDeadline && !isKnown) this.#waiting.push(question);
   }
 
-  /** Sends the report of this rank to all, once per collective. */
-  answer(seq: number): void {
-    if (!this.#reportsFor(seq).has(this.#env.self)) this.#sendReport(seq);
+  /** Sends the report of this rank to all, unless it did so just now for another rank's inquiry. */
+  answer({ seq, waitedMs, waitMs }: Pick<Question, 'seq' | 'waitedMs' | 'waitMs'>): void {
+    const now = this.#env.clock.now();
+    const inquiries = this.#inquiriesFor(seq);
+    inquiries.latest = { waitedMs, at: now };
+    const own = inquiries.reports.get(this.#env.self);
+    if (!own || now - own.at > waitMs / 2) this.#sendReport(seq);
   }
 
   /**
@@ -85,20 +102,23 @@ export class HangDiagnostics {
    * report says that this rank had not called the collective. So this rank sends a new report.
    */
   called(seq: number): void {
-    if (this.#reports.get(seq)?.has(this.#env.self)) this.#sendReport(seq);
+    if (this.#inquiries.get(seq)?.reports.has(this.#env.self)) this.#sendReport(seq);
   }
 
   /** Receives a report of rank `from`. */
   receive(seq: number, report: Report, from: number): void {
-    this.#reportsFor(seq).set(from, report);
+    const received = { report, at: this.#env.clock.now() };
+    this.#inquiriesFor(seq).reports.set(from, received);
     if (this.#asked?.question.seq !== seq) return;
-    this.#asked.reports.set(from, report);
+    // The collective's reports may have been dropped since, because of later inquiries.
+    this.#asked.reports.set(from, received);
     this.#concludeIfComplete();
   }
 
   /** Returns the reports on collective `seq`; `null` if no rank has asked about it. */
   reportsOf(seq: number): Reports | null {
-    return this.#reports.has(seq) ? this.#allReports(seq) : null;
+    const inquiries = this.#inquiries.get(seq);
+    return inquiries ? this.#allReports(inquiries.reports) : null;
   }
 
   /** Drops questions for the deadline of collective `seq`, which has ended or gets more time. */
@@ -121,49 +141,56 @@ export class HangDiagnostics {
     this.#waiting = [];
   }
 
-  #allReports(seq: number): Map<number, Report | null> {
-    const known = this.#reportsFor(seq);
-    return new Map(this.#env.ranks.toSorted((a, b) => a - b).map((rank) => [rank, known.get(rank) ?? null]));
+  #allReports(reports: Inquiries['reports']): Map<number, Report | null> {
+    const { ranks, clock } = this.#env;
+    const reportOf = (rank: number): Report | null => {
+      const known = reports.get(rank);
+      return known ? { ...known.report, idleMs: known.report.idleMs + clock.now() - known.at } : null;
+    };
+    return new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, reportOf(rank)]));
   }
 
   #begin(question: Question): void {
     const { clock, send } = this.#env;
-    const { seq, waitMs } = question;
-    const isAsked = this.#reports.has(seq);
-    this.answer(seq);
-    const reports = this.#allReports(seq);
+    const { seq, waitedMs, waitMs } = question;
+    const { latest, reports } = this.#inquiriesFor(seq);
+    for (const [rank, { at }] of reports) if (clock.now() - at > waitMs) reports.delete(rank);
+    const isAsked = latest !== null && clock.now() - latest.at <= waitMs;
+    this.answer(question);
     this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()), isConcluded: false };
     // If another rank has already asked, all ranks send their reports without this inquiry.
-    if (!isAsked) send({ type: 'inquiry', seq });
+    if (!isAsked) send({ type: 'inquiry', seq, waitedMs, waitMs });
     this.#concludeIfComplete();
   }
 
   #sendReport(seq: number): void {
-    const { self, reportOn, send } = this.#env;
-    const report = reportOn(seq);
-    this.#reportsFor(seq).set(self, report);
+    const { self, reportOn, send, clock } = this.#env;
+    const { latest, reports } = this.#inquiriesFor(seq);
+    const report = reportOn(seq, latest?.waitedMs ?? 0);
+    reports.set(self, { report, at: clock.now() });
     send({ type: 'report', seq, report });
   }
 
-  #reportsFor(seq: number): Map<number, Report> {
-    const known = this.#reports.get(seq);
+  #inquiriesFor(seq: number): Inquiries {
+    const known = this.#inquiries.get(seq);
     if (known) return known;
-    const [oldest] = this.#reports.keys();
-    if (this.#reports.size >= MAX_COLLECTIVES_REPORTED) this.#reports.delete(oldest!);
-    const reports = new Map<number, Report>();
-    this.#reports.set(seq, reports);
-    return reports;
+    const [oldest] = this.#inquiries.keys();
+    if (this.#inquiries.size >= MAX_COLLECTIVES_REPORTED) this.#inquiries.delete(oldest!);
+    const inquiries: Inquiries = { latest: null, reports: new Map() };
+    this.#inquiries.set(seq, inquiries);
+    return inquiries;
   }
 
   #concludeIfComplete(): void {
-    if (!this.#asked!.isConcluded && ![...this.#asked!.reports.values()].includes(null)) this.#conclude();
+    const { isConcluded, reports } = this.#asked!;
+    if (!isConcluded && this.#env.ranks.every((rank) => reports.has(rank))) this.#conclude();
   }
 
   #conclude(): void {
     const { question, reports, cancel } = this.#asked!;
     cancel();
     this.#asked!.isConcluded = true;
-    question.conclude(reports);
+    question.conclude(this.#allReports(reports));
   }
 }
 

@@ -8,6 +8,7 @@ import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.t
 import { nameRanks, upperFirst } from '../../util/text.ts';
 import type { ProcessGroupOptions } from '../options.ts';
 import { OpDeadline } from './opDeadline.ts';
+import type { Progress } from './progress.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
@@ -34,6 +35,7 @@ interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
+  progress: Progress;
   send: (type: 'arrived' | 'passed', barrier: number) => void;
   /** Fails the whole group. */
   fail: (error: Error) => void;
@@ -59,7 +61,7 @@ export class MonitoredBarrier {
    * error ends the group. UsageError if this rank already waits in `MAX_UNDER_WAY` barriers.
    */
   async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
-    const { rank, ranks, clock, activityOf, send, fail, failure, context } = this.#env;
+    const { rank, ranks, clock, activityOf, progress, send, fail, failure, context } = this.#env;
     const before = failure();
     if (before) throw before;
     if (this.#passing.size >= MAX_UNDER_WAY) {
@@ -83,7 +85,9 @@ export class MonitoredBarrier {
     };
     const waitMs = rank === 0 ? timeoutMs : timeoutMs + Math.min(GRACE_MS, timeoutMs / 2);
     const onexpire = (): void => deadline.extendOrFail(missingRanks(), expire);
-    const begin = (): OpDeadline => new OpDeadline({ clock, timeoutMs: waitMs, activityOf, onexpire });
+    const calledAt = clock.now();
+    const progressAt = (): number => progress.since(calledAt);
+    const begin = (): OpDeadline => new OpDeadline({ clock, timeoutMs: waitMs, progressAt, activityOf, onexpire });
     let deadline = begin();
     let isRestarted = false;
     const restart = (): void => {

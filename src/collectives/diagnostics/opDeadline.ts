@@ -1,6 +1,6 @@
 /**
- * The deadline of an op or message: what happens when its timeout has passed. Before it fails, the
- * group's creator is asked what the ranks do that it waits for.
+ * The deadline of an op or message. It passes when the op has made no progress for its timeout.
+ * Before the op fails, the group's creator is asked what the ranks do that the op waits for.
  */
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
@@ -15,18 +15,36 @@ const noAnswer = (): Error => new TimeoutError('The question about the ranks was
 interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   clock: Clock;
   timeoutMs: number;
-  /** Called when the time has passed. */
+  /** Returns when the op last progressed; at the earliest the time of its call. */
+  progressAt: () => number;
+  /** Called when the op has made no progress for its timeout. */
   onexpire: () => void;
 }
 
 export class OpDeadline {
   readonly #env: Environment;
-  #cancelTimer: () => void;
+  #cancelTimer!: () => void;
   #isCancelled = false;
 
   constructor(env: Environment) {
     this.#env = env;
-    this.#cancelTimer = env.clock.after(env.timeoutMs, env.onexpire);
+    this.extend(env.timeoutMs);
+  }
+
+  /** Milliseconds since the op last progressed. */
+  get idleMs(): number {
+    const { clock, progressAt } = this.#env;
+    return clock.now() - progressAt();
+  }
+
+  /** Starts another wait of `ms` milliseconds. */
+  extend(ms: number): void {
+    const { clock, timeoutMs, onexpire } = this.#env;
+    this.#cancelTimer = clock.after(ms, () => {
+      const left = timeoutMs - this.idleMs;
+      if (left > 0) this.extend(Math.ceil(left));
+      else onexpire();
+    });
   }
 
   cancel(): void {
@@ -41,14 +59,14 @@ export class OpDeadline {
    * @param ranks the global ranks that the op waits for.
    */
   extendOrFail(ranks: readonly number[], fail: (activity: string) => void, onextend: () => void = () => {}): void {
-    const { clock, timeoutMs, activityOf, onexpire } = this.#env;
+    const { clock, timeoutMs, activityOf } = this.#env;
     if (!activityOf || ranks.length === 0) return fail('');
     void within(clock, ACTIVITY_MS, activityOf(ranks), noAnswer)
       .catch(() => ({ areWorking: false, text: '' }))
       .then(({ areWorking, text }) => {
         if (this.#isCancelled) return;
         if (!areWorking) return fail(text);
-        this.#cancelTimer = clock.after(timeoutMs, onexpire);
+        this.extend(timeoutMs);
         onextend();
       });
   }

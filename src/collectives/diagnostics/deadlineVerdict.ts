@@ -1,0 +1,76 @@
+/** Decides about a collective whose deadline has passed, by the reports of all ranks. */
+import type { Clock } from '../../util/clock.ts';
+import type { ErrorContext } from '../../util/errors.ts';
+import type { InFlightOp } from '../inFlightOp.ts';
+import { timeoutError } from './collectiveErrors.ts';
+import { diagnose } from './diagnosis.ts';
+import type { Reports } from './hangDiagnostics.ts';
+
+interface Judge {
+  /** Global ranks of the group, and this rank. */
+  ranks: readonly number[];
+  self: number;
+  clock: Clock;
+  context: ErrorContext;
+  /** Returns when a frame of a rank (global) arrived last in the group. */
+  heardAt: (rank: number) => number;
+  fail: (error: Error) => void;
+  /** Called when the collective may wait longer. */
+  onextend: () => void;
+}
+
+/**
+ * Decides about a collective that has made no progress on this rank for its timeout. It waits
+ * longer if it progressed on another rank, or if the ranks that it waits for work.
+ */
+export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: number, judge: Judge): void {
+  const { ranks, self, clock, context, heardAt, fail, onextend } = judge;
+  const now = clock.now();
+  const idleMs = leastIdleMs(op, ranks, reports, (rank) => now - heardAt(rank));
+  if (idleMs < op.timeoutMs) {
+    op.deadline.extend(Math.max(op.timeoutMs - idleMs, waitMs));
+    return onextend();
+  }
+  op.deadline.extendOrFail(
+    awaitedRanks(op, ranks, reports, self),
+    (activity) => fail(timeoutError(context, op, ranks, reports, { now, activity })),
+    onextend,
+  );
+}
+
+/**
+ * Returns the global ranks that a collective waits for: the missing ranks; if there are none, the
+ * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
+ */
+function awaitedRanks(
+  { data, hasInput }: InFlightOp,
+  ranks: readonly number[],
+  reports: Reports,
+  self: number,
+): number[] {
+  const { missing } = diagnose(reports);
+  if (missing.length > 0) return missing;
+  if (!hasInput) return [self];
+  return [...new Set([...data.missing, ...data.stalled])].map((peer) => ranks[peer]!);
+}
+
+/**
+ * Returns the time since bytes of a collective moved on any rank. A rank is also not idle while its
+ * other frames arrive, if its report is missing, or if it has called the collective and owes data:
+ * on a slow line, the report or the data waits behind these frames.
+ *
+ * @param quietMs returns the time since a frame of a rank (global) arrived.
+ */
+function leastIdleMs(
+  { data, deadline }: InFlightOp,
+  ranks: readonly number[],
+  reports: Reports,
+  quietMs: (rank: number) => number,
+): number {
+  const debtors = data.missing.map((peer) => ranks[peer]!);
+  const idle = [...reports].map(([rank, report]) => {
+    const isBehind = report === null || (report.call !== null && debtors.includes(rank));
+    return Math.min(report?.idleMs ?? Infinity, isBehind ? quietMs(rank) : Infinity);
+  });
+  return Math.min(deadline.idleMs, ...idle);
+}

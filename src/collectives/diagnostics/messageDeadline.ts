@@ -1,0 +1,60 @@
+/** The deadline of a message, and how far the message came. */
+import type { FlightRecord } from '../../protocol/flightRecording.ts';
+import type { Clock } from '../../util/clock.ts';
+import { TimeoutError, type ErrorContext } from '../../util/errors.ts';
+import type { Dtype } from '../dtypes.ts';
+import type { ProcessGroupOptions } from '../options.ts';
+import { OpDeadline } from './opDeadline.ts';
+import { transferText, type Progress } from './progress.ts';
+
+/** How much of a message has arrived or left, in elements, and when it did last. */
+export interface Transfer {
+  moved: number;
+  movedAt: number | null;
+}
+
+interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
+  rank: number;
+  ranks: readonly number[];
+  clock: Clock;
+  progress: Progress;
+  context: () => ErrorContext;
+  fail: (error: Error) => void;
+}
+
+interface Message {
+  timeoutMs: number;
+  record: FlightRecord;
+  /** Global ranks that the message waits for, and those that the error blames. */
+  awaited: readonly number[];
+  missing: readonly number[];
+  /** Returns a sentence about the state of the message. */
+  state: () => string;
+  /** Returns the time of a sign of progress other than bytes of this or earlier ops. */
+  heardAt?: () => number;
+}
+
+export function messageDeadline(
+  { rank, ranks, clock, progress, activityOf, context, fail }: Environment,
+  { timeoutMs, record, awaited, missing, state, heardAt = () => -Infinity }: Message,
+): OpDeadline {
+  const { call, scheduledAt } = record;
+  const expire = (activity: string): void => {
+    const text = [`Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}.`, state(), activity];
+    fail(new TimeoutError(text.filter(Boolean).join(' '), { ...context(), op: call, missing: [...missing] }));
+  };
+  const progressAt = (): number => Math.max(progress.since(scheduledAt), heardAt());
+  const onexpire = (): void => deadline.extendOrFail(awaited, expire);
+  const deadline: OpDeadline = new OpDeadline({ clock, timeoutMs, progressAt, activityOf, onexpire });
+  return deadline;
+}
+
+export function amountOf(
+  { moved, movedAt }: Transfer,
+  { count, startedAt }: FlightRecord,
+  { bytes }: Dtype,
+  verb: string,
+  now: number,
+): string {
+  return transferText({ moved: moved * bytes, total: count * bytes, startedAt, movedAt }, verb, now);
+}
