@@ -6,6 +6,7 @@ import type { RosterEntry } from '../../src/protocol/room.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
+import { nameFeeder, withoutFeed } from './feeds.ts';
 import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';
 import { removeMember } from './members.ts';
 import { sendPause } from './pauses.ts';
@@ -27,13 +28,19 @@ import {
 } from './state.ts';
 import { suspendedOf } from './suspensions.ts';
 
-export function ready(state: RoomState, { member, device, stateOfRun }: Extract<RoomEvent, { type: 'ready' }>): Step {
+export function ready(
+  state: RoomState,
+  { member, device, stateOfRun, catchUp }: Extract<RoomEvent, { type: 'ready' }>,
+): Step {
   const before = state.members.find((m) => m.member === member)?.device;
-  const known = change(state, member, { stateOfRun });
+  const known = { ...change(state, member, { stateOfRun }), feeds: withoutFeed(state, member) };
+  const fed = catchUp && !before ? nameFeeder(known, member, catchUp) : null;
+  if (fed !== null) return fed;
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
   // Nothing has changed, so nothing is broadcast: the roster may be a hundred times as long as the
   // member's message.
-  if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun) return noEffects(state);
+  if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun)
+    return noEffects({ ...state, feeds: known.feeds });
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }

@@ -1,5 +1,14 @@
 /** How a run ends. */
-import { everyone, noEffects, withEffects, type Ended, type RoomEffect, type RoomState, type Step } from './state.ts';
+import {
+  everyone,
+  hostsOf,
+  noEffects,
+  withEffects,
+  type Ended,
+  type RoomEffect,
+  type RoomState,
+  type Step,
+} from './state.ts';
 import { NO_TIMERS } from './timers.ts';
 
 /** Ends the run and reports its outcome to everyone. Unlike `end`, it begins no next run. */
@@ -26,10 +35,16 @@ export function backToForming(state: RoomState): RoomState {
     reports: new Map(),
     complaints: new Map(),
     begun: new Set(),
+    feeds: new Map(),
     membersWithState: new Set(),
     isAbandoned: false,
     isCooling: false,
     isPausedByHost: false,
     retries: 0,
   };
+}
+
+/** Whether a locked room stays locked. A lock that no member could open is removed. */
+export function shouldStayLocked(state: RoomState): boolean {
+  return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }

@@ -2,6 +2,7 @@
 import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
+import { shouldStayLocked } from './ending.ts';
 import { end, keepingState, needAnother, reform, retry } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import { list } from '../../src/util/text.ts';
@@ -14,7 +15,6 @@ import {
   andThen,
   isOfRing,
   isRunOn,
-  shouldStayLocked,
   nodesOf,
   rankOf,
   noEffects,

@@ -15,6 +15,7 @@
  * this rank.
  */
 import { asHost, configure, pauseRun, lock, ready, remove, resume, start, stop } from './controls.ts';
+import { isOfFeed } from './feeds.ts';
 import { onGrow, settle } from './generations.ts';
 import {
   onAccusation,
@@ -161,9 +162,10 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
   }
 }
 
-/** Forwards signals between two ranks of the latest generation only. */
+/** Forwards signals only between two ranks of the latest generation, or the two ends of a feed. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
-  if (!isOfRing(state, event.generation, event.member, event.to)) return noEffects(state);
+  const pair = [event.generation, event.member, event.to] as const;
+  if (!isOfRing(state, ...pair) && !isOfFeed(state, ...pair)) return noEffects(state);
   const { generation, attempt, signal, member: from } = event;
   return {
     state,

@@ -1,5 +1,6 @@
 /** Members of a room: how they join, lose their connection and leave. */
-import { backToForming, recordEnd } from './ending.ts';
+import { backToForming, recordEnd, shouldStayLocked } from './ending.ts';
+import { withoutFeed } from './feeds.ts';
 import { end, reform, settle } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import { removeSpectator, admitSpectator } from './spectators.ts';
@@ -11,7 +12,6 @@ import {
   isAway,
   isRunOn,
   isSpectator,
-  shouldStayLocked,
   nodesOf,
   rankOf,
   refuse,
@@ -160,7 +160,7 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
   const members = state.members.filter((m) => m.member !== member);
   const hidden = new Map(state.hidden);
   hidden.delete(member);
-  const next = { ...state, members, hidden };
+  const next = { ...state, members, hidden, feeds: withoutFeed(state, member) };
   return withEffects(afterLeave(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 

@@ -56,3 +56,10 @@ export interface Suspension {
   /** Whether the suspension is in force. After its end the record is kept for the probation. */
   readonly isOn: boolean;
 }
+
+/** A newcomer receives the run's state from `feeder`; see `feeds.ts`. */
+export interface Feed {
+  readonly feeder: string;
+  /** Number under which the two are linked. No generation has it. */
+  readonly generation: number;
+}

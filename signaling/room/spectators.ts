@@ -1,8 +1,8 @@
 /** Spectators: tabs that watch a room and never take part in its runs. */
+import { shouldStayLocked } from './ending.ts';
 import {
   everyone,
   isSpectator,
-  shouldStayLocked,
   refuse,
   roomMessage,
   noEffects,

@@ -14,7 +14,7 @@ import {
 } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { isElastic } from '../../src/spec/job.ts';
-import type { Complaint, Faults, Suspension } from './records.ts';
+import type { Complaint, Faults, Feed, Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
@@ -66,6 +66,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly beganAt: number;
   /** Whether newcomers wait because a generation has just begun. */
   readonly isCooling: boolean;
+  /** Feeds by newcomer; see `feeds.ts`. */
+  readonly feeds: ReadonlyMap<string, Feed>;
   /** Faults that members reported about each other in the last minutes. */
   readonly faults: Faults;
   /** Suspensions by browser id, or by member id if the browser is unknown. */
@@ -101,7 +103,7 @@ export interface RoomState extends Readonly<RoomSettings> {
    * room was restored.
    */
   readonly numbersFrom: number;
-  /** Highest generation that a returning member reported. New generations have higher numbers. */
+  /** Highest number of a feed or of a reported generation. New generations have higher numbers. */
   readonly highestReported: number;
 }
 
@@ -245,6 +247,7 @@ export function createRoom(options: RoomOptions): RoomState {
     retries: 0,
     beganAt: 0,
     isCooling: false,
+    feeds: new Map(),
     faults: [],
     unlinked: [],
     linked: [],
@@ -341,11 +344,6 @@ export function isSpectator({ spectators }: RoomState, member: string): boolean 
 /** Returns the ids of all members and spectators. */
 export function everyone({ members, spectators }: RoomState): string[] {
   return [...members, ...spectators].map(({ member }) => member);
-}
-
-/** Whether a locked room stays locked. A lock that no member could open is removed. */
-export function shouldStayLocked(state: RoomState): boolean {
-  return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
 
 export function change(state: RoomState, member: string, known: Partial<Hidden>): RoomState {

@@ -48,6 +48,14 @@ interface Announcement {
   readonly subject: string;
 }
 
+/** The state of the run is being received beside the training. */
+interface CatchUp {
+  readonly device: Device;
+  readonly stateOfRun: number | null;
+  /** Feeders that this tab could not reach, or that have sent nothing. */
+  readonly avoids: readonly string[];
+}
+
 export interface ReadinessState {
   /** This tab's id in the room; empty before admission. */
   readonly member: string;
@@ -57,6 +65,8 @@ export interface ReadinessState {
   readonly files: readonly ChosenFile[];
   readonly inspection: Inspection | null;
   readonly announcement: Announcement | null;
+  /** `null` unless this tab receives the run's state before it is ready. */
+  readonly catchUp: CatchUp | null;
   /**
    * Whether the run of {@link room} has ended on this tab, and no message about the room has
    * arrived since.
@@ -83,8 +93,15 @@ export type ReadinessEvent =
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
-  /** The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. */
-  | { type: 'prepared'; id: number; device: Device; stateOfRun: number | null }
+  /**
+   * The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. `isBehind`: the
+   * others would have to wait until this tab has received the run's present state.
+   */
+  | { type: 'prepared'; id: number; device: Device; stateOfRun: number | null; isBehind: boolean }
+  /** This tab lacks so little of the run's state that the others need not wait long. */
+  | { type: 'caught-up' }
+  /** The feeder sends nothing more. `hasSent`: it has sent a part of the state. */
+  | { type: 'unfed'; feeder: string; hasSent: boolean }
   | { type: 'unprepared'; id: number; error: unknown }
   /** This rank's part in a generation has failed. */
   | { type: 'failed'; error: unknown }
@@ -102,6 +119,8 @@ export type ReadinessEffect =
   | { type: 'prepare'; id: number; room: RoomMessage }
   /** Announce to the server that this tab is ready. */
   | { type: 'announce'; device: Device; stateOfRun: number | null }
+  /** Ask the server for a feeder. */
+  | ({ type: 'catch-up' } & CatchUp)
   /**
    * Make the chosen files the data of the job. `isRequested` means that the user has just chosen
    * them, so that a failure must be reported.
@@ -129,6 +148,7 @@ export const NOT_READY: ReadinessState = {
   files: [],
   inspection: null,
   announcement: null,
+  catchUp: null,
   isRunOver: false,
   isRecovering: false,
   recoveries: 0,
@@ -145,7 +165,7 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
       return stay({ ...NOT_READY, files, inspection, nextId, isSpectator: event.isSpectator });
     }
     case 'admitted':
-      return consider({ ...state, member: event.member, announcement: null });
+      return consider({ ...state, member: event.member, announcement: null, catchUp: null });
     case 'room':
       return onRoom(state, event.message);
     case 'files': {
@@ -161,8 +181,18 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
       return consider({ ...state, inspection: { ...inspection, isFit: event.isFit } });
     }
     case 'prepared': {
-      const { id, device, stateOfRun } = event;
-      return state.announcement?.id === id ? stay(state, [{ type: 'announce', device, stateOfRun }]) : stay(state);
+      const { id, device, stateOfRun, isBehind } = event;
+      if (state.announcement?.id !== id) return stay(state);
+      const asking = { ...state, catchUp: { device, stateOfRun, avoids: [] } };
+      return isBehind ? askForFeeder(asking) : becomeReady(asking);
+    }
+    case 'caught-up':
+      return becomeReady(state);
+    case 'unfed': {
+      const { catchUp } = state;
+      if (catchUp === null) return stay(state);
+      const avoids = event.hasSent ? [] : [...catchUp.avoids, event.feeder];
+      return askForFeeder({ ...state, catchUp: { ...catchUp, avoids } });
     }
     case 'unprepared': {
       const { id, error } = event;
@@ -180,12 +210,13 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
       return consider({
         ...state,
         announcement: null,
+        catchUp: null,
         recoveries: 0,
         divergences: 0,
         isRunOver: state.room?.run === event.run,
       });
     case 'left':
-      return stay({ ...state, room: null, announcement: null, isRecovering: false });
+      return stay({ ...state, room: null, announcement: null, catchUp: null, isRecovering: false });
     default:
       return event satisfies never;
   }
@@ -231,18 +262,38 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   // ready, so it announces itself again.
   const isDropped = isCounted(room, member) && !isCounted(message, member);
   const announcement = isDropped ? null : state.announcement;
+  const catchUp = isCounted(message, member) ? null : state.catchUp;
   // The job now distributes files, and this tab's user has already chosen files.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
     effects.push({ type: 'share', isRequested: false });
   }
   if (message.phase === 'PAUSED' && room?.phase !== 'PAUSED' && !isOut) effects.push({ type: 'save' });
-  return consider({ ...state, room: message, isRunOver: false, isOut, announcement }, effects);
+  const next = { ...state, room: message, isRunOver: false, isOut, announcement, catchUp };
+  // If the others wait for more ranks, this tab delays nobody.
+  const step = message.phase === 'PAUSED' ? becomeReady(next) : stay(next);
+  return consider(step.state, [...effects, ...step.effects]);
+}
+
+/** After this many feeders in a row without any byte, a tab takes part as if it lacked nothing. */
+const MAX_FEEDERS = 3;
+
+function askForFeeder(state: ReadinessState): ReadinessStep {
+  const { catchUp, room } = state;
+  const isLate = room !== null && ['LINKING', 'SYNCING', 'RUNNING'].includes(room.phase);
+  if (catchUp === null || !isLate || catchUp.avoids.length >= MAX_FEEDERS) return becomeReady(state);
+  return stay(state, [{ type: 'catch-up', ...catchUp }]);
+}
+
+function becomeReady(state: ReadinessState): ReadinessStep {
+  if (state.catchUp === null) return stay(state);
+  const { device, stateOfRun } = state.catchUp;
+  return stay({ ...state, catchUp: null }, [{ type: 'announce', device, stateOfRun }]);
 }
 
 function onFailed(state: ReadinessState, error: unknown): ReadinessStep {
   const scope = scopeOf(state, error);
   if (error instanceof DeviceError) {
-    const lost = { ...state, announcement: null, recoveries: state.recoveries + 1 };
+    const lost = { ...state, announcement: null, catchUp: null, recoveries: state.recoveries + 1 };
     if (lost.recoveries > MAX_RECOVERIES) return giveUp(lost, error);
     return stay({ ...lost, isRecovering: true }, [{ type: 'recover' }]);
   }

@@ -6,11 +6,13 @@ import { type RunOutcome } from '../protocol/control.ts';
 import { settingsOf } from '../protocol/room.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
-import { messageOf, PeergradError } from '../util/errors.ts';
+import { FEEDER } from '../parallel/recovery/stateFeed.ts';
+import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { readOriginOf, type Origin } from './files/modelFiles.ts';
 import { ModelQueries } from './inference/modelQueries.ts';
+import type { Generation } from './membership/generation.ts';
 import { openingOf } from './membership/opening.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 import { Rendezvous } from './membership/rendezvous.ts';
@@ -25,6 +27,9 @@ import {
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
 import { CurrentRun, type CurrentRunOptions } from './training/currentRun.ts';
+
+/** Milliseconds between the failure of a feed and the next attempt. */
+const FEED_RETRY_MS = 1_000;
 
 export interface SessionOptions
   extends
@@ -44,6 +49,9 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
+  /** The latest feeder of this tab, which may still have the copy that it sent. */
+  #feeder: string | null = null;
+  #hasReceived = false;
   #kernels: KernelChoice = 'own';
   /**
    * The number of commands so far to enter or leave a room. A command that is still reading a file
@@ -168,6 +176,8 @@ export class Session {
       onstate: (status) => emit({ type: 'state', ...status }),
       enter: (generation) => this.#run.enter(generation),
       train: (generation) => this.#run.train(generation),
+      feed: (feed) => this.#feed(feed),
+      onunfed: (feeder) => this.#retryFeed(feeder),
       scopeOf: (error) => {
         const scope = scopeOf(this.#readiness, error);
         this.#dispatch({ type: 'failed', error });
@@ -211,6 +221,11 @@ export class Session {
         return;
       case 'announce':
         return this.#rendezvous?.send({ type: 'ready', device: effect.device, stateOfRun: effect.stateOfRun });
+      case 'catch-up': {
+        const { device, stateOfRun, avoids } = effect;
+        const catchUp = { prefers: this.#feeder, avoids: [...avoids] };
+        return this.#rendezvous?.send({ type: 'ready', device, stateOfRun, catchUp });
+      }
       case 'share':
         this.#files.share(effect.isRequested).catch((error: unknown) => this.#fail(error, false));
         return;
@@ -250,6 +265,28 @@ export class Session {
     } catch (error) {
       this.#dispatch({ type: 'unprepared', id, error });
     }
+  }
+
+  async #feed(feed: Generation): Promise<void> {
+    const { participant } = this.#run;
+    if (participant?.run !== feed.run) throw new RunOverError('This tab does not take part in this run.');
+    if (feed.rank !== FEEDER) {
+      this.#feeder = feed.members[FEEDER]!.member;
+      this.#hasReceived = false;
+    }
+    await participant.feed(feed, {
+      onbytes: () => (this.#hasReceived = true),
+      onnear: () => this.#dispatch({ type: 'caught-up' }),
+    });
+  }
+
+  /** Asks for a feeder again, after a moment, because a broken network breaks every attempt. */
+  #retryFeed(feeder: string): void {
+    const rendezvous = this.#rendezvous;
+    const hasSent = this.#feeder === feeder && this.#hasReceived;
+    this.#options.clock.after(FEED_RETRY_MS, () => {
+      if (this.#rendezvous === rendezvous) this.#dispatch({ type: 'unfed', feeder, hasSent });
+    });
   }
 
   #onEnded(outcome: RunOutcome, message: string, run: number): void {

@@ -38,6 +38,8 @@ export const MAX_SPECTATORS = 256;
  * escaped quotes it takes about 128 KiB of a message.
  */
 export const MAX_UPDATE_LENGTH = 96 * 1024;
+/** The largest number of feeders that a newcomer can avoid. */
+export const MAX_AVOIDED = 8;
 /** Ids of other ranks. */
 const peers = v.pipe(v.array(memberId), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
 const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: text(MAX_UPDATE_LENGTH) });
@@ -77,8 +79,22 @@ export const ClientMessage = v.variant('type', [
    * The message is repeated after a `configure` that needs other data, after a reconnect, after
    * `failed`, and when `room` shows the member's device as `null` because the member missed a
    * deadline. `stateOfRun` is the run whose model state the member has, or `null`.
+   *
+   * With `catchUp`, the member asks for a feeder first, and sends `ready` without it when it has
+   * received enough of the run's state. `prefers` is the feeder of whose copy it has a part,
+   * `avoids` are feeders that it could not reach. Without a feeder, the member counts as ready.
    */
-  v.strictObject({ type: v.literal('ready'), device: Device, stateOfRun: v.nullable(ordinal) }),
+  v.strictObject({
+    type: v.literal('ready'),
+    device: Device,
+    stateOfRun: v.nullable(ordinal),
+    catchUp: v.optional(
+      v.strictObject({
+        prefers: v.nullable(memberId),
+        avoids: v.pipe(v.array(memberId), v.maxLength(MAX_AVOIDED)),
+      }),
+    ),
+  }),
   /** Host only, before a run. */
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
   /** Host only. */
@@ -283,6 +299,17 @@ export const OTHER_SERVER_MESSAGES = [
   v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** Replaces the ICE servers, because their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
+  /**
+   * The first of the two members gives the second one the run's state, beside the training. Both
+   * link to each other outside of any generation, under the number `generation`.
+   */
+  v.strictObject({
+    type: v.literal('feed'),
+    generation: ordinal,
+    run: ordinal,
+    members: v.strictTuple([RosterEntry, RosterEntry]),
+    relayed: v.boolean(),
+  }),
   /** All members are linked and now compare their states. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),
   /** All members have the same state and now train. */

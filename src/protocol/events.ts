@@ -31,12 +31,27 @@ export interface RankStatus {
 }
 
 /** Stages of the preparation before a first step. */
-export type WarmupStage = 'generating' | 'data' | 'compiling' | 'layers' | 'recovering';
+export type WarmupStage = 'generating' | 'data' | 'compiling' | 'layers' | 'recovering' | 'receiving';
 
 /** How many of the `total` shaders of the model are compiled. */
 export interface ShaderProgress {
   compiled: number;
   total: number;
+}
+
+/** How much of the run's state a newcomer has received while the others train. Sizes in bytes. */
+export interface Receiving {
+  bytes: number;
+  total: number;
+  /** Bytes in a second; `null` if not known yet. */
+  rate: number | null;
+  /** Steps of the run since the newcomer's state; `null` if it has none. */
+  behind: number | null;
+  /**
+   * The line carries less than the run's updates, so the newcomer takes part after this many
+   * milliseconds; `null` if not so.
+   */
+  waitsMs: number | null;
 }
 
 /**
@@ -100,8 +115,11 @@ export type EngineEvent =
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'hasTrained' | 'removed'>
-  /** While shaders are compiled, `shaders` counts them: those that are ready, and all. */
-  | { type: 'warmup'; stage: WarmupStage; message: string; shaders?: ShaderProgress }
+  /**
+   * While shaders are compiled, `shaders` counts them: those that are ready, and all. `received`
+   * belongs to the stage `receiving`.
+   */
+  | { type: 'warmup'; stage: WarmupStage; message: string; shaders?: ShaderProgress; received?: Receiving }
   /**
    * Progress, in bytes, of reading the files that this tab's user chose for all ranks. The
    * distribution begins when all files are read.

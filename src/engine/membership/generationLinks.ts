@@ -23,7 +23,7 @@ import type { SignalingClient } from './signalingClient.ts';
  */
 const MAX_DIALING = 4;
 
-interface GenerationLinksOptions {
+export interface GenerationLinksOptions {
   room: string;
   generation: number;
   rank: number;

@@ -10,8 +10,9 @@ import { isElastic } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
+import { Feeds } from './feeds.ts';
 import { activityOf, type Generation } from './generation.ts';
-import { GenerationLinks } from './generationLinks.ts';
+import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
@@ -48,6 +49,7 @@ export class Rendezvous {
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
+  readonly #feeds: Feeds;
   /** Settles after all calls of `enter` and `train`, which run one after the other. */
   #work: Promise<void> = Promise.resolve();
   /** The generation for which a call is in progress. */
@@ -75,6 +77,18 @@ export class Rendezvous {
       reconnectState: () => this.#lastRoom && reconnectStateOf(this.#membership, this.#lastRoom),
     });
     this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
+    this.#feeds = new Feeds({
+      openLinks: (feed) => this.#openLinks(feed),
+      run: async (feed) => options.feed?.(feed),
+      onfailed: (other, rank, error) => {
+        // The other end learns of the failure. A neighbour has other uses of the connection.
+        const isNeighbour = [...this.#live.values()].some(({ members }) =>
+          members.some(({ member }) => member === other.member),
+        );
+        if (!isNeighbour) this.#pool.drop(other.member);
+        if (rank === 1) options.onunfed?.(other.member, error);
+      },
+    });
   }
 
   /** Connects and requests admission. Handlers report the result. */
@@ -120,7 +134,11 @@ export class Rendezvous {
         this.#lastRoom = message;
         return this.#options.onroom(message);
       case 'signal':
+        this.#feeds.signal(message);
         return this.#live.get(message.generation)?.links.signal(message);
+      case 'feed':
+        if (this.#lastRoom) this.#feeds.begin(message, this.#lastRoom.job, this.#membership.member!);
+        return;
       case 'spectator-update':
         return this.#options.onspectatorupdate?.(message.update);
       case 'note':
@@ -155,18 +173,22 @@ export class Rendezvous {
       case 'send':
         return this.#server.send(effect.message);
       case 'link':
+        this.#feeds.giveWay((id) => effect.prepare.members.some(({ member }) => member === id));
         void this.#link(effect.prepare);
         return;
       case 'drop':
         return this.#drop(effect.generation, new PeergradError(effect.reason));
       case 'enter': {
         const live = this.#live.get(effect.generation);
-        this.#pool.retain(new Set(live?.members.map(({ member }) => member)));
+        const members = new Set(live?.members.map(({ member }) => member));
+        this.#feeds.end((member) => members.has(member), 'Both ranks are in one generation.');
+        this.#pool.retain(new Set([...members, ...this.#feeds.members]));
         return this.#perform(effect.generation, 'entered', this.#options.enter);
       }
       case 'train':
         return this.#perform(effect.generation, 'trained', this.#options.train);
       case 'end':
+        this.#feeds.end(() => true, effect.message);
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
         return this.#options.onended(effect.outcome, effect.message, this.#membership.run);
@@ -183,24 +205,9 @@ export class Rendezvous {
     relayed,
     separated,
   }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
-    const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
     const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
-    const links = new GenerationLinks({
-      room: this.#server.admission!.room,
-      generation,
-      rank,
-      members,
-      relayed,
-      connectPeer,
-      clock,
-      connectTab: transport === 'auto' ? connectTab : null,
-      iceServers: this.#server.iceServers,
-      pool: this.#pool,
-      server: () => this.#server,
-      doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
-      relayOnly: this.#server.admission!.iceTransportPolicy === 'relay',
-    });
+    const links = this.#openLinks({ generation, rank, members, relayed });
     const live: Live = { links, abort: new AbortController(), members, view: null };
     this.#live.set(generation, live);
     try {
@@ -225,6 +232,22 @@ export class Rendezvous {
     }
   }
 
+  #openLinks(one: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>): GenerationLinks {
+    const { connectPeer, connectTab, transport = this.#lastRoom?.job.transport, clock } = this.#options;
+    return new GenerationLinks({
+      ...one,
+      room: this.#server.admission!.room,
+      connectPeer,
+      clock,
+      connectTab: transport === 'auto' ? connectTab : null,
+      iceServers: this.#server.iceServers,
+      pool: this.#pool,
+      server: () => this.#server,
+      doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
+      relayOnly: this.#server.admission!.iceTransportPolicy === 'relay',
+    });
+  }
+
   #drop(generation: number, reason: Error): void {
     const live = this.#live.get(generation);
     this.#live.delete(generation);
@@ -239,6 +262,7 @@ export class Rendezvous {
     task: (generation: Generation) => Promise<StateReport>,
   ): void {
     const perform = async (): Promise<void> => {
+      if (type === 'entered') await this.#feeds.over();
       const view = this.#live.get(generation)?.view;
       if (!view) return;
       this.#busy = generation;
@@ -300,6 +324,7 @@ export class Rendezvous {
   }
 
   #onLinkLost(member: string, error: Error | null): void {
+    this.#feeds.lost(member);
     for (const [generation, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
       if (!links.neighbours.includes(peer)) continue;
@@ -318,6 +343,7 @@ export class Rendezvous {
     this.#isOver = true;
     this.#server.close();
     for (const generation of [...this.#live.keys()]) this.#drop(generation, reason);
+    this.#feeds.end(() => true, reason.message);
     this.#pool.retain(new Set());
     this.#options.onstate({ state: 'OFFLINE', generation: 0, detail, isServerAway: false, connecting: [] });
   }

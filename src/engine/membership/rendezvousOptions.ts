@@ -63,6 +63,13 @@ export interface RendezvousOptions {
   /** Called in RUNNING. Resolves with the state after the final step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
+   * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. It
+   * must end when its signal is aborted. A newcomer that enters a generation has ended it before.
+   */
+  feed?: (feed: Generation) => Promise<void>;
+  /** Called on a newcomer when it has received nothing more from this feeder. */
+  onunfed?: (feeder: string, error: Error) => void;
+  /**
    * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a
    * PeerGoneError or a TimeoutError, because those only end the generation.
    */

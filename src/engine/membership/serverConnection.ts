@@ -202,6 +202,7 @@ export class ServerConnection {
       case 'pause':
       case 'suspended':
       case 'signal':
+      case 'feed':
       case 'spectator-update':
       case 'note':
       case 'ended':

@@ -188,14 +188,16 @@ export class CurrentRun {
   async makeReady(
     { phase, run, job, members }: RoomMessage,
     isCurrent: () => boolean,
-  ): Promise<{ device: Device; stateOfRun: number | null } | null> {
+  ): Promise<{ device: Device; stateOfRun: number | null; isBehind: boolean } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     if (!isCurrent()) return null;
     // With an origin, this tab already has the state from which the next run starts.
-    if (phase === 'FORMING') return { device, stateOfRun: this.#originOf(job) === null ? null : run + 1 };
+    const stateOfNext = this.#originOf(job) === null ? null : run + 1;
+    if (phase === 'FORMING') return { device, stateOfRun: stateOfNext, isBehind: false };
     const part = await this.#prepare(run, job, members.length);
     if (part instanceof RunParticipant) await part.prepareAhead();
-    return { device, stateOfRun: part.hasState ? run : null };
+    const isBehind = part instanceof RunParticipant && part.canCatchUp;
+    return { device, stateOfRun: part.hasState ? run : null, isBehind };
   }
 
   async enter(generation: Generation): Promise<StateReport> {

@@ -14,6 +14,7 @@ import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { Preview } from '../../spec/preview.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
+import { FEEDER, NEWCOMER, type FeedHooks, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -133,6 +134,40 @@ export class RunModel {
    */
   async loop(): Promise<RunLoop> {
     return (await this.#build()).loop;
+  }
+
+  /** Size of the state that a newcomer receives; 0 if it receives none, or without a model. */
+  get fedBytes(): number {
+    return this.#feed?.stateBytes ?? 0;
+  }
+
+  get #feed(): StateFeed | null {
+    const loop = this.#built?.loop;
+    return loop instanceof TrainingLoop ? loop.feed : null;
+  }
+
+  /** Gives a newcomer the state of the run beside the training, or receives it. */
+  async feed(group: ProcessGroup, { onbytes, onnear }: FeedHooks): Promise<void> {
+    const { task, loop } = await this.#build();
+    const feed = this.#feed;
+    const vocabulary = task?.queryModel instanceof TextGenerator ? task.queryModel.vocabulary : null;
+    const identity = JSON.stringify([feed !== null, await task?.dataHash(), task && factsOf(task), vocabulary]);
+    const [one, other] = await group.allGatherObject(hashState([new TextEncoder().encode(identity)]));
+    // Ranks with other data compare them when they enter. Then the errors name them.
+    if (feed === null || one !== other) {
+      if (group.rank === NEWCOMER) onnear();
+      return;
+    }
+    if (group.rank === FEEDER) return feed.serve(group);
+    // A state of a file or of another room was not applied in a generation of this room.
+    const at = loop.reached.appliedIn > 0 ? loop.reached : null;
+    await feed.receive(group, at, {
+      onbytes,
+      onnear: () => {
+        this.#hasState = true;
+        onnear();
+      },
+    });
   }
 
   /** Called when this rank's state is equal to the state of all ranks. */

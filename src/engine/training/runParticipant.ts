@@ -13,6 +13,10 @@ import type { Generation } from '../membership/generation.ts';
 import type { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
 import type { Replicas } from './replicas.ts';
 import { worldOf } from './trainingWorld.ts';
+import { FEEDER, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
+import { SLICE_BYTES } from '../../protocol/frame.ts';
+import { isElastic } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
 import { RunModel } from './runModel.ts';
 import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
@@ -157,6 +161,37 @@ export class RunParticipant {
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
       return state;
     });
+  }
+
+  /**
+   * Whether this rank should receive the state of the run beside the training, before it is ready:
+   * it can, and with a slow line the other ranks would otherwise wait. Ranks that have data of
+   * their own, or only a part of the state, need all ranks for it.
+   */
+  get canCatchUp(): boolean {
+    const { job, shared } = this.#options;
+    if (!isElastic(job) || isPipeline(job) || job.data.kind === 'federated') return false;
+    return shared?.isWhole === false || this.#model.fedBytes > SLICE_BYTES;
+  }
+
+  /**
+   * Gives a newcomer the files and the state of the run, or receives them. Ends with the feed.
+   *
+   * @throws (rejects) errors of the group, and the reason of the feed's signal.
+   */
+  async feed({ mesh, members, rank, signal }: Generation, hooks: FeedHooks): Promise<void> {
+    const { clock, shared, activity, emit } = this.#options;
+    signal.throwIfAborted();
+    const group = new ProcessGroup(mesh, { clock });
+    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
+    const own = rank === FEEDER ? () => {} : emit;
+    try {
+      if (shared) await new FileDistribution({ shared, clock, activity, emit: own }).run(group, members);
+      await unlessAborted(signal, this.#model.buildAhead());
+      await this.#model.feed(group, hooks);
+    } finally {
+      group.destroy();
+    }
   }
 
   /** Runs in RUNNING. Trains until the run or the generation ends. */

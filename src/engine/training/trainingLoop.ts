@@ -18,8 +18,10 @@ import { misfitOfPlan, onlyMeasures, type TrainingPlan } from '../../spec/plan.t
 import { Yielder, type Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
+import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
 import type { Task } from '../tasks/task.ts';
+import { feedOf } from './fedRun.ts';
 import { LearningRate } from './learningRate.ts';
 import { MethodTest } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
@@ -91,6 +93,8 @@ export class TrainingLoop {
   readonly #yielder: Yielder;
   readonly #wholeStates: WholeStates | null;
   readonly #duties: RunDuties;
+  /** Gives newcomers the state beside the training; `null` if no rank has the whole state. */
+  readonly feed: StateFeed | null;
   #world: World | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
@@ -133,6 +137,13 @@ export class TrainingLoop {
       reporter: this.#reporter,
       yielder: this.#yielder,
       stateHash: () => this.stateHash(),
+    });
+    this.feed = feedOf({
+      ...options,
+      strategy,
+      progress: () => this.#progress,
+      snapshot: () => this.snapshot(),
+      load: (state) => this.#load(state),
     });
   }
 
@@ -248,7 +259,7 @@ export class TrainingLoop {
     this.#duties.schedule(this.#samples);
     if (this.steps === 0) await this.#rangeTest?.keep();
     this.#duties.enter(arrivals);
-    await this.#emitModel();
+    await this.#reporter.emitModel(this.#samples.totals, this.#totalSteps);
     await this.#balance.enter(group, this.steps);
     return { step: this.steps, stateHash: this.stateHash() };
   }
@@ -307,11 +318,7 @@ export class TrainingLoop {
     return this.#run.totalSteps(this.#samples.assigner);
   }
 
-  /**
-   * Returns the strategy as an elastic one.
-   *
-   * @throws UsageError if the strategy is not elastic.
-   */
+  /** @throws UsageError if the strategy is not elastic. */
   #elastic(done: string): ElasticStrategy {
     if (this.#strategy.elastic) return this.#strategy.elastic;
     throw new UsageError(
@@ -319,8 +326,8 @@ export class TrainingLoop {
     );
   }
 
-  #load({ progress, replica }: RunState): void {
-    this.#elastic('resumed').load(replica);
+  #load({ progress, replica }: Pick<RunState, 'progress'> & Partial<RunState>): void {
+    if (replica) this.#elastic('resumed').load(replica);
     Object.assign(this.#progress, structuredClone(progress));
     this.#rate.trainedMs = progress.trainedMs;
     this.#duties.load();
@@ -353,6 +360,7 @@ export class TrainingLoop {
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
         this.#samples.clear();
+        this.feed?.applied();
       });
       this.#balance.took(learned.own);
       report = learned.report;
@@ -368,10 +376,6 @@ export class TrainingLoop {
     const before = group.bytesSent;
     await this.#strategy.synchronize();
     if (group.bytesSent > before) this.#reporter.figures.countBytes();
-  }
-
-  #emitModel(): Promise<void> {
-    return this.#reporter.emitModel(this.#samples.totals, this.#totalSteps);
   }
 
   #result(ms: number): RunResult {

@@ -73,6 +73,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly elastic = this;
   readonly reportsAllRanks = false;
   readonly isWhole = true;
+  readonly repeater = null;
   /** Gradients are applied at once, so none is kept. */
   readonly heldSamples = 0;
   readonly #optimizer: Optimizer;

@@ -27,7 +27,7 @@ import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import { verifyModels } from './modelVotes.ts';
-import type { ReplicaOptimizer } from './replicaOptimizer.ts';
+import type { ReplicaOptimizer, StepRepeater } from './replicaOptimizer.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 import { WholeOptimizer } from './wholeOptimizer.ts';
 
@@ -162,6 +162,17 @@ export class Ddp implements Strategy, ElasticStrategy {
   state(): readonly ArrayBufferView[] {
     const { scalars, slots } = this.#optimizer.equalState;
     return [this.#ddp.parameters, scalars, ...slots];
+  }
+
+  get repeater(): StepRepeater | null {
+    const { repeater, learningRate } = this.#optimizer;
+    return (
+      repeater && {
+        lastGradient: this.#keepsGradient ? repeater.lastGradient : null,
+        learningRate,
+        repeat: (gradient, rate) => this.#catchUp(gradient, rate),
+      }
+    );
   }
 
   /** Whether {@link snapshot} has the averages of all parameters. */

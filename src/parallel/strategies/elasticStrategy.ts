@@ -4,6 +4,7 @@ import type { JobCodec } from '../../spec/names.ts';
 import type { Progress } from '../recovery/progress.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import type { DdpState } from './ddpState.ts';
+import type { StepRepeater } from './replicaOptimizer.ts';
 
 /** A rank's state when it entered a group. */
 export interface AttachedRank<Note> extends PeerState {
@@ -46,6 +47,11 @@ export interface ElasticStrategy {
    *   changed then.
    */
   load(state: DdpState): void;
+  /**
+   * Repeats steps of other ranks. `lastGradient` is `null` if the gradient alone does not lead to
+   * the committed state. `null` if no step can be repeated.
+   */
+  readonly repeater: StepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;
   /**

@@ -13,10 +13,12 @@ export interface SavedOptimizer {
   shards?: readonly ShardPiece[];
 }
 
-/** Repeats a step from its averaged gradient, for a rank that is one step behind. */
+/** Repeats a step from its averaged gradient, for a rank that is behind. */
 export interface StepRepeater {
   /** The averaged gradient of the last step; `null` before the first step. */
   readonly lastGradient: Float32Array<ArrayBuffer> | null;
+  /** The learning rate of that step. */
+  readonly learningRate: number;
   /** Applies the averaged gradient of other ranks, with their learning rate. */
   repeat(gradient: Float32Array<ArrayBuffer>, learningRate: number): void;
 }

@@ -126,6 +126,7 @@ export class Clients {
       case 'credentials':
       case 'ice':
       case 'signal':
+      case 'feed':
       case 'heartbeat':
       case 'spectator-update':
       case 'pulses':

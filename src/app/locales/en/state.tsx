@@ -28,6 +28,7 @@ export const state = {
     compiling: ': compiling the model for this device',
     layers: ': receiving layers of the model',
     recovering: ': the GPU was lost and is set up again',
+    receiving: ': receiving the model while the others train',
   },
   connecting: 'connecting',
   connectingTo: (peers: readonly { rank: number; isRelayed: boolean }[]) =>

@@ -24,6 +24,7 @@ export const state: Messages['state'] = {
     compiling: '：正在为本设备编译模型',
     layers: '：正在接收模型的层',
     recovering: '：GPU 丢失了，正在重新设置',
+    receiving: '：正在接收模型，其他标签页继续训练',
   },
   connecting: '连接中',
   connectingTo: (peers) =>

@@ -1,0 +1,61 @@
+/**
+ * Feeds of a room: a newcomer receives the run's state from a member of the ring, its feeder, while
+ * the ring trains. It counts as ready only afterwards. The server names the feeder and forwards the
+ * signals of the two; it does not take part in the transfer.
+ */
+import { latestGeneration } from './pauses.ts';
+import { isAway, isRunOn, isSuspended, nodesOf, type RoomEvent, type RoomState, type Step } from './state.ts';
+
+/** The request of a newcomer. */
+type CatchUp = NonNullable<Extract<RoomEvent, { type: 'ready' }>['catchUp']>;
+
+/**
+ * Names the feeder of a newcomer. Returns `null` if the newcomer joins without: the run has not
+ * trained yet or is paused, the ring is full, or the newcomer avoids all members with the state.
+ */
+export function nameFeeder(state: RoomState, member: string, { prefers, avoids }: CatchUp): Step | null {
+  const nodes = nodesOf(state);
+  if (!isRunOn(state) || nodes === null || state.isRestoring || state.ring.length >= nodes.max) return null;
+  const newcomer = state.members.find((one) => one.member === member);
+  const busy = [...state.feeds].flatMap(([fed, { feeder }]) => (fed === member ? [] : [feeder]));
+  const load = (feeder: string): number => (feeder === prefers ? -1 : busy.filter((other) => other === feeder).length);
+  const feeders = state.ring
+    .filter((one) => one.member !== member && !avoids.includes(one.member))
+    .filter((one) => state.membersWithState.has(one.member) && state.hidden.has(one.member))
+    .filter((one) => !isAway(state, one.member) && !isSuspended(state, one.member))
+    .sort((a, b) => load(a.member) - load(b.member));
+  const [feeder] = feeders;
+  if (newcomer === undefined || feeder === undefined) return null;
+  // Later generations and feeds have higher numbers.
+  const generation = latestGeneration(state) + 1;
+  const feeds = new Map(state.feeds).set(member, { feeder: feeder.member, generation });
+  const members: [typeof feeder, typeof feeder] = [feeder, newcomer];
+  const relayed = members.some((one) => state.unlinked.some((pair) => pair.includes(one.member)));
+  return {
+    state: { ...state, feeds, highestReported: generation },
+    effects: [
+      {
+        type: 'send',
+        to: members.map((one) => one.member),
+        message: { type: 'feed', generation, run: state.run, members, relayed },
+      },
+    ],
+  };
+}
+
+/** Returns the feeds without that of `member`, who needs it no longer. */
+export function withoutFeed({ feeds }: RoomState, member: string): RoomState['feeds'] {
+  if (!feeds.has(member)) return feeds;
+  const rest = new Map(feeds);
+  rest.delete(member);
+  return rest;
+}
+
+/** Whether `generation` is a feed, and `member` and `peer` are its two ends. */
+export function isOfFeed({ feeds }: RoomState, generation: number, member: string, peer: string): boolean {
+  const isEnd = (newcomer: string, feeder: string): boolean => {
+    const feed = feeds.get(newcomer);
+    return feed?.generation === generation && feed.feeder === feeder;
+  };
+  return isEnd(member, peer) || isEnd(peer, member);
+}

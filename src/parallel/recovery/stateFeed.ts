@@ -1,0 +1,313 @@
+/**
+ * Gives a newcomer the state of a run while the run trains. The newcomer and a rank of the run, its
+ * feeder, have a group of two of their own. The feeder copies its state between two steps and sends
+ * it in slices; then it sends averaged gradients of the steps since. The newcomer asks, and the
+ * feeder answers.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Clock } from '../../util/clock.ts';
+import type { Receiving } from '../../protocol/events.ts';
+import { deferred } from '../../util/deferred.ts';
+import { hashState } from '../../util/hash.ts';
+import { distributeFiles } from '../data/distributeFiles.ts';
+import { nextMove } from './catchUp.ts';
+import type { Progress } from './progress.ts';
+import { StateSlices } from './stateSlices.ts';
+
+/** Ranks in the group of two. */
+export const FEEDER = 0;
+export const NEWCOMER = 1;
+
+/**
+ * Number of averaged gradients that a feeder keeps. A gradient has a third of the bytes of a state
+ * with Adam's averages, so more gradients are not worth more than another copy of the state.
+ */
+const MOST_UPDATES = 3;
+/**
+ * Number of slices in transit. Few, so that the training's own frames, which share the feeder's
+ * uplink, wait for little.
+ */
+const AHEAD = 2;
+/** How long a feeder keeps its copy for a newcomer whose link broke, in milliseconds. */
+const KEPT_MS = 120_000;
+/** How long a feeder waits for news before it answers that there are none, in milliseconds. */
+const NEWS_MS = 10_000;
+
+type Reached = Pick<Progress, 'step' | 'appliedIn'>;
+
+/** A rank's state, with functions to read and to change it. */
+export interface FedReplica {
+  /** Size of the state, without what other ranks do not need. */
+  readonly stateBytes: number;
+  /** Progress of the committed state. */
+  progress(): Progress;
+  /** The averaged gradient of the last step, if it alone leads to the committed state. */
+  lastUpdate(): StepUpdate | null;
+  /** Resolves with a copy of the committed state. */
+  read(): Promise<Uint8Array<ArrayBuffer>>;
+  /** Replaces the state. @throws (rejects) if the state belongs to another model. */
+  load(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  /** Applies a step as the ranks of the run did; `progress` belongs to the state after it. */
+  repeat(update: StepUpdate, progress: Progress): void;
+}
+
+/** What repeats a step. */
+export interface StepUpdate {
+  gradient: Float32Array<ArrayBuffer>;
+  learningRate: number;
+}
+
+/** `lag`: how far behind it is. `news`: the same, once the run has a later state. */
+type Wants = 'lag' | 'news' | 'update' | 'state';
+interface Request {
+  wants: Wants;
+  at: Reached | null;
+  /** The copy of which the newcomer has slices already. */
+  holds: string | null;
+}
+/** What is sent after an answer. */
+interface Offer {
+  id: string;
+  bytes: number;
+  /** Progress after the step, and its learning rate; `null` for a state. */
+  update: { progress: Progress; learningRate: number } | null;
+}
+interface Answer {
+  behind: number;
+  canRepeat: boolean;
+  stateBytes: number;
+  updateBytes: number | null;
+  /** `null` if the state has not changed since the feeder began. */
+  everyMs: number | null;
+  offer: Offer | null;
+}
+
+interface Copy {
+  id: string;
+  slices: StateSlices;
+}
+interface KeptUpdate extends StepUpdate {
+  progress: Progress;
+}
+
+export interface StateFeedOptions {
+  clock: Clock;
+  replica: FedReplica;
+  onprogress: (progress: Receiving) => void;
+}
+
+/** What a newcomer reports while it receives the state. */
+export interface FeedHooks {
+  /** A part of the state has arrived. */
+  onbytes: () => void;
+  /** Called once, when the ranks that train need not wait long for the newcomer. */
+  onnear: () => void;
+}
+
+/** This rank's part in feeds: as a feeder of others, or as a newcomer. */
+export class StateFeed {
+  readonly #options: StateFeedOptions;
+  // The fields of a feeder.
+  #served = 0;
+  #copy: Copy | null = null;
+  #updates: KeptUpdate[] = [];
+  #since: { at: number; step: number; changes: number } | null = null;
+  #news = deferred();
+  #forget = (): void => {};
+  // The fields of a newcomer. They outlast a broken link.
+  #askedAt: number | null = null;
+  #rate: number | null = null;
+  #partial: Copy | null = null;
+
+  constructor(options: StateFeedOptions) {
+    this.#options = options;
+  }
+
+  get stateBytes(): number {
+    return this.#options.replica.stateBytes;
+  }
+
+  /** Call it after each applied step. It costs nothing while this rank feeds no newcomer. */
+  applied(): void {
+    const { replica } = this.#options;
+    if (this.#served === 0 || this.#since === null) return;
+    const progress = replica.progress();
+    if (progress.step === this.#since.step) return;
+    this.#since.step = progress.step;
+    this.#since.changes += 1;
+    const update = replica.lastUpdate();
+    if (update === null) this.#updates = [];
+    else {
+      const { gradient, learningRate } = update;
+      // All earlier losses are part of the newcomer's own state.
+      const own = structuredClone({ ...progress, losses: progress.losses.slice(-1) });
+      this.#updates = [...this.#updates, { gradient: gradient.slice(), learningRate, progress: own }].slice(
+        -MOST_UPDATES,
+      );
+    }
+    this.#news.resolve();
+    this.#news = deferred();
+  }
+
+  /**
+   * Feeds a newcomer, until it needs nothing more or the group ends.
+   *
+   * @throws (rejects) errors of the group.
+   */
+  async serve(group: ProcessGroup): Promise<void> {
+    const { clock, replica } = this.#options;
+    this.#forget();
+    this.#served += 1;
+    this.#since ??= { at: clock.now(), step: replica.progress().step, changes: 0 };
+    try {
+      for (;;) {
+        const request = await group.broadcastObject<Request | null>(undefined, NEWCOMER);
+        if (request === null) return;
+        if (request.wants === 'news') await this.#wait(request.at);
+        const { answer, slices } = await this.#answer(request);
+        await group.broadcastObject(answer, FEEDER);
+        if (slices) await distributeFiles(group, slices, { clock, ahead: AHEAD, onprogress: () => {} });
+      }
+    } finally {
+      this.#served -= 1;
+      if (this.#served === 0) {
+        this.#updates = [];
+        this.#since = null;
+        this.#forget = clock.after(KEPT_MS, () => (this.#copy = null));
+      }
+    }
+  }
+
+  /** Waits until the run has a later state than `at`, but not for long. */
+  async #wait(at: Reached | null): Promise<void> {
+    const { replica } = this.#options;
+    if (at === null || replica.progress().step > at.step) return;
+    await this.#pause(this.#news.promise, NEWS_MS);
+  }
+
+  /** Waits for `event`, but no longer than `ms` milliseconds. */
+  async #pause(event: Promise<unknown>, ms: number): Promise<void> {
+    const over = deferred();
+    const cancel = this.#options.clock.after(ms, over.resolve);
+    try {
+      await Promise.race([over.promise, event]);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #answer({ wants, at, holds }: Request): Promise<{ answer: Answer; slices: StateSlices | null }> {
+    const { clock, replica } = this.#options;
+    const { step, appliedIn } = replica.progress();
+    const next = this.#updates.find(
+      ({ progress }) => at !== null && progress.step === at.step + 1 && progress.previousAppliedIn === at.appliedIn,
+    );
+    const isSame = at !== null && at.step === step && at.appliedIn === appliedIn;
+    const { changes, at: begun } = this.#since!;
+    const answer: Answer = {
+      // A newcomer with another state of the same step lacks the whole state.
+      behind: isSame ? 0 : Math.max(1, step - (at?.step ?? 0)),
+      canRepeat: next !== undefined,
+      stateBytes: replica.stateBytes,
+      updateBytes: replica.lastUpdate()?.gradient.byteLength ?? null,
+      everyMs: changes === 0 ? null : (clock.now() - begun) / changes,
+      offer: null,
+    };
+    if (wants === 'update' && next !== undefined) {
+      const { gradient, learningRate, progress } = next;
+      const slices = StateSlices.of(new Uint8Array(gradient.buffer));
+      answer.offer = { id: idOf(slices), bytes: slices.bytes.length, update: { progress, learningRate } };
+      return { answer, slices };
+    }
+    if (wants !== 'state') return { answer, slices: null };
+    if (this.#copy === null || this.#copy.id !== holds) {
+      const slices = StateSlices.of(await replica.read());
+      this.#copy = { id: idOf(slices), slices };
+    }
+    const { id, slices } = this.#copy;
+    answer.offer = { id, bytes: slices.bytes.length, update: null };
+    return { answer, slices };
+  }
+
+  /**
+   * Receives the state of the run from the feeder, and follows the run until the group ends.
+   *
+   * @param at what this rank has of the run already; `null` if nothing.
+   * @throws (rejects) errors of the group, and those of `load`.
+   */
+  async receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: FeedHooks): Promise<void> {
+    const { clock } = this.#options;
+    this.#askedAt ??= clock.now();
+    let isNear = false;
+    let wants: Wants = 'lag';
+    for (;;) {
+      await group.broadcastObject<Request>({ wants, at, holds: this.#partial?.id ?? null }, NEWCOMER);
+      const answer = await group.broadcastObject<Answer>(undefined, FEEDER);
+      wants = isNear ? 'news' : 'lag';
+      if (answer.offer) {
+        await this.#take(group, answer.offer, at === null ? null : answer.behind, onbytes);
+        const { step, appliedIn } = this.#options.replica.progress();
+        at = { step, appliedIn };
+        continue;
+      }
+      const waitedMs = clock.now() - this.#askedAt;
+      const next = nextMove({ ...answer, everyMs: answer.everyMs ?? Infinity, rate: this.#rate, waitedMs });
+      if (next.move === 'enter' && !isNear) {
+        isNear = true;
+        wants = 'news';
+        onnear();
+      }
+      // Once the other ranks know that this rank is ready, only gradients are worth their bytes.
+      if (answer.canRepeat && (isNear || next.move === 'update')) wants = 'update';
+      else if (next.move === 'state' && !isNear) wants = 'state';
+      else if (answer.behind > 0) {
+        if (next.move === 'wait') this.#report(0, answer.stateBytes, answer.behind, next.ms);
+        // A newer state is no news for this rank, so it asks later.
+        await this.#pause(group.failed, Math.min(NEWS_MS, next.move === 'wait' ? next.ms : NEWS_MS));
+      }
+    }
+  }
+
+  /** Receives what the feeder offers, and loads it. */
+  async #take(
+    group: ProcessGroup,
+    { id, bytes, update }: Offer,
+    behind: number | null,
+    onbytes: () => void,
+  ): Promise<void> {
+    const { clock, replica } = this.#options;
+    const kept = update === null && this.#partial?.id === id ? this.#partial.slices : null;
+    const slices = kept ?? StateSlices.empty(bytes);
+    if (update === null) this.#partial = { id, slices };
+    const startedAt = clock.now();
+    const heldBefore = slices.heldBytes;
+    await distributeFiles(group, slices, {
+      clock,
+      ahead: AHEAD,
+      onprogress: () => {
+        const ms = clock.now() - startedAt;
+        if (ms > 0 && slices.heldBytes > heldBefore) {
+          this.#rate = (slices.heldBytes - heldBefore) / ms;
+          onbytes();
+        }
+        this.#report(slices.heldBytes, bytes, behind, null);
+      },
+    });
+    if (update === null) {
+      this.#partial = null;
+      return replica.load(slices.bytes);
+    }
+    const { progress, learningRate } = update;
+    const losses = [...replica.progress().losses, ...progress.losses];
+    replica.repeat({ gradient: new Float32Array(slices.bytes.buffer), learningRate }, { ...progress, losses });
+  }
+
+  #report(bytes: number, total: number, behind: number | null, waitsMs: number | null): void {
+    const rate = this.#rate === null ? null : this.#rate * 1000;
+    this.#options.onprogress({ bytes, total, rate, behind, waitsMs });
+  }
+}
+
+function idOf({ digests }: StateSlices): string {
+  return hashState([new TextEncoder().encode(digests!)]);
+}

@@ -1,0 +1,70 @@
+/** A state as slices that a newcomer receives beside the training. */
+import { SLICE_BYTES } from '../../protocol/frame.ts';
+import { hashState } from '../../util/hash.ts';
+import type { FileSlices } from '../data/distributeFiles.ts';
+
+/** Number of hexadecimal digits of a slice's digest. */
+const DIGEST_LENGTH = 16;
+
+export class StateSlices implements FileSlices {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly count: number;
+  #digests: string | null;
+  readonly #held: Uint8Array;
+  #heldBytes: number;
+
+  private constructor(bytes: Uint8Array<ArrayBuffer>, digests: string | null) {
+    this.bytes = bytes;
+    this.count = Math.ceil(bytes.length / SLICE_BYTES);
+    this.#digests = digests;
+    this.#held = new Uint8Array(this.count).fill(digests === null ? 0 : 1);
+    this.#heldBytes = digests === null ? 0 : bytes.length;
+  }
+
+  /** @param bytes the whole state. It is not copied. */
+  static of(bytes: Uint8Array<ArrayBuffer>): StateSlices {
+    const digests: string[] = [];
+    for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+      digests.push(hashState([bytes.subarray(at, at + SLICE_BYTES)]));
+    }
+    return new StateSlices(bytes, digests.join(''));
+  }
+
+  /** Slices of a state of `length` bytes that is still to be received. */
+  static empty(length: number): StateSlices {
+    return new StateSlices(new Uint8Array(length), null);
+  }
+
+  get digests(): string | null {
+    return this.#digests;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  bytesOf(slice: number): number {
+    return Math.min(SLICE_BYTES, this.bytes.length - slice * SLICE_BYTES);
+  }
+
+  has(slice: number): boolean {
+    return this.#held[slice] === 1;
+  }
+
+  setDigests(digests: string): void {
+    this.#digests = digests;
+  }
+
+  put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean {
+    const at = slice * DIGEST_LENGTH;
+    if (hashState([bytes]) !== this.#digests?.slice(at, at + DIGEST_LENGTH)) return false;
+    this.bytes.set(bytes, slice * SLICE_BYTES);
+    if (!this.has(slice)) this.#heldBytes += bytes.length;
+    this.#held[slice] = 1;
+    return true;
+  }
+
+  async read(slice: number): Promise<Uint8Array<ArrayBuffer>> {
+    return this.bytes.slice(slice * SLICE_BYTES, slice * SLICE_BYTES + this.bytesOf(slice));
+  }
+}

@@ -1,0 +1,218 @@
+/** A feeder and a newcomer over a modelled line, in virtual time. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { startOfRun, advance, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { StateFeed, type FedReplica } from '../../../src/parallel/recovery/stateFeed.ts';
+import type { Receiving } from '../../../src/protocol/events.ts';
+import { createMeshes } from '../../../src/testing/index.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { PeerGoneError } from '../../../src/util/errors.ts';
+import { hashState } from '../../../src/util/hash.ts';
+import { wrap } from '../../engine/membership/links.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Parameters of the model. Its state has three arrays of this length, as with Adam. */
+const SIZE = 100_000;
+const STATE_BYTES = 12 * SIZE;
+
+/** A rank whose step k adds k to each value. */
+class Rank implements FedReplica {
+  readonly stateBytes = STATE_BYTES;
+  values = new Float32Array(3 * SIZE);
+  now: Progress = startOfRun();
+  /** Number of copies made of the state. */
+  copies = 0;
+  loads = 0;
+  repeats = 0;
+  readonly keepsGradients: boolean;
+
+  constructor(keepsGradients = true) {
+    this.keepsGradients = keepsGradients;
+  }
+
+  get hash(): string {
+    return hashState([this.values]);
+  }
+
+  progress(): Progress {
+    return this.now;
+  }
+
+  lastUpdate(): ReturnType<FedReplica['lastUpdate']> {
+    if (!this.keepsGradients || this.now.step === 0) return null;
+    return { gradient: new Float32Array(SIZE).fill(this.now.step), learningRate: 1 };
+  }
+
+  read(): Promise<Uint8Array<ArrayBuffer>> {
+    this.copies += 1;
+    const head = new TextEncoder().encode(JSON.stringify(this.now).padEnd(4000));
+    const bytes = new Uint8Array(4000 + STATE_BYTES);
+    bytes.set(head);
+    bytes.set(new Uint8Array(this.values.buffer), 4000);
+    return Promise.resolve(bytes);
+  }
+
+  load(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    this.loads += 1;
+    this.now = JSON.parse(new TextDecoder().decode(bytes.subarray(0, 4000))) as Progress;
+    this.values = new Float32Array(bytes.slice(4000).buffer);
+    return Promise.resolve();
+  }
+
+  repeat({ gradient }: { gradient: Float32Array }, progress: Progress): void {
+    this.repeats += 1;
+    for (let i = 0; i < this.values.length; i++) this.values[i]! += gradient[i % SIZE]!;
+    this.now = progress;
+  }
+
+  step(): void {
+    const step = this.now.step + 1;
+    for (let i = 0; i < this.values.length; i++) this.values[i]! += step;
+    this.now.losses.push(1 / step);
+    advance(this.now, 7, { epoch: 0, offset: step });
+  }
+}
+
+class World {
+  readonly clock = new ManualClock();
+  readonly feeder: Rank;
+  readonly newcomer = new Rank();
+  readonly reports: Receiving[] = [];
+  /** When the ranks of the run need not wait any longer, in milliseconds. */
+  nearAt: number | null = null;
+  readonly #rate: number;
+  readonly #feed: StateFeed;
+  readonly #received: StateFeed;
+  #cut = (): void => {};
+  #stop: () => void;
+
+  /** @param rate bytes that the newcomer's line carries in a millisecond. */
+  constructor(rate: number, { stepMs, keepsGradients = true }: { stepMs: number; keepsGradients?: boolean }) {
+    this.#rate = rate;
+    const { clock } = this;
+    this.feeder = new Rank(keepsGradients);
+    this.feeder.step();
+    this.#feed = new StateFeed({ clock, replica: this.feeder, onprogress: () => {} });
+    this.#received = new StateFeed({
+      clock,
+      replica: this.newcomer,
+      onprogress: (progress) => this.reports.push(progress),
+    });
+    const step = (): void => {
+      this.feeder.step();
+      this.#feed.applied();
+      this.#stop = clock.after(stepMs, step);
+    };
+    this.#stop = clock.after(stepMs, step);
+  }
+
+  /** Links the two. */
+  link(): void {
+    const { clock } = this;
+    let free = 0;
+    const { meshes, close } = createMeshes(2, () => {
+      const [a, b] = createMemoryLinkPair();
+      const send = (frame: ArrayBuffer): Promise<void> => {
+        free = Math.max(free, clock.now()) + frame.byteLength / this.#rate;
+        return new Promise((resolve, reject) => {
+          clock.after(free - clock.now(), () => void a.send(frame).then(resolve, reject));
+        });
+      };
+      return [wrap(a, { send }), b];
+    });
+    const [one, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock })) as [ProcessGroup, ProcessGroup];
+    const onnear = (): void => void (this.nearAt ??= clock.now());
+    this.#feed.serve(one).catch(() => {});
+    const { step, appliedIn } = this.newcomer.now;
+    const at = step > 0 ? { step, appliedIn } : null;
+    this.#received.receive(other, at, { onnear, onbytes: () => {} }).catch(() => {});
+    this.#cut = () => {
+      for (const group of [one, other]) group.abort(new PeerGoneError('The link broke.'));
+      close();
+    };
+  }
+
+  cut(): void {
+    this.#cut();
+  }
+
+  async until(isSo: () => boolean, limitMs = 1e6): Promise<void> {
+    const end = this.clock.now() + limitMs;
+    while (!isSo()) {
+      if (this.clock.now() > end) throw new Error(`Not after ${limitMs} ms: ${JSON.stringify(this.reports.at(-1))}`);
+      for (let i = 0; i < 3; i++) await turn();
+      this.clock.advance(50);
+    }
+  }
+
+  end(): void {
+    this.#stop();
+    this.#cut();
+  }
+}
+
+let world: World | null = null;
+afterEach(() => {
+  world?.end();
+});
+
+describe('a newcomer beside the training', () => {
+  test('whose line carries the updates follows the run step by step, with the same bits', async () => {
+    // 20 s for a state, 6.7 s for a gradient, and a step takes 8 s.
+    const now = (world = new World(60, { stepMs: 8_000 }));
+    now.link();
+    await now.until(() => now.nearAt !== null);
+    expect(now.newcomer.loads).toBe(1);
+    await now.until(() => now.newcomer.now.step === now.feeder.now.step && now.newcomer.repeats > 6);
+    expect(now.newcomer.hash).toBe(now.feeder.hash);
+    expect(now.newcomer.now).toEqual(now.feeder.now);
+    expect(now.newcomer.loads).toBe(1);
+  });
+
+  test('whose line carries less than the updates is near when it has waited twenty times as long', async () => {
+    const now = (world = new World(60, { stepMs: 1_000 }));
+    now.link();
+    await now.until(() => now.nearAt !== null);
+    expect(now.nearAt! / 20_000).toBeGreaterThan(19);
+    expect(now.nearAt! / 20_000).toBeLessThan(23);
+    expect(now.feeder.copies).toBe(1);
+    expect(now.reports.at(-1)!.waitsMs).toBeGreaterThan(0);
+  });
+
+  test('receives another copy if the steps since cannot be repeated and the line carries it', async () => {
+    const now = (world = new World(60, { stepMs: 30_000, keepsGradients: false }));
+    now.link();
+    await now.until(() => now.nearAt !== null);
+    expect(now.newcomer.hash).toBe(now.feeder.hash);
+    expect(now.newcomer.repeats).toBe(0);
+  });
+
+  test('receives only the missing slices after the link broke', async () => {
+    const now = (world = new World(60, { stepMs: 8_000 }));
+    now.link();
+    await now.until(() => (now.reports.at(-1)?.bytes ?? 0) > STATE_BYTES / 2);
+    const { bytes } = now.reports.at(-1)!;
+    now.cut();
+    await now.until(() => true);
+    now.clock.advance(5_000);
+    const before = now.reports.length;
+    now.link();
+    await now.until(() => now.nearAt !== null);
+    expect(now.reports[before]!.bytes).toBeGreaterThanOrEqual(bytes);
+    expect(now.feeder.copies).toBe(1);
+  });
+
+  test('whose feeder has no copy any more begins again with a newer one', async () => {
+    const now = (world = new World(60, { stepMs: 8_000 }));
+    now.link();
+    await now.until(() => (now.reports.at(-1)?.bytes ?? 0) > STATE_BYTES / 2);
+    now.cut();
+    await now.until(() => true);
+    now.clock.advance(121_000);
+    now.link();
+    await now.until(() => now.nearAt !== null);
+    expect(now.feeder.copies).toBe(2);
+  });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'vitest';
+import type { RoomEvent } from '../../../signaling/room/index.ts';
+import { away, grow, left, open } from './elasticRoom.ts';
+import { DEVICE, join, Play, ready } from './play.ts';
+
+interface Wish {
+  prefers?: string;
+  avoids?: string[];
+}
+
+/** A newcomer asks for a feeder. */
+const ask = (member: string, { prefers, avoids = [] }: Wish = {}): RoomEvent => ({
+  type: 'ready',
+  member,
+  device: DEVICE,
+  stateOfRun: null,
+  catchUp: { prefers: prefers ?? null, avoids },
+});
+
+/** A room in which three ranks train and Di asks for a feeder. */
+const asked = (wish?: Wish): Play => open(3).do(join('Di'), ask('Di', wish));
+const endsOf = (play: Play, member: string): string[] =>
+  play.received(member, 'feed').members.map(({ member: end }) => end);
+const isCounted = ({ state }: Play, member: string): boolean =>
+  state.members.some((one) => one.member === member && one.device !== null);
+
+describe('a newcomer that asks for a feeder', () => {
+  test('is not counted as ready, and no generation begins', () => {
+    const play = asked();
+    expect(isCounted(play, 'Di')).toBe(false);
+    expect([play.state.phase, play.do(grow).state.phase]).toEqual(['RUNNING', 'RUNNING']);
+  });
+
+  test('and the feeder learn of each other, and their signals are forwarded', () => {
+    const play = asked();
+    expect([endsOf(play, 'Di'), endsOf(play, 'Ada')]).toEqual([
+      ['Ada', 'Di'],
+      ['Ada', 'Di'],
+    ]);
+    const { generation } = play.received('Di', 'feed');
+    const signal = { type: 'answer', sdp: '' } as const;
+    play.do({ type: 'signal', member: 'Di', to: 'Ada', generation, attempt: 0, signal });
+    expect(play.received('Ada', 'signal')).toMatchObject({ from: 'Di', generation });
+    play.do({ type: 'signal', member: 'Di', to: 'Bo', generation, attempt: 0, signal });
+    expect(play.effects).toEqual([]);
+  });
+
+  test('joins when it is ready, in a generation with a higher number than its feed', () => {
+    const play = asked();
+    const { generation } = play.received('Di', 'feed');
+    play.do(grow, ready('Di'));
+    expect(play.ring).toContain('Di');
+    expect(play.state.generation).toBeGreaterThan(generation);
+    expect(play.state.feeds.size).toBe(0);
+  });
+
+  test.each([
+    ['the member that it prefers', { prefers: 'Cy' }, 'Cy'],
+    ['no member that it avoids', { avoids: ['Ada'] }, 'Bo'],
+    ['another member if it prefers and avoids the same one', { prefers: 'Ada', avoids: ['Ada'] }, 'Bo'],
+  ])('is fed by %s', (_, wish, feeder) => {
+    expect(endsOf(asked(wish), 'Di')[0]).toBe(feeder);
+  });
+
+  test('is fed by a member that feeds no other newcomer', () => {
+    const play = open(3, { nodes: { min: 1, max: 8 }, capacity: 8 }).do(join('Di'), ask('Di'), join('Ed'), ask('Ed'));
+    expect(endsOf(play, 'Ed')).toEqual(['Bo', 'Ed']);
+  });
+
+  test('is not fed by a member that is away', () => {
+    expect(endsOf(open(3).do(away('Ada'), join('Di'), ask('Di')), 'Di')[0]).toBe('Bo');
+  });
+
+  test.each([
+    ['the run is paused', () => open(2, { nodes: { min: 2, max: 4 } }).do(left('Bo'))],
+    ['the run has not trained yet', () => new Play({ nodes: { min: 1, max: 4 } }).enter(2).start()],
+    ['there is no place for it', () => open(2, { nodes: { min: 1, max: 2 } })],
+  ])('counts as ready at once if %s', (_, room) => {
+    expect(isCounted(room().do(join('Di'), ask('Di')), 'Di')).toBe(true);
+  });
+
+  test('counts as ready if it avoids all members', () => {
+    expect(isCounted(asked({ avoids: ['Ada', 'Bo', 'Cy'] }), 'Di')).toBe(true);
+  });
+});
