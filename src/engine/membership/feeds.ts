@@ -14,7 +14,10 @@ import type { GenerationLinks, GenerationLinksOptions } from './generationLinks.
 type FeedMessage = Extract<ServerMessage, { type: 'feed' }>;
 
 interface FeedsOptions {
-  openLinks: (feed: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>) => GenerationLinks;
+  openLinks: (
+    feed: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>,
+    job: JobSpec,
+  ) => GenerationLinks;
   /** Feeds the newcomer, or receives from the feeder. The rank in `feed` is 0 or 1. */
   run: (feed: Generation) => Promise<void>;
   /** Called when the link could not be opened, or `run` has rejected, unless the feed was ended. */
@@ -52,12 +55,8 @@ export class Feeds {
     // A newcomer has one feeder.
     if (rank === 1) this.end(() => false, 'The server named another feeder.');
     const [feeder, newcomer] = members;
-    const links = openLinks({
-      generation,
-      rank,
-      members,
-      relayed: relayed ? [[feeder.member, newcomer.member]] : [],
-    });
+    const relayedPairs: [string, string][] = relayed ? [[feeder.member, newcomer.member]] : [];
+    const links = openLinks({ generation, rank, members, relayed: relayedPairs }, job);
     const abort = new AbortController();
     const feed = { rank, members, links, abort, isOpen: false };
     this.#live.set(generation, feed);

@@ -6,7 +6,7 @@
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import { isWorking, type RosterEntry } from '../../protocol/room.ts';
-import { isElastic } from '../../spec/job.ts';
+import { isElastic, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
@@ -78,7 +78,7 @@ export class Rendezvous {
     });
     this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
     this.#feeds = new Feeds({
-      openLinks: (feed) => this.#openLinks(feed),
+      openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
       onfailed: (other, rank, error) => {
         // The other end learns of the failure. A neighbour has other uses of the connection.
@@ -207,7 +207,7 @@ export class Rendezvous {
   }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
     const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
-    const links = this.#openLinks({ generation, rank, members, relayed });
+    const links = this.#openLinks({ generation, rank, members, relayed }, job.transport);
     const live: Live = { links, abort: new AbortController(), members, view: null };
     this.#live.set(generation, live);
     try {
@@ -232,8 +232,11 @@ export class Rendezvous {
     }
   }
 
-  #openLinks(one: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>): GenerationLinks {
-    const { connectPeer, connectTab, transport = this.#lastRoom?.job.transport, clock } = this.#options;
+  #openLinks(
+    one: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>,
+    jobTransport: TransportName,
+  ): GenerationLinks {
+    const { connectPeer, connectTab, transport = jobTransport, clock } = this.#options;
     return new GenerationLinks({
       ...one,
       room: this.#server.admission!.room,
