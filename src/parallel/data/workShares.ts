@@ -9,8 +9,11 @@ import { PARTS, type PassTimes } from './passTimes.ts';
 
 /** A rank computes at most this many batches in a step, whatever speed it reports. */
 const MOST_BATCHES = 4;
-/** Shares change only if the slowest rank then needs at most this part of its time. */
-const GAIN = 0.9;
+/**
+ * Shares change only if the slowest rank then needs at most this part of its time. Of two ranks, one
+ * that is twice as slow as the other gives 0.75.
+ */
+const GAIN = 0.8;
 /** Shares stay unequal while the slowest rank needs at most this part of the time of equal ones. */
 const KEPT_GAIN = 0.95;
 /** Shares change only if this saves at least so many milliseconds of a step. */
@@ -18,10 +21,16 @@ const GAIN_MS = 5;
 /** Unequal shares change at once if the slowest rank then needs at most this part of its time. */
 const LARGE_GAIN = 0.75;
 /**
- * Number of consecutive decisions in which other shares must be better before they are used. A
- * single decision may be due to a short interruption.
+ * Number of consecutive decisions in which other shares must be better before unequal shares
+ * change. A single decision may be due to a short interruption.
  */
 const CONFIRMATIONS = 2;
+/**
+ * The same number for equal shares, in which the same rank must be the slowest. Gradients are sums
+ * in another order after shares have changed, so runs on equal machines give equal bits only if
+ * noise never changes shares.
+ */
+export const LASTING_CONFIRMATIONS = 5;
 /** No device learns from more samples per second. */
 const MOST_SPEED = 1e8;
 /** No rank is this many times as fast as the median of the other ranks. */
@@ -33,11 +42,13 @@ export interface Shares {
   reason: ShareReason;
   /** Number of latest decisions in which other shares would have been better. */
   confirmations: number;
+  /** The slowest rank in the latest decision; `null` if it does not matter. */
+  slowest: number | null;
 }
 
 export function equalShares(worldSize: number, reason: ShareReason): Shares {
   const shares = Array.from({ length: worldSize }, () => PARTS);
-  return { shares, reason, confirmations: 0 };
+  return { shares, reason, confirmations: 0, slowest: null };
 }
 
 /**
@@ -68,13 +79,15 @@ export function decideShares(before: Shares, times: readonly (PassTimes | null)[
   // On some devices a small pass takes as long as a large one. Only small passes can show it.
   const isKept = !isEqual && nowMs <= KEPT_GAIN * equalMs;
   const shares = sharesOf(times);
-  const bySpeed: Shares = { shares, reason: 'speed', confirmations: 0 };
+  const bySpeed: Shares = { shares, reason: 'speed', confirmations: 0, slowest: null };
   const then = isWorth(isKept ? nowMs : equalMs, slowestMs(shares, times)) ? bySpeed : equal;
   if (then === equal && isEqual) return equal;
   if (then === equal && isKept) return { ...before, confirmations: 0 };
-  const confirmations = before.confirmations + 1;
+  const slowest = isEqual ? slowestOf(before.shares, times) : null;
+  const confirmations = slowest === before.slowest ? before.confirmations + 1 : 1;
   const isAtOnce = !isEqual && slowestMs(then.shares, times) <= LARGE_GAIN * nowMs;
-  return isAtOnce || confirmations >= CONFIRMATIONS ? then : { ...before, confirmations };
+  const enough = isEqual ? LASTING_CONFIRMATIONS : CONFIRMATIONS;
+  return isAtOnce || confirmations >= enough ? then : { ...before, confirmations, slowest };
 }
 
 /** Returns why shares are equal, if they are: because of the speeds, or of the cost of passes. */
@@ -123,10 +136,19 @@ function durationOf(share: number, { whole, quarter }: PassTimes): number {
 
 /** Returns how long the slowest rank computes, in milliseconds. Unknown times do not count. */
 function slowestMs(shares: readonly number[], times: readonly (PassTimes | null)[]): number {
-  return shares.reduce((slowest, share, rank) => {
+  return Math.max(0, ...durationsOf(shares, times));
+}
+
+function slowestOf(shares: readonly number[], times: readonly (PassTimes | null)[]): number {
+  const durations = durationsOf(shares, times);
+  return durations.indexOf(Math.max(...durations));
+}
+
+function durationsOf(shares: readonly number[], times: readonly (PassTimes | null)[]): number[] {
+  return shares.map((share, rank) => {
     const own = times[rank] ?? null;
-    return own === null ? slowest : Math.max(slowest, durationOf(share, own));
-  }, 0);
+    return own === null ? 0 : durationOf(share, own);
+  });
 }
 
 /**

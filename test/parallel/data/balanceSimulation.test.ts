@@ -137,6 +137,43 @@ describe('after the speeds of devices with random costs of passes have changed,'
   });
 });
 
+/** Milliseconds of a pass with noise of up to 30 %, of which every tenth is interrupted. */
+const interrupted = (ms: number, rng: { next(): number }): number =>
+  ms * (0.7 + 0.6 * rng.next()) * (rng.next() < 0.1 ? 3 : 1);
+
+describe('while passes are interrupted at random,', () => {
+  /** Shares of each step of these devices. */
+  function sharesOver(steps: number, devices: readonly Device[], seed: number): string[] {
+    const rng = createRng(seed);
+    const timers = devices.map(() => new PassTimer());
+    let shares = equalShares(devices.length, 'unknown');
+    return Array.from({ length: steps }, (_, step) => {
+      const times = timers.map((timer) => timer.times);
+      if (step > 0 && step % EVERY === 0) shares = decideShares(shares, times);
+      for (const [rank, { a, b }] of devices.entries()) {
+        const sizes = sizesOf(shares.shares[rank]!);
+        timers[rank]!.add(sizes.map((size) => ({ isWhole: size === BATCH, ms: interrupted(a + b * size, rng) })));
+      }
+      return shares.shares.join();
+    });
+  }
+
+  test.each([2, 4, 8])('the shares of %i equal ranks never change', (worldSize) => {
+    for (let seed = 0; seed < 50; seed++) {
+      const devices = Array.from({ length: worldSize }, () => ({ a: 2, b: 1 }));
+      expect(new Set(sharesOver(1000, devices, seed)).size).toBe(1);
+    }
+  });
+
+  test.each([2, 4, 8])('of %i ranks, one that is twice as slow soon has fewer samples', (worldSize) => {
+    for (let seed = 0; seed < 20; seed++) {
+      const devices = Array.from({ length: worldSize }, (_, rank) => ({ a: 0, b: rank === 0 ? 2 : 1 }));
+      const first = sharesOver(200, devices, seed).findIndex((shares) => Number(shares.split(',')[0]) < PARTS);
+      expect(first).toBeGreaterThan(0);
+    }
+  });
+});
+
 /** Milliseconds of a step's passes of each size; `null` if the step has none. */
 type StepTimes = readonly [whole: number | null, quarter: number | null];
 

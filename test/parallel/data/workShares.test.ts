@@ -4,6 +4,7 @@ import { PARTS, type PassTimes } from '../../../src/parallel/data/passTimes.ts';
 import {
   decideShares,
   equalShares,
+  LASTING_CONFIRMATIONS,
   partOf,
   passesOf,
   possibleSpeeds,
@@ -20,7 +21,11 @@ function timesAt(speeds: readonly (number | null)[], ratio = PARTS, batch = BATC
 }
 
 /** Decides `times` times with the same speeds, from equal shares on. */
-function decided(speeds: readonly (number | null)[], times = 2, from = equalShares(speeds.length, 'unknown')): Shares {
+function decided(
+  speeds: readonly (number | null)[],
+  times = LASTING_CONFIRMATIONS,
+  from = equalShares(speeds.length, 'unknown'),
+): Shares {
   let shares = from;
   for (let i = 0; i < times; i++) shares = decideShares(shares, timesAt(speeds));
   return shares;
@@ -44,23 +49,24 @@ describe('shares by speed', () => {
     expect(decided([400_000, 100_000])).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
 
-  test('are used only after two decisions in a row', () => {
-    const once = decided([400, 100], 1);
-    expect(once).toMatchObject({ shares: [4, 4], reason: 'unknown', confirmations: 1 });
-    expect(decideShares(decideShares(once, timesAt([400, 390])), timesAt([400, 100])).shares).toEqual([4, 4]);
-    expect(decideShares(once, timesAt([400, 100])).reason).toBe('speed');
+  test('are used only after five decisions in a row with the same slowest rank', () => {
+    const four = decided([400, 100], 4);
+    expect(four).toMatchObject({ shares: [4, 4], reason: 'unknown', confirmations: 4 });
+    expect(decideShares(decideShares(four, timesAt([400, 390])), timesAt([400, 100])).shares).toEqual([4, 4]);
+    expect(decideShares(decideShares(four, timesAt([100, 400])), timesAt([400, 100])).shares).toEqual([4, 4]);
+    expect(decideShares(four, timesAt([400, 100])).reason).toBe('speed');
   });
 
   test('change at once if another rank becomes slow, or if speeds become similar', () => {
-    const first = decided([400, 400, 400, 100], 3);
+    const first = decided([400, 400, 400, 100]);
     const second = decideShares(first, timesAt([100, 400, 400, 400]));
     expect(second.shares).toEqual([1, 5, 5, 5]);
-    const other = decided([200, 100], 3);
+    const other = decided([200, 100]);
     expect(decideShares(other, timesAt([200, 190]))).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
 
   test('become equal after two decisions if they save little', () => {
-    const first = decided([400, 400, 400, 100], 3);
+    const first = decided([400, 400, 400, 100]);
     const once = decideShares(first, timesAt([400, 400, 390, 380]));
     expect(once).toMatchObject({ shares: first.shares, reason: 'speed', confirmations: 1 });
     expect(decideShares(once, timesAt([400, 400, 390, 380]))).toMatchObject({
@@ -70,17 +76,19 @@ describe('shares by speed', () => {
   });
 
   test('change after two decisions if the gain is small', () => {
-    const first = decided([400, 400, 400, 200], 3);
+    const first = decided([400, 400, 400, 200]);
     expect(first.shares).toEqual([5, 5, 4, 2]);
     const once = decideShares(first, timesAt([330, 400, 400, 250]));
     expect(once.shares).toEqual(first.shares);
-    expect(decideShares(once, timesAt([330, 400, 400, 250])).shares).toEqual(decided([330, 400, 400, 250]).shares);
+    expect(decideShares(once, timesAt([330, 400, 400, 250])).shares).toEqual(
+      decided([330, 400, 400, 250], 2, first).shares,
+    );
     const calm = decideShares(once, timesAt([400, 400, 400, 200]));
     expect(decideShares(calm, timesAt([330, 400, 400, 250])).shares).toEqual(first.shares);
   });
 
   test('do not oscillate while speeds vary by 10 %', () => {
-    let shares = decided([400, 400, 400, 100], 3);
+    let shares = decided([400, 400, 400, 100]);
     const before = shares.shares;
     for (let i = 0; i < 50; i++) {
       const speeds = [400, 400, 400, 100].map((speed, rank) => speed * (1 + (((i * 7 + rank * 3) % 11) - 5) / 50));
