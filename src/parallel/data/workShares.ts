@@ -10,8 +10,8 @@ import { PARTS, type PassTimes } from './passTimes.ts';
 /** A rank computes at most this many batches in a step, whatever speed it reports. */
 const MOST_BATCHES = 4;
 /**
- * Shares change only if the slowest rank then needs at most this part of its time. Of two ranks, one
- * that is twice as slow as the other gives 0.75.
+ * Shares change only if the slowest rank then needs at most this part of its time. Of two ranks,
+ * one that is twice as slow as the other gives 0.75.
  */
 const GAIN = 0.8;
 /** Shares stay unequal while the slowest rank needs at most this part of the time of equal ones. */

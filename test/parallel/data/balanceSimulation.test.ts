@@ -141,23 +141,23 @@ describe('after the speeds of devices with random costs of passes have changed,'
 const interrupted = (ms: number, rng: { next(): number }): number =>
   ms * (0.7 + 0.6 * rng.next()) * (rng.next() < 0.1 ? 3 : 1);
 
-describe('while passes are interrupted at random,', () => {
-  /** Shares of each step of these devices. */
-  function sharesOver(steps: number, devices: readonly Device[], seed: number): string[] {
-    const rng = createRng(seed);
-    const timers = devices.map(() => new PassTimer());
-    let shares = equalShares(devices.length, 'unknown');
-    return Array.from({ length: steps }, (_, step) => {
-      const times = timers.map((timer) => timer.times);
-      if (step > 0 && step % EVERY === 0) shares = decideShares(shares, times);
-      for (const [rank, { a, b }] of devices.entries()) {
-        const sizes = sizesOf(shares.shares[rank]!);
-        timers[rank]!.add(sizes.map((size) => ({ isWhole: size === BATCH, ms: interrupted(a + b * size, rng) })));
-      }
-      return shares.shares.join();
-    });
-  }
+/** Shares of each step of these devices. */
+function sharesOver(steps: number, devices: readonly Device[], seed: number): string[] {
+  const rng = createRng(seed);
+  const timers = devices.map(() => new PassTimer());
+  let shares = equalShares(devices.length, 'unknown');
+  return Array.from({ length: steps }, (_, step) => {
+    const times = timers.map((timer) => timer.times);
+    if (step > 0 && step % EVERY === 0) shares = decideShares(shares, times);
+    for (const [rank, { a, b }] of devices.entries()) {
+      const sizes = sizesOf(shares.shares[rank]!);
+      timers[rank]!.add(sizes.map((size) => ({ isWhole: size === BATCH, ms: interrupted(a + b * size, rng) })));
+    }
+    return shares.shares.join();
+  });
+}
 
+describe('while passes are interrupted at random,', () => {
   test.each([2, 4, 8])('the shares of %i equal ranks never change', (worldSize) => {
     for (let seed = 0; seed < 50; seed++) {
       const devices = Array.from({ length: worldSize }, () => ({ a: 2, b: 1 }));
