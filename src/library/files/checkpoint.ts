@@ -86,6 +86,8 @@ export async function saveCheckpoint(
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   const stored = storedModelOf(model);
   const { ddp } = stored;
+  // All ranks reject alike, although one rank writes the file.
+  if (optimizer) checkWhole(optimizer);
   if (ddp && ddp.group.rank !== rank) return null;
   const flat = optimizer && flatOptimizerOf(stored, optimizer).state();
   checkModelSize(stored, flat ? [flat.scalars, ...flat.slots] : []);
@@ -125,6 +127,7 @@ export async function loadCheckpoint<T = unknown>(
 ): Promise<T> {
   const stored = storedModelOf(model);
   const { ddp, variables } = stored;
+  if (optimizer) checkWhole(optimizer);
   const flat = optimizer && flatOptimizerOf(stored, optimizer);
   const read = (): Promise<Contents<Facts>> => readCheckpoint(present(source), stored, signal);
   const check = (facts: Facts): void => checkOptimizer(flat, facts);
@@ -141,6 +144,15 @@ export async function loadCheckpoint<T = unknown>(
   // The averages of an optimizer follow the model's new order before they are replaced.
   if (optimizer && of) flatOptimizerOf(stored, optimizer).load({ ...of, slots });
   return progress as T;
+}
+
+/** @throws UsageError for an optimizer whose averages are on several ranks. */
+function checkWhole(optimizer: object): void {
+  if (!('consolidateStateDict' in optimizer)) return;
+  throw new UsageError(
+    'A ZeroRedundancyOptimizer has the averages of its shard only, so a checkpoint cannot have it. Pass the model without it. Call ' +
+      'consolidateStateDict on every rank, and save stateDict of rank 0 yourself; loadStateDict takes it.',
+  );
 }
 
 /** @throws UsageError if the optimizer has no state that could be read. */

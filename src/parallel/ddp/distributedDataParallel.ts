@@ -376,6 +376,12 @@ export class DistributedDataParallel {
   }
 
   async #joinAll<T>(main: () => Promise<T>, options: JoinOptions): Promise<T> {
+    if (this.#reducer.isSharded) {
+      throw new UsageError(
+        'join does not work with a ZeroRedundancyOptimizer: a rank without inputs would not update its shard. Call step of DDP with a ' +
+          'whole optimizer, or give all ranks the same number of batches.',
+      );
+    }
     if (this.#join) throw new UsageError('join was called inside join. Call join once, with one loop over all inputs.');
     const join = new JoinContext(this.group, options);
     this.#join = join;

@@ -9,7 +9,7 @@
  * parameters all-gathered, so a rank sends the 2K(n-1)/n bytes of a ring all-reduce. Parameters
  * have the bits of DistributedDataParallel with the algorithm `ring`.
  */
-import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
+import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
@@ -22,8 +22,10 @@ export class ZeroRedundancyOptimizer {
   readonly #ddp: DistributedDataParallel;
   readonly #create: (size: number) => Optimizer;
   /** The optimizer of the shard, and what it was created for; `null` before the first step. */
-  #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly Range[] } | null = null;
+  #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly Range[]; isOrdered: boolean } | null = null;
   #consolidated: OptimizerState | null = null;
+  /** A state that was loaded before ranks agreed on the order of the parameters. */
+  #loaded: OptimizerState | null = null;
 
   /**
    * From now on, `ddp.backward` reduces shards. Call it on every rank, with the same optimizer.
@@ -72,7 +74,8 @@ export class ZeroRedundancyOptimizer {
     const { usedRanges } = ddp;
     const { optimizer, shard } = this.#shard();
     const values = pack(ddp.parameters, shard);
-    optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
+    // Without used parameters, a step does not count, as in `ddp.step`.
+    if (usedRanges.length > 0) optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
     ddp.setShards(await ddp.shards.allGather(values));
   }
 
@@ -101,22 +104,41 @@ export class ZeroRedundancyOptimizer {
   }
 
   /**
-   * Takes this rank's shard of the state of a whole optimizer, in the order of `ddp.layout`. Every
-   * rank must call it.
+   * Takes this rank's shard of the state of a whole optimizer, in the order of `ddp.layout` after
+   * the first backward. It may be called before that. Every rank must call it.
    *
    * @throws MismatchError if the state belongs to another optimizer or model.
    */
-  loadStateDict({ name, scalars, slots }: OptimizerState): void {
+  loadStateDict(state: OptimizerState): void {
     const { optimizer, shard } = this.#shard();
+    const own = optimizer.state();
+    const { size } = this.#ddp.layout;
+    checkState({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
+    const { name, scalars, slots } = state;
     optimizer.load({ name, scalars, slots: slots.map((slot) => pack(slot, shard)) });
+    // The averages of the shard are taken again when its elements are known.
+    if (this.#ddp.isOrdered) this.#loaded = null;
+    else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
   }
 
   /** Ranks agree on the layout in the first backward, so the shard is known only afterwards. */
   #shard(): { optimizer: Optimizer; shard: readonly Range[] } {
-    const { layout, shards } = this.#ddp;
+    const { layout, shards, isOrdered } = this.#ddp;
     const { own: shard } = shards;
-    this.#own ??= { optimizer: this.#create(sizeOf(shard)), layout, shard };
-    if (this.#own.layout === layout) return this.#own;
+    let own = this.#own;
+    if (!own || (own.layout !== layout && !own.isOrdered)) {
+      const optimizer = this.#create(sizeOf(shard));
+      const loaded = this.#loaded;
+      if (loaded) optimizer.load({ ...loaded, slots: loaded.slots.map((slot) => pack(slot, shard)) });
+      if (own) optimizer.learningRate = own.optimizer.learningRate;
+      own = { optimizer, layout, shard, isOrdered };
+      this.#own = own;
+    }
+    if (isOrdered) {
+      own.isOrdered = true;
+      this.#loaded = null;
+    }
+    if (own.layout === layout) return own;
     throw new UsageError(
       'The layout of the parameters has changed after the first step, so the averages belong to other elements. Create the ' +
         'ZeroRedundancyOptimizer again.',

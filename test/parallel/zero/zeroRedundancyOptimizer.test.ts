@@ -2,7 +2,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { loadCheckpoint, saveCheckpoint } from '../../../src/library/files/checkpoint.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
+import type { Optimizer } from '../../../src/optim/optimizer.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { ZeroRedundancyOptimizer } from '../../../src/parallel/zero/zeroRedundancyOptimizer.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -139,4 +141,63 @@ test('a consolidated state continues in a whole optimizer and in other shards', 
     for (const each of ddps) each.dispose();
     for (const each of [first, second, third]) each.dispose();
   });
+});
+
+test('a state that is loaded before the first backward continues like one that is loaded later', async () => {
+  const saved = await runWorld(2, async (group) => {
+    const ddp = await DistributedDataParallel.create(mlp(1, { units: 9 }), group);
+    const zero = new ZeroRedundancyOptimizer(ddp, adam);
+    await ddp.backward({ inputs: samplesOf(group.rank, 0, 2), loss: meanSquare }, { samples: 2 });
+    await zero.step();
+    await zero.consolidateStateDict(0);
+    return group.rank === 0 ? zero.stateDict() : null;
+  });
+  const continued = (isEarly: boolean) =>
+    runWorld(2, async (group) => {
+      const ddp = await DistributedDataParallel.create(mlp(1, { units: 9 }), group);
+      const zero = new ZeroRedundancyOptimizer(ddp, adam);
+      if (isEarly) zero.loadStateDict(saved[0]!);
+      for (let step = 1; step < 4; step++) {
+        await ddp.backward({ inputs: samplesOf(group.rank, step, 2), loss: meanSquare }, { samples: 2 });
+        if (!isEarly && step === 1) zero.loadStateDict(saved[0]!);
+        await zero.step();
+      }
+      return Array.from(ddp.parameters);
+    });
+  expect(await continued(true)).toEqual(await continued(false));
+});
+
+const trainedWithoutSamples = (isSharded: boolean) =>
+  runWorld(2, async (group) => {
+    const v = tf.variable(tf.zeros([3]));
+    const options = { findUnusedParameters: true, algorithm: 'ring' } as const;
+    const ddp = await DistributedDataParallel.create([v], group, options);
+    const zero = isSharded ? new ZeroRedundancyOptimizer(ddp, adam) : null;
+    const whole = adam(3);
+    for (const samples of [1, 0, 0, 1]) {
+      await ddp.backward(() => v.sub([1, 2, 3]).square().sum().asScalar(), { samples });
+      if (zero) await zero.step();
+      else ddp.step(whole);
+    }
+    return Array.from(ddp.parameters);
+  });
+
+test('a step in which no rank used a parameter does not count, as in ddp.step', async () => {
+  expect(await trainedWithoutSamples(true)).toEqual(await trainedWithoutSamples(false));
+});
+
+test('join, saveCheckpoint and loadCheckpoint reject a sharded optimizer on every rank', async () => {
+  const messages = await runWorld(2, async (group) => {
+    const ddp = await DistributedDataParallel.create(mlp(1, { units: 9 }), group);
+    const optimizer = new ZeroRedundancyOptimizer(ddp, adam) as unknown as Optimizer;
+    const calls = [
+      () => ddp.join(() => Promise.resolve()),
+      () => saveCheckpoint({ model: ddp, optimizer }),
+      () => loadCheckpoint({ model: ddp, optimizer }, null),
+    ];
+    return Promise.all(calls.map((call) => call().then(String, (error: Error) => error.message)));
+  });
+  const checkpoint = expect.stringMatching(/Call consolidateStateDict on every rank/) as string;
+  const each = [expect.stringMatching(/^join does not work with a ZeroRedundancyOptimizer/), checkpoint, checkpoint];
+  expect(messages).toEqual([each, each]);
 });
