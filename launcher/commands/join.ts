@@ -26,17 +26,29 @@ export interface JoinOptions {
 }
 
 /**
- * The longest `--name`. A number such as "-64" is added to the name, and the result must not exceed
- * the protocol's limit.
+ * The longest name of this machine. A number such as "-64" is added to the name, and the result
+ * must not exceed the limit of the protocol.
  */
 const MAX_NAME = 36;
+
+/**
+ * Shortens a name in its middle: names of machines differ at the beginning, as in a domain, or at
+ * the end, as those of pods.
+ */
+export function shortened(name: string): string {
+  if (name.length <= MAX_NAME) return name;
+  const half = Math.floor((MAX_NAME - 1) / 2);
+  // A cut through a character leaves a part of it.
+  return `${name.slice(0, half)}…${name.slice(-half)}`.replaceAll(/\p{Surrogate}/gu, '');
+}
 
 export async function join(address: string, options: JoinOptions, io: Io, env: Environment): Promise<void> {
   const { page, room } = parseRoomUrl(address);
   const rank = rankOfJoin(options.tabs, env);
-  const name = options.name.trim();
-  if (name === '' || name.length > MAX_NAME)
-    throw new UsageError(`The name has too few or too many characters. Pass --name with 1 to ${MAX_NAME} characters.`);
+  const name = shortened(options.name.trim());
+  if (name === '') throw new UsageError('The name is empty. Pass --name with at least one character.');
+  if (name !== options.name.trim())
+    io.err(`The name is longer than ${MAX_NAME} characters. It is shortened to ${name}.`);
   const data = options.data === undefined ? null : await readTabData(options.data);
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
     const tabName = options.tabs === 1 ? name : `${name}-${i + 1}`;
