@@ -4,11 +4,12 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
+import { isWorking } from '../protocol/room.ts';
 import { askForPort } from '../transport/broker.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
 import { PeerHost } from './membership/peerRelay.ts';
-import { onHang } from './membership/pulseSocket.ts';
+import { onPulse } from './membership/pulseSocket.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
 export interface Engine {
@@ -25,7 +26,9 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const fail = (why: string): void => {
     onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
   };
-  onHang(name, ({ task, ms }) => {
+  const deafen = onPulse(name, (pulse) => {
+    const { task, ms } = pulse;
+    if (isWorking(pulse)) return onevent({ type: 'working', task, ms });
     const what = task === '' ? '' : ` ${task}`;
     const message = `This tab has computed${what} for ${Math.round(ms / 1000)} s without an answer. If it does not go on, reload it.`;
     onevent({ type: 'note', message });
@@ -49,6 +52,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const stop = (): void => {
     globalThis.removeEventListener('pagehide', stop);
     peers?.close();
+    deafen();
     worker.terminate();
   };
   // Without this, the neighbours of a closed tab would wait 6 s until their browsers notice.

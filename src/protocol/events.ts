@@ -138,6 +138,8 @@ export type EngineEvent =
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */
   | { type: 'note'; message: string }
+  /** This tab's engine computes or loads within its time, although it may send no other event. */
+  | { type: 'working'; task: string; ms: number }
   /** The run continues without this rank for a while. `message` tells why. */
   | { type: 'suspended'; message: string }
   /**

@@ -77,7 +77,9 @@ export class Activity {
 
   get report(): ActivityReport {
     const current = this.#current.at(-1);
-    const longest = current && this.#longest.get(current.kind);
+    // Work without a name, between tasks, has the pace of the longest of them.
+    const paces = [...this.#longest.values()];
+    const longest = current ? this.#longest.get(current.kind) : paces.length > 0 ? Math.max(...paces) : undefined;
     return {
       task: current?.task ?? '',
       progress: this.#progress,

@@ -16,6 +16,15 @@ test('a task may take 8 times its longest so far, at least a minute, and 10 minu
   expect(limits).toEqual([FIRST_LIMIT_MS, LEAST_LIMIT_MS, 160_000, 160_000]);
 });
 
+test('work between tasks has the pace of the longest of them', async () => {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  const before = activity.report.limitMs;
+  await activity.during('load the data', () => clock.advance(30_000));
+  await activity.during('step 0', () => clock.advance(1_000));
+  expect([before, activity.report.limitMs]).toEqual([FIRST_LIMIT_MS, 240_000]);
+});
+
 test('a failed task sets no pace, and ends', async () => {
   const activity = new Activity(new ManualClock());
   await expect(activity.during('step 0', () => Promise.reject(new Error('No.')))).rejects.toThrow('No.');

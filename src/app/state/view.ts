@@ -120,6 +120,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, recording: event.recording };
     case 'begin':
     case 'testing':
+    case 'working':
     case 'pass':
     // inspection/modelAnswers.ts handles these events.
     case 'prediction':

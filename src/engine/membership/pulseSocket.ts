@@ -117,14 +117,19 @@ class PulseSocket extends EventTarget implements SignalingSocket {
   }
 }
 
-/** Calls `onhang` when a pulse worker finds that the thread named `name` hangs. */
-export function onHang(name: string, onhang: (pulse: Pulse) => void): void {
-  hangChannel(name).onmessage = ({ data }: MessageEvent<Pulse>) => onhang(data);
+/**
+ * Calls `onpulse` with pulses of the thread named `name`: while it works, and when it hangs. Returns
+ * a function that ends it.
+ */
+export function onPulse(name: string, onpulse: (pulse: Pulse) => void): () => void {
+  const channel = pulseChannel(name);
+  channel.onmessage = ({ data }: MessageEvent<Pulse>) => onpulse(data);
+  return () => channel.close();
 }
 
-/** Carries a pulse to the page, whose own worker hangs. */
-export function hangChannel(name: string): BroadcastChannel {
-  return new BroadcastChannel(`peergrad hang ${name}`);
+/** Carries pulses to the page, whose engine's worker cannot send anything while it computes. */
+export function pulseChannel(name: string): BroadcastChannel {
+  return new BroadcastChannel(`peergrad pulse ${name}`);
 }
 
 /** Returns the name of the worker that runs this code; empty on a page. */

@@ -5,7 +5,7 @@
 import { systemClock } from '../../util/clock.ts';
 import { verdictOn } from '../../protocol/room.ts';
 import { Heartbeats, ThreadWatch } from './heartbeats.ts';
-import { hangChannel, nameOfThread, type FromPulse, type ToPulse } from './pulseSocket.ts';
+import { nameOfThread, pulseChannel, type FromPulse, type ToPulse } from './pulseSocket.ts';
 
 /** The text of the server's answer to a heartbeat. */
 const ANSWER = JSON.stringify({ type: 'heartbeat' });
@@ -14,6 +14,7 @@ const post = (message: FromPulse): void => globalThis.postMessage(message);
 const thread = new ThreadWatch();
 let socket: WebSocket | null = null;
 let hangs = false;
+const toPage = pulseChannel(nameOfThread());
 const heartbeats = new Heartbeats({
   clock: systemClock,
   today: Date.now,
@@ -23,9 +24,9 @@ const heartbeats = new Heartbeats({
   },
   pulse: (intervalMs) => {
     const pulse = thread.pulse(intervalMs);
-    const hung = verdictOn(pulse) === 'hangs';
-    if (hung && !hangs) hangChannel(nameOfThread()).postMessage(pulse);
-    hangs = hung;
+    const verdict = verdictOn(pulse);
+    if (verdict === 'works' || (verdict === 'hangs' && !hangs)) toPage.postMessage(pulse);
+    hangs = verdict === 'hangs';
     return pulse;
   },
   onlost: () => close(),

@@ -1,0 +1,52 @@
+/**
+ * In real tabs, a rank's worker computes for longer than the server waits for a silent tab, and
+ * another one computes forever.
+ */
+import { expect, test, vi } from 'vitest';
+import { worldOfFile, type Tab } from './world.ts';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
+
+const world = await worldOfFile({}, { backend: 'wasm' });
+const FIELDS = { epochs: 1000, maxSteps: 100_000, batchSize: 4, hashEvery: 5 };
+
+/** Lets the engine's worker compute without a pause for `seconds`, or forever. */
+function compute({ page }: Tab, seconds: number): void {
+  const engine = page.workers().find((worker) => /\/worker-/.test(worker.url()))!;
+  // A worker that is closed with its page rejects.
+  void engine
+    .evaluate((ms) => {
+      const end = performance.now() + ms;
+      while (performance.now() < end);
+    }, seconds * 1000)
+    .catch(() => {});
+}
+
+async function trainingPair(): Promise<[Tab, Tab]> {
+  const room = world.createRoom(FIELDS, 2, { min: 1, max: 8 });
+  const ann = await world.join(room, 'ann');
+  const ben = await world.join(room, 'ben');
+  await Promise.all([ann, ben].map((tab) => tab.event('step', ({ step }) => step === 10)));
+  return [ann, ben];
+}
+
+test('a rank that computes for 25 s stays in its run', async () => {
+  const [ann, ben] = await trainingPair();
+  compute(ben, 25);
+  await new Promise((resolve) => setTimeout(resolve, 20_000));
+  const { step } = ann.events.findLast((event) => event.type === 'step')!;
+  await Promise.all([ann, ben].map((tab) => tab.event('step', (event) => event.step > step + 5)));
+  expect(ann.events.filter(({ type }) => type === 'generation')).toHaveLength(1);
+  await Promise.all([ann, ben].map((tab) => tab.page.close()));
+});
+
+test('a rank in an endless loop is named, the other trains on, and its own page says it, too', async () => {
+  const [ann, ben] = await trainingPair();
+  const rank = ann.events.findLast((event) => event.type === 'generation')!.rank;
+  compute(ben, Infinity);
+  await new Promise((resolve) => setTimeout(resolve, 45_000));
+  const { message } = await ann.event('note', (note) => note.message.includes('without an answer'));
+  expect(message).toMatch(new RegExp(`^Rank ${1 - rank} \\(ben\\) has computed.* for \\d+ s without an answer`));
+  await ann.event('generation', ({ worldSize }) => worldSize === 1);
+  await ben.event('note', (note) => /^This tab has computed.* without an answer/.test(note.message));
+});
