@@ -118,8 +118,8 @@ class PulseSocket extends EventTarget implements SignalingSocket {
 }
 
 /**
- * Calls `onpulse` with pulses of the thread named `name`: while it works, and when it hangs. Returns
- * a function that ends it.
+ * Calls `onpulse` with pulses of the thread named `name`: while it works, and when it hangs.
+ * Returns a function that ends it.
  */
 export function onPulse(name: string, onpulse: (pulse: Pulse) => void): () => void {
   const channel = pulseChannel(name);
