@@ -1,5 +1,5 @@
 export { isLoopback } from './http/address.ts';
-export { DATA_PATH, IDX_FILE, listDataFiles } from './http/data.ts';
+export { DATA_PATH, listDataFiles } from './http/data.ts';
 export { checkIceOptions, type IceOptions } from './ice.ts';
 export { DEFAULT_LIMITS } from './limits.ts';
 export { startSignaling, type SignalingOptions, type SignalingServer } from './server.ts';

@@ -9,7 +9,9 @@ import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
 import { readJobFile } from '../../src/spec/jobFile.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
-import { DATA_PATH, IDX_FILE, listDataFiles } from '../../signaling/index.ts';
+import { kindOfName } from '../../src/spec/dataFiles.ts';
+import { mnistPairIn } from '../../src/spec/mnistFiles.ts';
+import { DATA_PATH, listDataFiles } from '../../signaling/index.ts';
 
 /** A job field that an option sets. */
 interface OptionField {
@@ -301,13 +303,18 @@ export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images') return checkFiles(data, 'pictures', NEEDED[job]!);
   if (job === 'table') return checkFiles(data, 'CSV file', NEEDED[job]!);
-  const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
-  return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
+  const names = job === undefined ? await namesIn(data).catch(() => []) : [];
+  return names.some((name) => kindOfName(name) !== 'idx') ? data : checkDataFolder(data);
+}
+
+/** Returns the names of the files that a job may read. */
+async function namesIn(data: string): Promise<string[]> {
+  return (await listDataFiles(data)).flatMap(({ name, size }) => (size === undefined ? [] : [name]));
 }
 
 /** @throws (rejects) UsageError if there are no files of this kind. */
 async function checkFiles(data: string, what: string, expected: string): Promise<string> {
-  const names = await listDataFiles(data).catch(() => {
+  const names = await namesIn(data).catch(() => {
     throw new UsageError(`The data ${data} cannot be read. Pass ${expected}.`);
   });
   if (names.length === 0) throw new UsageError(`The data folder ${data} contains no ${what}. Pass ${expected}.`);
@@ -324,12 +331,11 @@ export async function checkDataFolder(folder: string): Promise<string> {
     'Pass a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte, or with the two files whose names begin with t10k. They may be compressed (.gz)';
   let files: string[];
   try {
-    files = await listDataFiles(folder);
+    files = await namesIn(folder);
   } catch {
     throw new UsageError(`The data folder ${folder} cannot be read. ${expected}.`);
   }
-  const has = (name: string) => files.includes(name) || files.includes(`${name}.gz`);
-  const hasPair = ['train', 't10k'].some((set) => has(`${set}-images-idx3-ubyte`) && has(`${set}-labels-idx1-ubyte`));
-  if (!hasPair) throw new UsageError(`The data folder ${folder} contains no pair of images and labels. ${expected}.`);
+  if (!mnistPairIn(files))
+    throw new UsageError(`The data folder ${folder} contains no pair of images and labels. ${expected}.`);
   return folder;
 }

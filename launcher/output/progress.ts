@@ -2,7 +2,7 @@
  * Shows the progress of the run on stderr: a bar on a terminal, otherwise a line every few seconds.
  */
 import { SingleBar } from 'cli-progress';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, LoadProgress } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
 import { describeData } from './data.ts';
@@ -35,7 +35,8 @@ export class Progress {
       const { backend, adapter } = event.device;
       this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
     } else if (event.type === 'warmup') {
-      if (event.shaders === undefined) this.note(event.message);
+      if (event.loading !== undefined) this.#load(event.loading);
+      else if (event.shaders === undefined) this.note(event.message);
     } else if (event.type === 'generation') {
       const { maxMinutes } = event.job;
       this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
@@ -64,6 +65,18 @@ export class Progress {
       // Steps are numbered from 0.
       this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);
     }
+  }
+
+  #load({ unit, done, total }: LoadProgress): void {
+    const now = this.#clock.now();
+    const isEnd = done === total || done === 0;
+    if (now - this.#loggedAt < LINE_EVERY_MS && !isEnd) return;
+    this.#loggedAt = now;
+    const [of, verb] =
+      unit === 'bytes'
+        ? [`${megabytes(done)} of ${megabytes(total)} MB`, 'received']
+        : [`${done} of ${total} pictures`, 'decoded'];
+    this.note(`Loading the data: ${of} ${verb}`);
   }
 
   /** Logs a line above the bar. */
@@ -101,6 +114,10 @@ export class Progress {
     bar.start(this.#totalMs ?? this.#totalSteps, 0, { place: '0', values: '' });
     return bar;
   }
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
 }
 
 /** Returns a time as minutes and seconds. */

@@ -1,58 +1,90 @@
 /**
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
- * runs the server chooses a single file or a folder. In a folder, the IDX files and the pictures in
- * subfolders are served or, if there are none, the text files. Only listed files are served, so no
- * path is built from a request. IDX and text files may also be links to files elsewhere, because
- * the user chose the folder and its contents.
+ * runs the server chooses a single file or a folder. The list names all visible files of a folder,
+ * at any depth, and the sizes of those that a job may read: IDX files and pictures or, if there are none, text files. Only these are served, so no path is
+ * built from a request. Files may also be links to files elsewhere, because the user chose the
+ * folder and its contents. Thousands of files are served by a few requests: `/data/index.bin` has
+ * the contents of all of them, in the order of the list.
  */
 import { createReadStream } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { HEAD_BYTES, isHidden, kindOfName, pictureFormat, type DataFileEntry } from '../../src/spec/dataFiles.ts';
 
 export const DATA_PATH = '/data/';
 /** Path of the list of files. */
 export const INDEX_PATH = `${DATA_PATH}index.json`;
-/** Matches the name of a file of IDX arrays. */
-export const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
-/** Matches the name of a picture. The folder that contains a picture is its class. */
-const PICTURE = /^[^.].*\.(png|jpe?g|gif|webp|bmp|avif)$/i;
-const TEXT = /^[^.].*\.txt$/i;
-/** Maximum number of folders above a picture, as in `train/cats/1.png`. */
-const MAX_DEPTH = 3;
+/** Path of the contents of all listed files. */
+const CONTENTS_PATH = `${DATA_PATH}index.bin`;
+/** Files up to this number of bytes are read at once. */
+const SMALL_BYTES = 1024 * 1024;
 
 /**
- * Returns the names of the served files of `root`, which is a folder or a file. The names are
- * sorted and contain slashes.
+ * Lists the visible files of `root`, which is a folder or a file, sorted by name.
+ *
  * @throws (rejects) if `root` cannot be read.
  */
-export async function listDataFiles(root: string): Promise<string[]> {
-  if ((await stat(root)).isFile()) return [path.basename(root)];
-  const images = [...(await filesIn(root, IDX_FILE)), ...(await picturesIn(root, '', 0))];
-  return (images.length > 0 ? images : await filesIn(root, TEXT)).sort();
+export async function listDataFiles(root: string): Promise<DataFileEntry[]> {
+  const { size, isFile } = await statOf(root);
+  if (isFile) return [{ name: path.basename(root), size }];
+  const entries = await filesIn(root, '');
+  const isText = ({ name }: DataFileEntry): boolean => kindOfName(name) === 'text';
+  const hasSamples = entries.some((entry) => entry.size !== undefined && !isText(entry));
+  return entries
+    .map((entry) => (hasSamples && isText(entry) ? { name: entry.name } : entry))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-async function filesIn(root: string, kind: RegExp): Promise<string[]> {
-  const entries = await readdir(root);
-  const names = entries.filter((name) => kind.test(name));
-  const isFile = await Promise.all(names.map(async (name) => (await stat(path.join(root, name))).isFile()));
-  return names.filter((_, i) => isFile[i]);
+async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
+  const found: DataFileEntry[] = [];
+  for (const entry of await readdir(path.join(root, folder), { withFileTypes: true })) {
+    if (isHidden(entry.name)) continue;
+    const name = folder + entry.name;
+    // Links to folders are not followed, because they may form a circle.
+    if (entry.isDirectory()) found.push(...(await filesIn(root, `${name}/`)));
+    else if (entry.isFile() || entry.isSymbolicLink()) found.push(...(await entryOf(root, name)));
+  }
+  return found;
 }
 
-async function picturesIn(root: string, folder: string, depth: number): Promise<string[]> {
-  const entries = await readdir(path.join(root, folder), { withFileTypes: true });
-  const below = entries.filter((entry) => entry.isDirectory() && depth < MAX_DEPTH && !entry.name.startsWith('.'));
-  const nested = await Promise.all(below.map(({ name }) => picturesIn(root, `${folder}${name}/`, depth + 1)));
-  const own = entries.filter((entry) => depth > 0 && entry.isFile() && PICTURE.test(entry.name));
-  return [...own.map(({ name }) => folder + name), ...nested.flat()];
+async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
+  const file = path.join(root, name);
+  const { size, isFile } = await statOf(file).catch(() => ({ size: 0, isFile: false }));
+  if (!isFile) return [];
+  const isRead = kindOfName(name) !== null || pictureFormat(await headOf(file)) !== null;
+  return [isRead ? { name, size } : { name }];
+}
+
+async function statOf(file: string): Promise<{ size: number; isFile: boolean }> {
+  const found = await stat(file);
+  return { size: found.size, isFile: found.isFile() };
+}
+
+async function headOf(file: string): Promise<Uint8Array> {
+  const handle = await open(file);
+  try {
+    const { buffer, bytesRead } = await handle.read(new Uint8Array(HEAD_BYTES), 0, HEAD_BYTES, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+interface Listed {
+  entries: readonly DataFileEntry[];
+  /** Sizes of the served files. */
+  sizes: ReadonlyMap<string, number>;
+  /** Bytes of all served files. */
+  total: number;
 }
 
 /** Answers requests for the files of `root`. */
 export class DataFiles {
   readonly #root: string;
-  /** The list of files when it was last requested. */
-  #names: Promise<string[]> | null = null;
+  /** The files when they were last listed. */
+  #listed: Promise<Listed> | null = null;
 
   constructor(root: string) {
     this.#root = root;
@@ -63,34 +95,73 @@ export class DataFiles {
    * such file.
    */
   async serve(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
-    const name = decoded(pathname.slice(DATA_PATH.length));
     res.setHeader('cache-control', 'no-cache');
     if (pathname === INDEX_PATH) {
-      const listed = await this.#list();
-      res.setHeader('content-type', 'application/json').end(JSON.stringify(listed));
+      const { entries } = await this.#list();
+      res.setHeader('content-type', 'application/json').end(JSON.stringify(entries));
       return true;
     }
-    const names = await (this.#names ?? this.#list());
-    if (name === null || !names.includes(name)) return false;
-    const isFile = name === path.basename(this.#root) && (await stat(this.#root)).isFile();
-    const file = isFile ? this.#root : path.join(this.#root, name);
+    const name = decoded(pathname.slice(DATA_PATH.length));
+    const { sizes, total } = await (this.#listed ?? this.#list());
+    const isWhole = pathname === CONTENTS_PATH;
+    if (name === null || (!isWhole && !sizes.has(name))) return false;
     // No content-encoding: the page receives the .gz as it is, and can detect that it is truncated.
     res.setHeader('content-type', 'application/octet-stream');
+    if (isWhole) {
+      const [from, to] = rangeOf(req.headers.range, total);
+      res.writeHead(206, { 'content-range': `bytes ${from}-${to - 1}/${total}`, 'content-length': to - from });
+      if (req.method === 'HEAD') res.end();
+      else await pipeline(this.#contents(sizes, from, to), res);
+      return true;
+    }
+    const file = await this.#pathOf(name);
     res.setHeader('content-length', (await stat(file)).size);
     if (req.method === 'HEAD') res.end();
     else await pipeline(createReadStream(file), res);
     return true;
   }
 
-  /** Lists the files; a failed listing is not cached. */
-  #list(): Promise<string[]> {
-    const names = listDataFiles(this.#root);
-    this.#names = names;
-    names.catch(() => {
-      if (this.#names === names) this.#names = null;
-    });
-    return names;
+  async #pathOf(name: string): Promise<string> {
+    return (await statOf(this.#root)).isFile ? this.#root : path.join(this.#root, name);
   }
+
+  /**
+   * Yields bytes from..to-1 of all files together.
+   *
+   * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
+   */
+  async *#contents(sizes: ReadonlyMap<string, number>, from: number, to: number): AsyncGenerator<Uint8Array> {
+    let start = 0;
+    for (const [name, size] of sizes) {
+      const [first, end] = [Math.max(0, from - start), Math.min(size, to - start)];
+      start += size;
+      if (start - size >= to) return;
+      if (first >= end) continue;
+      const file = await this.#pathOf(name);
+      if ((await stat(file)).size !== size) throw new Error(`${name} has changed.`);
+      if (size <= SMALL_BYTES) yield (await readFile(file)).subarray(first, end);
+      else yield* createReadStream(file, { start: first, end: end - 1 }) as AsyncIterable<Uint8Array>;
+    }
+  }
+
+  /** Lists the files; a failed listing is not cached. */
+  #list(): Promise<Listed> {
+    const listed = listDataFiles(this.#root).then((entries) => {
+      const sizes = new Map(entries.flatMap(({ name, size }) => (size === undefined ? [] : [[name, size]])));
+      return { entries, sizes, total: [...sizes.values()].reduce((sum, size) => sum + size, 0) };
+    });
+    this.#listed = listed;
+    listed.catch(() => {
+      if (this.#listed === listed) this.#listed = null;
+    });
+    return listed;
+  }
+}
+
+/** Returns the first byte and the end of the range that a request asks for; by default all bytes. */
+function rangeOf(header: string | undefined, total: number): [from: number, to: number] {
+  const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(header ?? '') ?? [];
+  return from === undefined ? [0, total] : [Math.min(Number(from), total), Math.min(Number(last) + 1, total)];
 }
 
 /** Decodes a name from a URL; returns `null` if it is invalid. */

@@ -1,5 +1,9 @@
 /** Sources of data files: a folder on a web server, or files that the user picked. */
+import type { DataFileEntry } from '../spec/dataFiles.ts';
+import { pathOfName } from '../spec/mnistFiles.ts';
+import type { LoadProgress } from '../protocol/events.ts';
 import type { Preview } from '../spec/preview.ts';
+import { systemClock } from '../util/clock.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 
@@ -17,10 +21,10 @@ export interface LoadDataOptions {
   /** Receives the preview of the data, before samples are read. */
   onpreview?: (preview: Preview) => void;
   /**
-   * Called as loading makes progress, with an amount such as the bytes received or pictures
-   * decoded. A tab that makes none for long counts as one that hangs.
+   * Receives the progress of loading: bytes that have arrived, then pictures that are decoded. A tab
+   * that makes no progress for long counts as one that hangs.
    */
-  advance?: (amount: number) => void;
+  onprogress?: (progress: LoadProgress) => void;
 }
 
 /**
@@ -54,11 +58,12 @@ export interface FileSource {
 
 /** Optional file in a folder on a web server: a JSON list of the names of the folder's files. */
 const INDEX_NAME = 'index.json';
-/**
- * Maximum duration of one request, up to its last byte. It is enough for the 10 MB of MNIST over a
- * slow classroom network.
- */
+/** Name of the contents of all files of an index with sizes, one after the other. */
+const CONTENTS_NAME = 'index.bin';
+/** A request that receives nothing for this number of milliseconds fails. */
 const REQUEST_TIMEOUT_MS = 120_000;
+/** Files are requested together up to this number of bytes. */
+const PART_BYTES = 16 * 1024 * 1024;
 /** Maximum number of concurrent requests. */
 const REQUESTS = 6;
 
@@ -69,7 +74,11 @@ export function pickedSource(files: readonly File[]): FileSource {
     names: files.map((file) => file.name),
     async find(candidates) {
       for (const candidate of candidates) {
-        const file = files.find(({ name }) => name === candidate);
+        const path = pathOfName(
+          files.map(({ name }) => name),
+          candidate,
+        );
+        const file = files.find(({ name }) => name === path);
         if (file === undefined) continue;
         if (file.size > MAX_FILE_BYTES)
           throw new DataError(
@@ -99,15 +108,16 @@ export function pickedSource(files: readonly File[]): FileSource {
  */
 export async function folderSource(folder: string, baseUrl: string, signal?: AbortSignal): Promise<FileSource> {
   const url = folderUrl(folder, baseUrl);
-  const names = await readIndex(url, signal);
+  const names = (await readIndex(url, signal))?.map(({ name }) => name) ?? null;
   return {
     where: `in ${url.href}`,
     names,
     async find(candidates) {
       for (const candidate of candidates) {
-        if (names !== null && !names.includes(candidate)) continue;
-        const address = new URL(candidate, url);
-        const blob = await download(address, signal);
+        const path = names === null ? candidate : pathOfName(names, candidate);
+        if (path === undefined) continue;
+        const address = addressOf(path, url);
+        const blob = await download(address, { signal });
         if (blob !== null) return { name: address.href, bytes: new Uint8Array(await blob.arrayBuffer()) };
         if (names !== null) {
           throw notThere(address);
@@ -120,7 +130,8 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
 
 /**
  * Fetches all files of a folder that has an `index.json`, or a single file. The names of the
- * fetched files include the path within the folder, such as `cats/1.png`.
+ * fetched files include the path within the folder, such as `cats/1.png`. A listed file that is not
+ * wanted, or that the server only names, is returned without its bytes, so that it can be reported.
  *
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. The URL is
  *   absolute or relative to `baseUrl`.
@@ -130,34 +141,97 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  */
 export async function fetchFiles(
   address: string,
-  baseUrl: string,
-  signal?: AbortSignal,
+  { baseUrl, signal, onprogress }: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
   isWanted: (name: string) => boolean = () => true,
 ): Promise<File[]> {
   const url = webUrl(address, baseUrl);
-  const isFolder = url.pathname.endsWith('/');
-  const folder = new URL('.', url);
-  const listed = isFolder ? await readIndex(folder, signal) : null;
-  const names = isFolder ? listed?.filter(isWanted) : [nameOf(url)];
-  if (names === undefined) {
+  if (!url.pathname.endsWith('/')) {
+    const blob = await download(url, {
+      signal,
+      onbytes: (done, total) => onprogress?.({ unit: 'bytes', done, total }),
+    });
+    if (blob === null) throw new DataError(`${url.href} does not exist. Check the address.`);
+    return [new File([blob], nameOf(url))];
+  }
+  const entries = await readIndex(url, signal);
+  if (entries === null) {
     throw new DataError(
       `${url.href} has no ${INDEX_NAME} (a JSON list of its file names). Add this file, or enter the address of a single file.`,
     );
   }
+  return entries.some(({ size }) => size !== undefined)
+    ? fetchTogether(entries, url, { isWanted, signal, onprogress })
+    : fetchEach(entries, url, { isWanted, signal });
+}
+
+interface FetchOptions {
+  isWanted: (name: string) => boolean;
+  signal: AbortSignal | undefined;
+}
+
+/** Requests each file, a few at a time. */
+async function fetchEach(
+  entries: readonly DataFileEntry[],
+  folder: URL,
+  { isWanted, signal }: FetchOptions,
+): Promise<File[]> {
   const files: File[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
-    for (let at = next++; at < names.length; at = next++) {
-      const one = isFolder ? new URL(names[at]!.split('/').map(encodeURIComponent).join('/'), folder) : url;
-      const blob = await download(one, signal);
-      if (blob === null)
-        throw isFolder ? notThere(one) : new DataError(`${one.href} does not exist. Check the address.`);
-      files[at] = new File([blob], names[at]!);
+    for (let at = next++; at < entries.length; at = next++) {
+      const { name } = entries[at]!;
+      const one = addressOf(name, folder);
+      const blob = isWanted(name) ? await download(one, { signal }) : new Blob();
+      if (blob === null) throw notThere(one);
+      files[at] = new File([blob], name);
     }
   };
   // After a failure, no further file is requested.
   await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
   return files;
+}
+
+/** Requests the contents of many files together, because thousands of requests take minutes. */
+async function fetchTogether(
+  entries: readonly DataFileEntry[],
+  folder: URL,
+  { isWanted, signal, onprogress }: FetchOptions & { onprogress: LoadDataOptions['onprogress'] | undefined },
+): Promise<File[]> {
+  const files: File[] = [];
+  /** Files that follow each other, and the place of their contents. */
+  const parts: { start: number; end: number; files: { at: number; size: number }[] }[] = [];
+  let offset = 0;
+  for (const [at, { name, size }] of entries.entries()) {
+    const start = offset;
+    offset += size ?? 0;
+    if (size === undefined || size === 0 || !isWanted(name)) {
+      files[at] = new File([], name);
+      continue;
+    }
+    const last = parts.at(-1);
+    if (last?.end === start && offset - last.start <= PART_BYTES) {
+      last.end = offset;
+      last.files.push({ at, size });
+    } else parts.push({ start, end: offset, files: [{ at, size }] });
+  }
+  const total = parts.reduce((sum, { start, end }) => sum + end - start, 0);
+  let received = 0;
+  for (const { start, end, files: own } of parts) {
+    const address = new URL(CONTENTS_NAME, folder);
+    const onbytes = (bytes: number): void => onprogress?.({ unit: 'bytes', done: received + bytes, total });
+    const blob = await download(address, { signal, onbytes, headers: { range: `bytes=${start}-${end - 1}` } });
+    if (blob?.size !== end - start) {
+      throw new DataError(`The files in ${folder.href} have changed since they were listed. Start the run again.`);
+    }
+    received += blob.size;
+    let from = 0;
+    for (const { at, size } of own) files[at] = new File([blob.slice(from, (from += size))], entries[at]!.name);
+  }
+  return files;
+}
+
+function addressOf(path: string, folder: URL): URL {
+  return new URL(path.split('/').map(encodeURIComponent).join('/'), folder);
 }
 
 /** Returns the decoded file name of an address. */
@@ -199,26 +273,44 @@ function webUrl(address: string, baseUrl: string): URL {
   return url;
 }
 
-async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | null> {
+async function readIndex(folder: URL, signal?: AbortSignal): Promise<DataFileEntry[] | null> {
   const address = new URL(INDEX_NAME, folder);
-  const blob = await download(address, signal);
+  const blob = await download(address, { signal });
   if (blob === null) return null;
-  const names = parseJson(await blob.text());
-  if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
+  const entries = parseJson(await blob.text());
+  if (Array.isArray(entries)) {
+    const all = entries.map((entry: unknown) => (typeof entry === 'string' ? { name: entry } : entry));
+    if (all.every(isEntry)) return all;
+  }
   throw new DataError(
     `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]. Correct the list, or remove ` +
       'it so that the usual file names are tried.',
   );
 }
 
+function isEntry(entry: unknown): entry is DataFileEntry {
+  if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') return false;
+  return !('size' in entry) || typeof entry.size === 'number';
+}
+
+interface DownloadOptions {
+  signal?: AbortSignal | undefined;
+  headers?: Record<string, string>;
+  /** Receives the number of bytes so far, and the number of all bytes if the server states it. */
+  onbytes?: (bytes: number, total: number) => void;
+}
+
 /**
  * Downloads a file as a blob. Returns `null` if the server reports that the file does not exist.
  */
-async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
-  const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+async function download(url: URL, { signal, headers = {}, onbytes }: DownloadOptions = {}): Promise<Blob | null> {
+  const idle = new AbortController();
+  const startTimer = (): (() => void) => systemClock.after(REQUEST_TIMEOUT_MS, () => idle.abort());
+  let cancel = startTimer();
   try {
     const response = await fetch(url, {
-      signal: signal === undefined ? deadline : AbortSignal.any([signal, deadline]),
+      headers,
+      signal: signal === undefined ? idle.signal : AbortSignal.any([signal, idle.signal]),
     });
     const isPage = response.headers.get('content-type')?.startsWith('text/html') === true;
     if (MISSING.has(response.status) || (response.ok && isPage)) {
@@ -231,13 +323,23 @@ async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
         `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
       );
     }
-    return await response.blob();
+    const total = Number(response.headers.get('content-length') ?? 0);
+    let bytes = 0;
+    const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(chunk, controller) {
+        cancel();
+        cancel = startTimer();
+        onbytes?.((bytes += chunk.length), Math.max(total, bytes));
+        controller.enqueue(chunk);
+      },
+    });
+    return await new Response(response.body?.pipeThrough(counted) ?? null).blob();
   } catch (cause) {
     if (cause instanceof DataError) throw cause;
     signal?.throwIfAborted();
-    if (deadline.aborted) {
+    if (idle.signal.aborted) {
       throw new DataError(
-        `${url.href} was not received within ${REQUEST_TIMEOUT_MS / 1000} s. Use a faster server, or choose the files on this device.`,
+        `${url.href}: nothing was received for ${REQUEST_TIMEOUT_MS / 1000} s. Use a faster server, or choose the files on this device.`,
         {},
         { cause },
       );
@@ -248,5 +350,7 @@ async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
       {},
       { cause },
     );
+  } finally {
+    cancel();
   }
 }

@@ -9,6 +9,7 @@ import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
 import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './fileSource.ts';
 import { oneTable, Table, type TableJob } from './table/table.ts';
+import { kindOfName } from '../spec/dataFiles.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
 import type { Preview, TextPreview } from '../spec/preview.ts';
 import type { Vocabulary } from '../spec/vocabulary.ts';
@@ -61,7 +62,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
     case 'url':
       if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
       if (!readsFiles(job.job)) break;
-      return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal), options);
+      return loadFiles(job, await fetchFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
     case 'files':
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
@@ -81,10 +82,11 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
 async function loadFiles(
   job: DataJob,
   files: readonly File[],
-  { onpreview }: LoadDataOptions,
+  { onpreview, onprogress }: LoadDataOptions,
 ): Promise<{ train: Dataset; test: Dataset }> {
   const whole = { ...DEFAULT_JOB, ...job };
-  const opened = job.job === 'table' ? await Table.open(oneTable(files), whole) : await openImages(files, whole);
+  const opened =
+    job.job === 'table' ? await Table.open(oneTable(files), whole) : await openImages(files, whole, { onprogress });
   onpreview?.(opened.preview);
   return opened.load();
 }
@@ -143,6 +145,6 @@ async function previewOf(text: Text, { tokenizer, train, test, characters }: Cor
     samples: train.size + test.size,
     heldOut: test.size,
     beginning,
-    notes: [],
+    notes: text.notes,
   };
 }

@@ -1,4 +1,6 @@
 /** Splits samples into training and held-out samples, for files that do not define a split. */
+import type { DataNote } from '../spec/preview.ts';
+import { DataError } from '../util/errors.ts';
 import { mixSeed, permutation } from '../util/rng.ts';
 
 /**
@@ -8,6 +10,21 @@ import { mixSeed, permutation } from '../util/rng.ts';
 const SPLIT_WORD = 0x5e1d;
 /** One sample of this number is held out. */
 const FOLD = 5;
+
+/** Returns notes about the classes that have a single sample, because it is not held out. */
+export function singlesIn(classes: Iterable<readonly [name: string, samples: number]>): DataNote[] {
+  return [...classes].flatMap(([name, count]) =>
+    count === 1 ? [{ kind: 'class-not-held-out', count, name, example: '' } as const] : [],
+  );
+}
+
+/** @throws DataError if no class has two samples, because nothing can be learned and then tested. */
+export function checkSingles(of: string, counts: readonly number[]): void {
+  if (counts.some((count) => count > 1)) return;
+  throw new DataError(
+    `${of}: each of the ${counts.length} classes has a single sample, so no class can be in training and evaluation. Add samples.`,
+  );
+}
 
 export interface Split {
   train: Uint32Array;

@@ -54,6 +54,13 @@ export interface Receiving {
   waitsMs: number | null;
 }
 
+/** Progress of loading data: bytes that have arrived, then pictures that are decoded. */
+export interface LoadProgress {
+  unit: 'bytes' | 'pictures';
+  done: number;
+  total: number;
+}
+
 /**
  * The link to a rank's right neighbour. Bytes are counted since this generation's links were
  * opened.
@@ -117,9 +124,17 @@ export type EngineEvent =
   | Omit<RoomMessage, 'run' | 'generation' | 'hasTrained' | 'removed'>
   /**
    * While shaders are compiled, `shaders` counts them: those that are ready, and all. `received`
-   * belongs to the stage `receiving`.
+   * belongs to the stage `receiving`. `loading` is the progress of the stage `data`, at most once a
+   * second.
    */
-  | { type: 'warmup'; stage: WarmupStage; message: string; shaders?: ShaderProgress; received?: Receiving }
+  | {
+      type: 'warmup';
+      stage: WarmupStage;
+      message: string;
+      shaders?: ShaderProgress;
+      received?: Receiving;
+      loading?: LoadProgress;
+    }
   /**
    * Progress, in bytes, of reading the files that this tab's user chose for all ranks. The
    * distribution begins when all files are read.

@@ -116,8 +116,12 @@ export const NOTE_KINDS = [
   'unit',
   'unit-missing',
   'notation',
+  'class-above',
   'files-ignored',
+  'pictures-undecoded',
   'folder-left-out',
+  'class-not-held-out',
+  'utf-16',
 ] as const;
 export type NoteKind = (typeof NOTE_KINDS)[number];
 
@@ -210,11 +214,23 @@ export const NOTE_SENTENCES: NoteSentences = {
   'unit-missing': (notes) =>
     `Values without a unit are read like those with a unit: ${named(notes, ({ name, count, example }) => `${name} (${quoted(example)}, ${counted(count, 'row')})`)}.`,
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
+  'class-above': (notes) =>
+    `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quoted(name)}, as in ${example}`)}.`,
   'files-ignored': (notes) =>
-    `${counted(totalOf(notes), 'file')} ${totalOf(notes) === 1 ? 'is not a picture' : 'are not pictures'}: ${named(notes, ({ example }) => example)}.`,
+    `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
+  'pictures-undecoded': (notes) =>
+    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out, because this browser does not decode their format: ${named(notes, inFolder)}. Convert them to JPEG or PNG.`,
   'folder-left-out': (notes) =>
     `These pictures are left out because their folder is not a class: ${named(
       notes,
       ({ name, count }) => `${counted(count, 'picture')} ${name === '' ? 'outside the folders' : `in ${name}`}`,
     )}.`,
+  'class-not-held-out': (notes) =>
+    `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} one sample, which is not held out: ${named(notes, ({ name }) => quoted(name))}.`,
+  'utf-16': (notes) =>
+    `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
 };
+
+function inFolder({ name, count, example }: DataNote): string {
+  return `${count} ${name === '' ? 'outside of folders' : `in ${name}`} (${example})`;
+}

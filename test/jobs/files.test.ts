@@ -58,6 +58,44 @@ test('loadData reads images from a folder on a server if the folder has an index
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });
 
+test('loadData fetches the files of a list with sizes together, reports progress, and names files without a size', async () => {
+  const [images, labels] = [imagesFile(50, 4, 4), labelsFile(50)];
+  const entries = [
+    { name: 'notes.md' },
+    { name: 'x-idx3-ubyte', size: images.length },
+    { name: 'y.txt', size: 3 },
+    { name: 'z/y-idx1-ubyte', size: labels.length },
+  ];
+  const contents = Buffer.concat([images, Buffer.from('abc'), labels]);
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.url} ${request.headers.range ?? ''}`.trim());
+    const [, from, last] = /=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
+    const part = contents.subarray(Number(from), Number(last) + 1);
+    if (from === undefined) response.end(JSON.stringify(entries));
+    else response.writeHead(206, { 'content-length': part.length }).end(part);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  close.push(() => server.close());
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const job = parseJob({ job: 'images', data: { kind: 'url', url: '/data/' } });
+  const progress: [number, number][] = [];
+  const previews: unknown[] = [];
+  const { train } = await loadData(job, {
+    baseUrl: address,
+    onprogress: ({ done, total }) => progress.push([done, total]),
+    onpreview: ({ notes }) => previews.push(...notes),
+  });
+  expect(train).toMatchObject({ size: 40, inputShape: [4, 4, 1] });
+  expect(asked).toEqual([
+    '/data/index.json',
+    `/data/index.bin bytes=0-${images.length - 1}`,
+    `/data/index.bin bytes=${images.length + 3}-${contents.length - 1}`,
+  ]);
+  expect(progress.at(-1)).toEqual([images.length + labels.length, images.length + labels.length]);
+  expect(previews).toEqual([{ kind: 'files-ignored', count: 2, name: '', example: 'notes.md' }]);
+});
+
 test('inspectFiles returns a preview of picked files, and the problems of the files and of the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
-import type { ShaderProgress } from '../../protocol/events.ts';
+import type { LoadProgress, ShaderProgress } from '../../protocol/events.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
@@ -64,6 +64,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
           {view.warmup === 'compiling' && view.shaders !== null && <Compiling {...view.shaders} />}
+          {view.warmup === 'data' && view.loading !== null && <Loading {...view.loading} />}
           {view.deviceNote !== null && (
             <p class="dim small note" lang="en">
               {view.deviceNote}
@@ -145,6 +146,17 @@ function Compiling({ compiled, total }: ShaderProgress) {
     <p class="row dim small note">
       <progress class="grow" aria-label={shaders} value={compiled} max={total} />
       <span class="number">{shadersOf(compiled, total)}</span>
+    </p>
+  );
+}
+
+/** Also shown on the page of the run, because a run may begin before this tab has its data. */
+export function Loading({ unit, done, total }: LoadProgress) {
+  const { loading, loadedOf } = messages.value.lobby;
+  return (
+    <p class="row dim small note">
+      <progress class="grow" aria-label={loading} value={done} max={total} />
+      <span class="number">{loadedOf(unit, done, total)}</span>
     </p>
   );
 }

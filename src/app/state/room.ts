@@ -1,6 +1,13 @@
 /** State of this tab in its room: connection, device and members. */
 import type { Device } from '../../protocol/room.ts';
-import type { EventOf, RankState, RankStatus, ShaderProgress, WarmupStage } from '../../protocol/events.ts';
+import type {
+  EventOf,
+  LoadProgress,
+  RankState,
+  RankStatus,
+  ShaderProgress,
+  WarmupStage,
+} from '../../protocol/events.ts';
 
 export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
@@ -24,6 +31,8 @@ export interface RoomView {
   warmup: WarmupStage | null;
   /** The shaders that are being compiled; `null` before they are known. */
   shaders: ShaderProgress | null;
+  /** The progress of loading data; `null` before it is known. */
+  loading: LoadProgress | null;
 }
 
 export const initialRoom: RoomView = {
@@ -39,6 +48,7 @@ export const initialRoom: RoomView = {
   lobby: null,
   warmup: null,
   shaders: null,
+  loading: null,
 };
 
 /** Returns whether a member's device is open and its data are loaded. */
@@ -67,7 +77,7 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { lobby, warmup: becameReady ? null : room.warmup };
     }
     case 'warmup':
-      return { warmup: event.stage, shaders: event.shaders ?? null };
+      return { warmup: event.stage, shaders: event.shaders ?? null, loading: event.loading ?? null };
     default:
       return event satisfies never;
   }

@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
 import { checkFacts } from '../../jobs/weights/weightsFile.ts';
-import type { EngineEvent } from '../../protocol/events.ts';
+import type { EngineEvent, LoadProgress } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { keepsModel } from '../../spec/job.ts';
@@ -46,6 +46,9 @@ interface Built {
   outputs: PipelineOutputs | null;
   loop: RunLoop;
 }
+
+/** Milliseconds between two reports of the progress of loading. */
+const PROGRESS_MS = 1000;
 
 export class RunModel {
   readonly #options: RunParticipantOptions;
@@ -367,12 +370,22 @@ export class RunModel {
 
   /** Files that this tab's user has chosen are already previewed. */
   get #source(): LoadDataOptions {
-    const { job, files, shared, baseUrl, activity, emit } = this.#options;
+    const { job, files, shared, baseUrl, clock, activity, emit } = this.#options;
+    /** When progress was last reported, and its unit. */
+    let reported = { at: -Infinity, unit: '' };
+    const onprogress = (loading: LoadProgress): void => {
+      activity.advance();
+      const at = clock.now();
+      const { unit, done, total } = loading;
+      if (unit === reported.unit && done < total && at - reported.at < PROGRESS_MS) return;
+      reported = { at, unit };
+      emit({ type: 'warmup', stage: 'data', message: 'Loading the data', loading });
+    };
     const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
     return {
       files: shared?.files() ?? files,
       baseUrl,
-      advance: (amount) => activity.advance(amount),
+      onprogress,
       ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
     };
   }

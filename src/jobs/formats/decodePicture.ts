@@ -2,10 +2,8 @@
  * Decodes pictures with the browser. They are cropped to a square and scaled to a given size.
  * Browsers decode and scale slightly differently, so pixels may differ between machines.
  */
+import { HEAD_BYTES, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
-
-/** Matches the names of files in formats that browsers decode. */
-const PICTURE = /\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 
 export interface PictureSize {
   /** Pixels per side. */
@@ -16,11 +14,6 @@ export interface PictureSize {
 
 /** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
-
-/** Returns whether the file name has the extension of a picture. */
-export function isPicture(name: string): boolean {
-  return PICTURE.test(name);
-}
 
 /**
  * Returns the central square of the picture, scaled to `side` x `side` pixels. Transparent pixels
@@ -34,11 +27,12 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
   try {
     bitmap = await createImageBitmap(blob);
   } catch (cause) {
-    throw new DataError(
-      `${name} (${blob.size} bytes) cannot be decoded. It is damaged, not a picture, or in a format that this browser does not support. Replace or remove it.`,
-      {},
-      { cause },
-    );
+    const format = pictureFormat(new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
+    const why =
+      format === null
+        ? 'It is damaged, or not a picture. Replace or remove it.'
+        : `It is a ${format} picture, which is damaged, or which this browser does not support. Convert it to JPEG or PNG, or remove it.`;
+    throw new DataError(`${name} (${blob.size} bytes) cannot be decoded. ${why}`, {}, { cause });
   }
   const context = new OffscreenCanvas(side, side).getContext('2d', { willReadFrequently: true })!;
   context.fillStyle = 'white';

@@ -4,12 +4,12 @@
  */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
+import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
 import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
-import { plainText, textOf, type Text } from './text.ts';
+import { encodingOf, EXAMINED_BYTES } from './textEncoding.ts';
+import { bytesAt, plainText, textOf, type Text } from './text.ts';
 
-/** Names of the text files in a folder. */
-const TEXT_NAME = /\.txt$/i;
 /**
  * Maximum size of the text. Its tokens need up to twice as much memory, in addition to the memory
  * of the model.
@@ -21,20 +21,17 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
  *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
-export async function loadText(
-  { job, data }: Pick<JobSpec, 'job' | 'data'>,
-  { files = [], baseUrl, signal }: LoadDataOptions,
-): Promise<Text> {
+export async function loadText({ job, data }: Pick<JobSpec, 'job' | 'data'>, options: LoadDataOptions): Promise<Text> {
   switch (data.kind) {
     case 'built-in':
       return plainText(writeFables());
     case 'url': {
-      const fetched = await fetchFiles(data.url, baseUrl, signal, (name) => TEXT_NAME.test(name));
-      return checked(fetched, `in ${new URL(data.url, baseUrl).href}`, signal);
+      const fetched = await fetchFiles(data.url, options, (name) => kindOfName(name) === 'text');
+      return checked(fetched, `in ${new URL(data.url, options.baseUrl).href}`, options.signal);
     }
     case 'files':
     case 'shared':
-      return checked(files, 'among the files you chose', signal);
+      return checked(options.files ?? [], 'among the files you chose', options.signal);
     case 'synthetic':
     case 'none':
     case 'federated':
@@ -44,14 +41,28 @@ export async function loadText(
   }
 }
 
-function checked(files: readonly File[], where: string, signal?: AbortSignal): Text {
+/**
+ * Checks the files of a text. Of several files, hidden files and files that are not text are left
+ * out, unless their names end in .txt.
+ */
+async function checked(given: readonly File[], where: string, signal?: AbortSignal): Promise<Text> {
+  const visible = given.filter(({ name }) => !isHidden(name));
+  const isText = await Promise.all(
+    visible.map(
+      async (file) =>
+        kindOfName(file.name) === 'text' ||
+        (file.size > 0 && encodingOf(await bytesAt(file, 0, EXAMINED_BYTES)) !== null),
+    ),
+  );
+  const files = given.length === 1 ? given : visible.filter((_, i) => isText[i]);
+  const others = given.filter((file) => !files.includes(file));
   if (files.length === 0) {
     throw new DataError(
       `There is no text ${where}. Enter the address of a text file, or of a folder whose index.json lists .txt files.`,
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  if (bytes <= MAX_TEXT_BYTES) return textOf(files, signal);
+  if (bytes <= MAX_TEXT_BYTES) return textOf(files, { signal, ignored: others.map(({ name }) => name) });
   throw new DataError(
     `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported. Choose fewer files.`,
   );

@@ -2,15 +2,19 @@
  * A text that is read in pieces, as often as needed. A single string could exceed the maximum
  * string length, and several copies of it would be in memory.
  */
+import type { DataNote, NoteKind } from '../../spec/preview.ts';
+import { encodingOf, EXAMINED_BYTES, type TextEncoding } from './textEncoding.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
   /**
    * Yields the text from its start. No character is split between two pieces.
    *
-   * @throws (rejects) DataError if a file cannot be read or is not UTF-8.
+   * @throws (rejects) DataError if a file cannot be read or is not text.
    */
   pieces(): AsyncIterable<string>;
+  /** What is left out or guessed. Known after the text was read once. */
+  readonly notes: readonly DataNote[];
 }
 
 /** Bytes per read. */
@@ -19,12 +23,29 @@ const PIECE_BYTES = 1024 * 1024;
 const MAX_CHARACTER_BYTES = 4;
 
 /** Returns the text of `files`. They are sorted by name and joined by line ends. */
-export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes = PIECE_BYTES): Text {
+export function textOf(
+  files: readonly File[],
+  {
+    signal,
+    ignored = [],
+    pieceBytes = PIECE_BYTES,
+  }: { signal?: AbortSignal | undefined; ignored?: readonly string[]; pieceBytes?: number } = {},
+): Text {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const wide = new Set<string>();
   return {
+    get notes() {
+      return [...notesOf('files-ignored', ignored), ...notesOf('utf-16', [...wide])];
+    },
     async *pieces() {
       for (const [i, file] of sorted.entries()) {
         if (i > 0) yield '\n';
+        const encoding = encodingOf(await bytesAt(file, 0, EXAMINED_BYTES));
+        if (encoding !== null && encoding !== 'utf-8') {
+          wide.add(file.name);
+          yield* widePieces(file, encoding, pieceBytes, signal);
+          continue;
+        }
         for (let at = 0; at < file.size;) {
           signal?.throwIfAborted();
           const bytes = await bytesAt(file, at, pieceBytes);
@@ -40,10 +61,41 @@ export function textOf(files: readonly File[], signal?: AbortSignal, pieceBytes 
 /** Returns a text that is in memory. */
 export function plainText(text: string): Text {
   return {
+    notes: [],
     async *pieces() {
       yield await Promise.resolve(text);
     },
   };
+}
+
+function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
+  const [example] = names;
+  return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
+}
+
+/** Yields a text in UTF-16. */
+async function* widePieces(
+  file: File,
+  encoding: TextEncoding,
+  pieceBytes: number,
+  signal?: AbortSignal,
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder(encoding, { fatal: true });
+  const length = pieceBytes + (pieceBytes % 2);
+  for (let at = 0; at < file.size; at += length) {
+    signal?.throwIfAborted();
+    try {
+      const piece = decoder.decode(await bytesAt(file, at, length), { stream: at + length < file.size });
+      if (piece !== '') yield piece;
+    } catch (cause) {
+      if (cause instanceof DataError) throw cause;
+      throw new DataError(
+        `${file.name} is damaged UTF-16 text near byte ${at}. Save the file as UTF-8.`,
+        {},
+        { cause },
+      );
+    }
+  }
 }
 
 /** Yields code units from..to-1 of a text. */
@@ -57,7 +109,8 @@ export async function* stretchOf(text: Text, from: number, to: number): AsyncGen
   }
 }
 
-async function bytesAt(file: File, at: number, length: number): Promise<Uint8Array> {
+/** @throws (rejects) DataError if the file cannot be read. */
+export async function bytesAt(file: File, at: number, length: number): Promise<Uint8Array> {
   try {
     return new Uint8Array(await file.slice(at, at + length).arrayBuffer());
   } catch (cause) {
@@ -82,6 +135,12 @@ function begunBytes(bytes: Uint8Array): number {
  * @throws DataError if the bytes are not UTF-8. The error names the first invalid byte.
  */
 function decode(name: string, bytes: Uint8Array, at: number): string {
+  const zero = bytes.indexOf(0);
+  if (zero !== -1) {
+    throw new DataError(
+      `${name} is not text: byte ${at + zero} is 0. Choose a text file; export the text if it is in a document.`,
+    );
+  }
   if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);
   // Binary search for the first invalid byte.
   let [good, bad] = [0, bytes.length];

@@ -3,7 +3,7 @@
  * files, or arrays in an npz file.
  */
 import type { JobSpec } from '../../spec/job.ts';
-import type { ImagesPreview } from '../../spec/preview.ts';
+import type { DataNote, ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
@@ -11,22 +11,24 @@ import type { Dataset } from '../dataset.ts';
 import type { StoredArray } from '../formats/storedArray.ts';
 import { openIdx } from '../formats/idx.ts';
 import { openNpz } from '../formats/npz.ts';
+import type { LoadDataOptions } from '../fileSource.ts';
+import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
+import { findPictures, type PathFile } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../formats/decodePicture.ts';
 import { openZip } from '../formats/zip.ts';
 import { checkImages, inOrder } from './imagesAgreement.ts';
 import {
+  byFolder,
   classFolders,
   countsOf,
   DecodedPictures,
   PictureDataset,
   type ClassFolders,
-  type PathFile,
 } from './pictureFolders.ts';
-import { trainTestSplit } from '../trainTestSplit.ts';
+import { checkSingles, singlesIn, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
 const SHOWN = 12;
-const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
 /** Matches the file names of the held-out pair. */
 const HELD_OUT = /t10k|test|val/i;
 /** Names of sample and label arrays, as used by Keras, MedMNIST and other common data sets. */
@@ -63,6 +65,7 @@ interface OpenOptions {
    */
   isShard?: boolean;
   decode?: DecodePicture;
+  onprogress?: LoadDataOptions['onprogress'] | undefined;
 }
 
 /**
@@ -73,11 +76,14 @@ interface OpenOptions {
  *   to do.
  */
 export async function openImages(
-  files: readonly File[],
+  given: readonly File[],
   job: ImagesJob,
-  { isShard = false, decode = decodePicture }: OpenOptions = {},
+  { isShard = false, decode = decodePicture, onprogress }: OpenOptions = {},
 ): Promise<OpenedImages> {
-  const archives = files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
+  const files = given.filter(({ name }) => !isHidden(name));
+  // An archive beside pictures is usually the one from which they were unpacked.
+  const isUnpacked = files.some(({ name }) => ['idx', 'picture'].includes(kindOfName(name) ?? ''));
+  const archives = isUnpacked ? [] : files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
     throw new DataError(
@@ -88,17 +94,25 @@ export async function openImages(
     );
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
-  if (archive !== undefined) {
-    return ofPictures(archive.name, await openZip(archive.name, archive), job, { isShard, decode });
+  const paths =
+    archive === undefined
+      ? files.map((file): PathFile => ({ path: file.name, size: file.size, blob: () => Promise.resolve(file) }))
+      : await openZip(archive.name, archive);
+  const idx = paths.filter(({ path }) => kindOfName(path) === 'idx' && !isHidden(path));
+  if (idx.length > 0) {
+    const pairs = await idxPairs(await Promise.all(idx.map(async ({ path, blob }) => new File([await blob()], path))));
+    return ofArrays(
+      pairs,
+      job,
+      isShard,
+      byFolder(
+        'files-ignored',
+        paths.filter((one) => !idx.includes(one) && !isHidden(one.path)),
+      ),
+    );
   }
-  const idx = files.filter(({ name }) => IDX.test(name));
-  if (idx.length > 0) return ofArrays(await idxPairs(idx), job, isShard);
-  const paths = files.map((file): PathFile => ({
-    path: file.name,
-    size: file.size,
-    blob: () => Promise.resolve(file),
-  }));
-  return ofPictures(files.length === 0 ? 'The choice' : 'The folder', paths, job, { isShard, decode });
+  const name = archive?.name ?? (files.length === 0 ? 'The choice' : 'The folder');
+  return ofPictures(name, paths, job, { isShard, decode, onprogress });
 }
 
 interface Pair {
@@ -139,6 +153,12 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
     const [y, ...otherY] = own.filter(({ shape }) => shape.length === 1);
     if (own.length === 0) return null;
     if (x !== undefined && y !== undefined && otherX.length + otherY.length === 0) return { x, y };
+    const wide = own.find(({ name, shape }) => shape.length === 2 && /label/i.test(name));
+    if (wide !== undefined) {
+      throw new DataError(
+        `${wide.name} has ${wide.shape[1]} numbers for each sample, but a label is one number. Save one column of it as IDX with one dimension.`,
+      );
+    }
     throw new DataError(
       `These IDX files are not pairs: ${own.map(({ name, shape }) => `${name} (${shape.join(' x ')})`).join(', ')}. Choose one file of ` +
         'images and one of labels, or two such pairs. The names of the held-out pair must contain "t10k" or "test".',
@@ -149,7 +169,12 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
   return train === null ? [test!, null] : [train, test];
 }
 
-async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShard: boolean): Promise<OpenedImages> {
+async function ofArrays(
+  [given, held]: Pairs,
+  { model, seed }: ImagesJob,
+  isShard: boolean,
+  ignored: readonly DataNote[] = [],
+): Promise<OpenedImages> {
   const shape = sampleShape(given.x);
   if (model === 'cnn' && given.x.shape.length === 2) {
     throw new DataError(
@@ -177,6 +202,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   const counts = countsOfLabels([train, test]);
   checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
+  if (!isShard && held === null) checkSingles(given.x.name, [...counts.values()]);
   const classes = inOrder([...counts.keys()].map(String), true);
   const known = new Set(all.y);
   const untrained = classes.filter((label) => !known.has(Number(label)));
@@ -207,7 +233,10 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
-      notes: [],
+      notes: [
+        ...ignored,
+        ...(held === null ? singlesIn([...counts].map(([label, count]) => [String(label), count])) : []),
+      ],
     },
   };
 }
@@ -259,14 +288,20 @@ async function ofPictures(
   name: string,
   files: readonly PathFile[],
   { seed, side, channels }: ImagesJob,
-  { isShard, decode }: Required<OpenOptions>,
+  { isShard, decode, onprogress }: Required<OpenOptions>,
 ): Promise<OpenedImages> {
-  const folders: ClassFolders = classFolders(name, files, { seed, isShard });
+  const folders: ClassFolders = classFolders(name, await findPictures(name, files, decode), { seed, isShard });
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImages(name, { isNumbered: false, classes }, isShard);
+  const perClass = countsOf(folders);
+  if (!isShard && !folders.isSplit)
+    checkSingles(
+      name,
+      perClass.map(({ count }) => count),
+    );
   const decoded = new DecodedPictures(folders, { side, channels }, decode);
-  const digest = await decoded.decodeAll();
+  const digest = await decoded.decodeAll(onprogress);
   const { train, test } = folders.split;
   const shown = firsts(
     folders.pictures.map(({ label }) => label),
@@ -291,9 +326,12 @@ async function ofPictures(
       samples: folders.pictures.length,
       heldOut: test.length,
       shape: [side, side, channels],
-      classes: countsOf(folders),
+      classes: perClass,
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
-      notes: folders.notes,
+      notes: [
+        ...folders.notes,
+        ...(folders.isSplit ? [] : singlesIn(perClass.map(({ name: one, count }) => [one, count]))),
+      ],
     },
   };
 }

@@ -5,6 +5,14 @@
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../formats/idx.ts';
 import type { FileSource, FoundFile } from '../fileSource.ts';
+import {
+  MNIST_DIMENSIONS,
+  MNIST_PARTS,
+  MNIST_SPLITS,
+  mnistNamesOf,
+  type MnistPart,
+  type MnistSplit,
+} from '../../spec/mnistFiles.ts';
 import { DataError } from '../../util/errors.ts';
 
 const SIDE = 28;
@@ -14,20 +22,6 @@ const CLASSES = 10;
  * share is an integer percentage, so that the boundary is exact.
  */
 const TRAIN_PERCENT = 80;
-
-/** The names of MNIST's splits. */
-type Split = 'train' | 't10k';
-type Part = 'images' | 'labels';
-const DIMENSIONS = { images: 3, labels: 1 } as const;
-
-/**
- * Returns the possible names of a file: the original name, and the name that some archive programs
- * give it, each with and without `.gz`.
- */
-function namesOf(split: Split, part: Part): string[] {
-  const plain = [`${split}-${part}-idx${DIMENSIONS[part]}-ubyte`, `${split}-${part}.idx${DIMENSIONS[part]}-ubyte`];
-  return plain.flatMap((name) => [`${name}.gz`, name]);
-}
 
 /**
  * Loads the `train-*` pair for training and the `t10k-*` pair for evaluation. If there is only one
@@ -42,8 +36,8 @@ export async function loadMnist(source: FileSource): Promise<{ train: Dataset; t
   if (train !== null && test !== null) return { train, test };
   const only = train ?? test;
   if (only === null) {
-    const wanted = (['train', 't10k'] as const).map((split) => {
-      return (['images', 'labels'] as const).map((part) => namesOf(split, part)[0]!).join(' and ');
+    const wanted = MNIST_SPLITS.map((split) => {
+      return MNIST_PARTS.map((part) => mnistNamesOf(split, part)[0]!).join(' and ');
     });
     throw new DataError(
       `There are no MNIST files ${source.where}. Provide at least one pair: ${wanted.join(', or ')} (with or without .gz). Found: ` +
@@ -59,15 +53,15 @@ export async function loadMnist(source: FileSource): Promise<{ train: Dataset; t
 }
 
 /** Loads the images and labels of a split. Returns `null` if neither file exists. */
-async function loadPair(source: FileSource, split: Split): Promise<ImageDataset | null> {
-  const images = await source.find(namesOf(split, 'images'));
-  const labels = await source.find(namesOf(split, 'labels'));
+async function loadPair(source: FileSource, split: MnistSplit): Promise<ImageDataset | null> {
+  const images = await source.find(mnistNamesOf(split, 'images'));
+  const labels = await source.find(mnistNamesOf(split, 'labels'));
   if (images === null && labels === null) return null;
   if (images === null || labels === null) {
     const part = images === null ? 'images' : 'labels';
     throw new DataError(
       `${(images ?? labels)!.name} was found, but its ${part} were not found ${source.where}. Add one of these files: ` +
-        `${namesOf(split, part).join(', ')}.`,
+        `${mnistNamesOf(split, part).join(', ')}.`,
     );
   }
   const pixels = await readBytes(images, 'images');
@@ -104,14 +98,14 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
 
 async function readBytes(
   { name, bytes }: FoundFile,
-  part: Part,
+  part: MnistPart,
 ): Promise<{ shape: readonly number[]; values: Uint8Array }> {
   const array = await openIdx(name, new Blob([bytes]));
   const { shape, type } = array;
-  if (type !== 'u1' || shape.length !== DIMENSIONS[part]) {
+  if (type !== 'u1' || shape.length !== MNIST_DIMENSIONS[part]) {
     throw new DataError(
       `${name} is not an IDX file of ${part}: it has shape ${shape.join(' x ')} and type ${type}, but ${part} are bytes in ` +
-        `${DIMENSIONS[part]} dimension(s). Check that images and labels were not swapped.`,
+        `${MNIST_DIMENSIONS[part]} dimension(s). Check that images and labels were not swapped.`,
     );
   }
   return { shape, values: await array.readBytes() };

@@ -1,10 +1,12 @@
 /** Samples from pictures in folders. The name of a folder is the class of its pictures. */
-import type { DataNote, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
+import type { DataNote, NoteKind, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
+import type { LoadProgress } from '../../protocol/events.ts';
 import { hashState } from '../../util/hash.ts';
+import { folderOf, type FoundPictures, type PathFile } from './findPictures.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { isPicture, type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
+import { type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**
@@ -20,15 +22,6 @@ const DECODERS = 8;
  */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
-/** A file in a folder, or in a zip file. */
-export interface PathFile {
-  /** Path, such as `train/cats/1.png`. */
-  path: string;
-  /** Size in bytes. */
-  size: number;
-  blob: () => Promise<Blob>;
-}
-
 interface Picture extends PathFile {
   label: number;
 }
@@ -38,6 +31,8 @@ export interface ClassFolders {
   /** Classes that only occur among held-out pictures. */
   untrained: readonly string[];
   pictures: readonly Picture[];
+  /** Whether the names of folders define the split. */
+  isSplit: boolean;
   /** Indices into `pictures`. */
   split: Split;
   /** Files that are not pictures, and pictures without a class. */
@@ -71,6 +66,18 @@ const PARTS = [
   ['train', /(^|[\d._-])train(ing)?($|[\d._-])/i],
   ['test', /(^|[\d._-])(test(ing)?|val(id|idation)?)($|[\d._-])/i],
 ] as const;
+/** Matches folders that may be between a class and its pictures, as in `cats/images/1.png`. */
+const BETWEEN = /^(images?|imgs?|pictures?|pics?|photos?|data|files|jpe?gs?|pngs?)$/i;
+/** What to do with files that are not pictures. */
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [/\.(csv|tsv)(\.gz)?$/i, 'It is a table. Choose the job table, and the CSV file itself: unpack it first.'],
+  [/\.npy$/i, 'It is a single array. Save samples and labels in one file: np.savez("set.npz", x=x, y=y).'],
+  [
+    /\.(zip|npz|tar|tgz|gz|7z|rar)$/i,
+    'It is an archive. Unpack it, and choose what is inside, or one npz or zip file alone.',
+  ],
+  [/\.txt$/i, 'It is a text. Choose the job gpt to train on texts.'],
+];
 /** Maximum number of classes that an error lists. */
 const MOST_NAMED = 6;
 
@@ -86,21 +93,15 @@ const MOST_NAMED = 6;
  */
 export function classFolders(
   name: string,
-  given: readonly PathFile[],
+  { pictures, others, undecoded }: FoundPictures,
   { seed, isShard }: { seed: number; isShard: boolean },
 ): ClassFolders {
-  // Systems and zip programs write letters such as ä in either form of Unicode.
-  const files = given.map((file) => ({ ...file, path: file.path.normalize('NFC') }));
-  const visible = files.filter(
-    ({ path }) => !path.split('/').some((part) => part.startsWith('.') || part === '__MACOSX'),
-  );
-  const placed = visible.filter(({ path }) => isPicture(path)).map((file) => ({ ...file, ...placeOf(file.path) }));
-  if (placed.length === 0) {
-    throw new DataError(
-      `${name} has no pictures${visible.length === 0 ? '' : `: ${visible[0]!.path} is not a picture`}. Put png, jpg, gif, webp, bmp or avif ` +
-        'files into a folder for each class.',
-    );
-  }
+  if (pictures.length === 0) throw nothingIn(name, others);
+  const below = inEach(pictures);
+  const placed = pictures.map((file) => ({
+    ...file,
+    ...placeOf(below === null ? file.path : file.path.replace(`/${below}/`, '/')),
+  }));
   const found = placed.some(({ part }) => part === 'train') ? inParts(placed) : inFolders(name, placed);
   checkNesting(name, found);
   const large = found.find(({ size }) => size > MAX_PICTURE_BYTES);
@@ -126,12 +127,42 @@ export function classFolders(
     classes,
     untrained,
     pictures: found.map(({ path, size, blob }, i) => ({ path, size, blob, label: labels[i]! })),
+    isSplit: isNamed,
     split: isNamed ? named : trainTestSplit(labels, seed),
     notes: [
-      ...ignoredFiles(visible.filter(({ path }) => !isPicture(path))),
-      ...leftOutByFolder(placed.filter(({ path }) => !kept.has(path))),
+      ...(below === null
+        ? []
+        : [{ kind: 'class-above', count: found.length, name: below, example: found[0]!.path } as const]),
+      ...byFolder('files-ignored', others),
+      ...byFolder('pictures-undecoded', undecoded),
+      ...byFolder(
+        'folder-left-out',
+        placed.filter(({ path }) => !kept.has(path)),
+      ),
     ],
   };
+}
+
+/**
+ * Returns the name of the folder that is between each class and its pictures, as in
+ * `cats/images/1.png`; `null` if there is none.
+ */
+function inEach(pictures: readonly PathFile[]): string | null {
+  const folders = new Set(pictures.map(({ path }) => folderOf(path)));
+  const names = new Set([...folders].map((folder) => folder.split('/').at(-1)!));
+  const [inner = ''] = names;
+  const isBetween = [...folders].every((folder) => partOf([folder.split('/').at(-2) ?? 'train']) === null);
+  return names.size === 1 && folders.size > 1 && isBetween && BETWEEN.test(inner) ? inner : null;
+}
+
+/** Returns an error that says what to do with files that are not pictures. */
+function nothingIn(name: string, others: readonly PathFile[]): DataError {
+  const [first] = others;
+  const found = first === undefined ? '' : `: ${first.path} is not a picture`;
+  const advice = ADVICE.find(([pattern]) => first !== undefined && pattern.test(first.path))?.[1];
+  return new DataError(
+    `${name} has no pictures${found}. ${advice ?? 'Put png, jpg, gif, webp, bmp or avif files into a folder for each class.'}`,
+  );
 }
 
 /**
@@ -207,16 +238,13 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
   );
 }
 
-function ignoredFiles(files: readonly PathFile[]): DataNote[] {
-  const [first] = files;
-  return first === undefined ? [] : [{ kind: 'files-ignored', count: files.length, name: '', example: first.path }];
-}
-
-function leftOutByFolder(pictures: readonly Placed[]): DataNote[] {
+/** Notes about files, one for each folder. */
+export function byFolder(kind: NoteKind, files: readonly PathFile[]): DataNote[] {
   const notes = new Map<string, DataNote>();
-  for (const { folder, path } of pictures) {
+  for (const { path } of files) {
+    const folder = folderOf(path);
     const note = notes.get(folder);
-    if (note === undefined) notes.set(folder, { kind: 'folder-left-out', count: 1, name: folder, example: path });
+    if (note === undefined) notes.set(folder, { kind, count: 1, name: folder, example: path });
     else note.count++;
   }
   return [...notes.values()];
@@ -273,8 +301,9 @@ export class DecodedPictures {
    *   that were decoded. Bytes are used instead of pixels, because pixels may differ between
    *   browsers.
    */
-  async decodeAll(): Promise<string> {
+  async decodeAll(onprogress?: (progress: LoadProgress) => void): Promise<string> {
     const digests: string[] = [];
+    let done = 0;
     let next = 0;
     const work = async (): Promise<void> => {
       for (let at = next++; at < this.#room; at = next++) {
@@ -282,6 +311,7 @@ export class DecodedPictures {
         const bytes = await blob();
         digests[at] = hashState([new Uint8Array(await bytes.arrayBuffer())]);
         this.#kept[at] = await this.#decode(path, bytes, this.size);
+        onprogress?.({ unit: 'pictures', done: ++done, total: this.#room });
       }
     };
     await Promise.all(Array.from({ length: DECODERS }, work)).finally(() => (next = Infinity));

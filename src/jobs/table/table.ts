@@ -15,7 +15,7 @@ import { CsvFile } from '../formats/csv.ts';
 import { isMarker } from '../formats/missing.ts';
 import { nameOfNumber, numberOf } from '../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
-import { trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { singlesIn, trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../moments.ts';
 import { checkTable, taskOf } from './tableAgreement.ts';
 import { Encoding, TableDataset } from './tableDataset.ts';
@@ -123,6 +123,7 @@ export class Table {
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
       ...this.#columns.flatMap((column) => column.notes),
+      ...singlesIn(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
     ];
   }
 

@@ -95,7 +95,7 @@ describe('tokenizers', () => {
     const text = fc.array(character, { maxLength: 60 }).map((all) => all.join(''));
     await fc.assert(
       fc.asyncProperty(text, fc.integer({ min: 4, max: 9 }), async (whole, pieceBytes) => {
-        const cut = textOf([file('a.txt', whole)], undefined, pieceBytes);
+        const cut = textOf([file('a.txt', whole)], { pieceBytes });
         const asRead = whole.replace(/^\uFEFF/, '');
         expect(await read(cut)).toBe(asRead);
         const pairs = await BytePairs.of(piecesOf(asRead), 270);
@@ -142,7 +142,7 @@ describe('the training text', () => {
     const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
     // The error must be the same for pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
-      const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
+      const reading = read(textOf([file('notes.txt', bytes)], { pieceBytes }));
       await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
     }
     const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
@@ -184,6 +184,36 @@ describe('the training text', () => {
     const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
     expect(tokenizer.decode(train.tokens) + tokenizer.decode(held.tokens)).toBe(text);
     expect(train.tokensPerCharacter).toBe(train.tokens.length / 140);
+  });
+
+  const base = 'The quick brown fox jumps over the lazy dog. '.repeat(99);
+  const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
+  test.each([
+    ['UTF-16 with a mark', Buffer.from(`\ufeff${base}`, 'utf16le')],
+    ['big-endian UTF-16 with a mark', be(`\ufeff${base}`)],
+    ['UTF-16 without a mark', Buffer.from(base, 'utf16le')],
+    ['big-endian UTF-16 without a mark', be(base)],
+  ])('may be %s, which is reported', async (_, bytes) => {
+    for (const pieceBytes of [7, 4096]) {
+      const text = textOf([file('a.txt', Uint8Array.from(bytes))], { pieceBytes });
+      expect(await read(text)).toBe(base);
+      expect(text.notes).toEqual([{ kind: 'utf-16', count: 1, name: '', example: 'a.txt' }]);
+    }
+  });
+
+  test('of a folder leaves out and counts hidden files and files that are not text, but not damaged .txt files', async () => {
+    const files = [
+      new File([base], 'texts/a.txt'),
+      new File([base], 'texts/b.md'),
+      new File([Uint8Array.of(0, 0, 0, 1, 66, 117)], 'texts/.DS_Store'),
+      new File([Uint8Array.of(0x89, 80, 78, 71, 13, 10, 26, 10, 0, 0)], 'texts/cover.png'),
+    ];
+    const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    expect(await read(text)).toBe(`${base}\n${base}`);
+    expect(text.notes).toEqual([{ kind: 'files-ignored', count: 2, name: '', example: 'texts/.DS_Store' }]);
+    const damaged = [...files, new File([Uint8Array.of(65, 0, 0, 1)], 'texts/c.txt')];
+    const other = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
+    await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');
   });
 
   test('is fetched from an address with a "%", or from the text files of a folder', async () => {

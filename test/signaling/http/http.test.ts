@@ -94,9 +94,13 @@ describe('the HTTP server', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
-  test('lists and serves only the IDX files of a data folder, and sends their bytes unchanged', async () => {
+  test('serves only the IDX files of a data folder, names all visible files, and sends their bytes unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
-    expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
+    expect(await index.json()).toEqual([
+      { name: 'large-idx1-ubyte', size: expect.any(Number) },
+      { name: 'notes.txt' },
+      { name: 't10k-labels-idx1-ubyte.gz', size: 6 },
+    ]);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
     expect(file.headers.get('content-encoding')).toBeNull();
     expect(await file.text()).toBe('labels');
@@ -152,15 +156,27 @@ describe('the HTTP server', () => {
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
-  test('serves the pictures in subfolders of a data folder, or a single data file', async () => {
+  test('serves the pictures of a data folder at any depth, one by one or together, or a single data file', async () => {
     await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
-    for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
+    for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'cats/notes.xml', 'top.png']) {
       await writeFile(path.join(folder, 'pets', name), name);
     }
+    await mkdir(path.join(folder, 'pets/a/b/c/d/dogs'), { recursive: true });
+    await writeFile(path.join(folder, 'pets/a/b/c/d/dogs/1'), '\u00ff\u00d8\u00ffjpeg', 'latin1');
     const pets = await startSignaling({ data: path.join(folder, 'pets'), logLevel: 'silent' });
-    expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual(['cats/a 1.png']);
+    expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual([
+      { name: 'a/b/c/d/dogs/1', size: 7 },
+      { name: 'cats/a 1.png', size: 12 },
+      { name: 'cats/notes.txt' },
+      { name: 'cats/notes.xml' },
+      { name: 'top.png', size: 7 },
+    ]);
+    const headers = { range: 'bytes=5-21' };
+    const together = await fetch(`${pets.url}/data/index.bin`, { headers });
+    expect([together.status, together.headers.get('content-range')]).toEqual([206, 'bytes 5-21/26']);
+    expect(await together.text()).toBe('egcats/a 1.pngtop');
     expect(await (await fetch(`${pets.url}/data/cats/a%201.png`)).text()).toBe('cats/a 1.png');
-    for (const name of ['cats/notes.txt', 'cats/.hidden.png', 'top.png', 'cats', '%']) {
+    for (const name of ['cats/notes.txt', 'cats/notes.xml', 'cats/.hidden.png', 'cats', '%']) {
       expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);
     }
     await pets.close();

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatCount, plural } from '../format.ts';
+import { formatBytes, formatCount, plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
 export const lobby = {
@@ -41,6 +41,11 @@ export const lobby = {
     `The run starts automatically when ${plural(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
   /** While shaders are compiled for this tab's GPU. */
   shaders: 'Compiled shaders',
+  loading: 'Loaded data',
+  loadedOf: (unit: 'bytes' | 'pictures', done: number, total: number) =>
+    unit === 'bytes'
+      ? `${formatBytes(done)} of ${formatBytes(total)} received`
+      : `${formatCount(done)} of ${formatCount(total)} pictures decoded`,
   shadersOf: (compiled: number, total: number) => `${compiled} of ${total} shaders`,
   obstacle: {
     onlySpectators: 'This tab only watches, and no tab that trains is ready.',

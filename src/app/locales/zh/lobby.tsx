@@ -1,10 +1,14 @@
-import { formatCount } from '../format.ts';
+import { formatBytes, formatCount } from '../format.ts';
 import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
 import type { Messages } from '../en/index.ts';
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
   const { first, others } = firstNotes(notes, describe);
   return `${first.join('、')}${others > 0 ? `，另有 ${others} 项` : ''}`;
+}
+
+function inFolder({ name, count, example }: DataNote): string {
+  return `${name === '' ? '文件夹之外' : `${name} 中`} ${formatCount(count)} 个（${example}）`;
 }
 
 function withExample({ name, example }: DataNote): string {
@@ -43,6 +47,11 @@ export const lobby: Messages['lobby'] = {
   waitingForHost: '等主持人开始。',
   automatic: (at, missing) => `有 ${at} 个标签页就绪时，训练自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
   shaders: '已编译的着色器',
+  loading: '已加载的数据',
+  loadedOf: (unit, done, total) =>
+    unit === 'bytes'
+      ? `已接收 ${formatBytes(done)}，共 ${formatBytes(total)}`
+      : `已解码 ${formatCount(done)} 张图片，共 ${formatCount(total)} 张`,
   shadersOf: (compiled, total) => `着色器 ${compiled}/${total}`,
   obstacle: {
     onlySpectators: '本标签页只观看，而且还没有能训练的标签页就绪。',
@@ -121,12 +130,20 @@ export const lobby: Messages['lobby'] = {
       'unit-missing': (notes) =>
         `没有单位的值与有单位的值同样读取：${named(notes, ({ name, count, example }) => `${name}（${quoted(example)}，${formatCount(count)} 行）`)}。`,
       notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
-      'files-ignored': (notes) => `${totalOf(notes)} 个文件不是图片：${named(notes, ({ example }) => example)}。`,
+      'class-above': (notes) =>
+        `图片的类别是 ${named(notes, ({ name, example }) => `${quoted(name)} 的上一级文件夹名（如 ${example}）`)}。`,
+      'files-ignored': (notes) =>
+        `${formatCount(totalOf(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
+      'pictures-undecoded': (notes) =>
+        `此浏览器不能解码 ${formatCount(totalOf(notes))} 张图片的格式，不使用：${named(notes, inFolder)}。请转换为 JPEG 或 PNG。`,
       'folder-left-out': (notes) =>
         `以下图片所在的文件夹不是类别，不参与训练：${named(
           notes,
           ({ name, count }) => `${name === '' ? '文件夹之外' : `${name} 中`}的 ${count} 张图片`,
         )}。`,
+      'class-not-held-out': (notes) =>
+        `有 ${notes.length} 个类别只有一个样本，不留作测试：${named(notes, ({ name }) => quoted(name))}。`,
+      'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
     },
     decimalComma: '逗号作小数点',
     kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },

@@ -1,0 +1,33 @@
+/** Detects the encoding of text files by their first bytes. */
+
+export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
+
+/** Number of bytes that {@link encodingOf} needs at most. */
+export const EXAMINED_BYTES = 4096;
+/** In UTF-16, at least this share of either all high bytes or all low bytes are 0 in most texts. */
+const ZEROS = 0.3;
+
+/**
+ * Returns the encoding of a file that starts with `bytes`; `null` if it is not text. UTF-16 is recognised by its mark or,
+ * without a mark, by the zeros in every other byte. UTF-8 is checked later, when the file is read.
+ */
+export function encodingOf(bytes: Uint8Array): TextEncoding | null {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
+  const zeros = [0, 1].map((odd) => bytes.filter((byte, at) => byte === 0 && at % 2 === odd).length);
+  const [even, odd] = zeros as [number, number];
+  if (even + odd === 0) return isUtf8Start(bytes) ? 'utf-8' : null;
+  const least = (ZEROS * bytes.length) / 2;
+  // A zero character has zeros in both places, and no text contains one.
+  if (odd >= least && even === 0) return 'utf-16le';
+  return even >= least && odd === 0 ? 'utf-16be' : null;
+}
+
+function isUtf8Start(bytes: Uint8Array): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
+    return true;
+  } catch {
+    return false;
+  }
+}

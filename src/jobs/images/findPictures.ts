@@ -1,0 +1,87 @@
+/** Finds the pictures among files: by their names, or else by their first bytes. */
+import { HEAD_BYTES, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
+import { DataError } from '../../util/errors.ts';
+import type { DecodePicture } from '../formats/decodePicture.ts';
+
+/** Number of files whose first bytes are read concurrently. */
+const READERS = 8;
+/** A file of another name that is larger is not examined, because in a zip file it is unpacked. */
+const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
+
+/** A file in a folder, or in a zip file. */
+export interface PathFile {
+  /** Path, such as `train/cats/1.png`. */
+  path: string;
+  /** Size in bytes. */
+  size: number;
+  blob: () => Promise<Blob>;
+}
+
+export interface FoundPictures {
+  pictures: readonly PathFile[];
+  /** Visible files that are not pictures. */
+  others: readonly PathFile[];
+  /** Pictures in formats that this browser does not decode. */
+  undecoded: readonly (PathFile & { format: string })[];
+}
+
+/**
+ * Finds the pictures among `given`. Hidden files are left out.
+ *
+ * @throws (rejects) DataError if all pictures of a folder are in formats that this browser does not
+ *   decode.
+ */
+export async function findPictures(
+  name: string,
+  given: readonly PathFile[],
+  decode: DecodePicture,
+): Promise<FoundPictures> {
+  // Systems and zip programs write letters such as ä in either form of Unicode.
+  const files = given.map((file) => ({ ...file, path: file.path.normalize('NFC') }));
+  const visible = files.filter(({ path }) => !isHidden(path));
+  const formats: (string | null)[] = [];
+  let next = 0;
+  const examine = async (): Promise<void> => {
+    for (let at = next++; at < visible.length; at = next++) {
+      const file = visible[at]!;
+      formats[at] = kindOfName(file.path) === 'picture' ? '' : await formatOf(file);
+    }
+  };
+  await Promise.all(Array.from({ length: READERS }, examine));
+  const unusual = visible.flatMap((file, at) => (formats[at] ? [{ ...file, format: formats[at] }] : []));
+  const refused = new Set<string>();
+  for (const format of new Set(unusual.map((one) => one.format))) {
+    const first = unusual.find((one) => one.format === format)!;
+    const isDecoded = await decode(first.path, await first.blob(), { side: 1, channels: 1 }).then(
+      () => true,
+      () => false,
+    );
+    if (!isDecoded) refused.add(format);
+  }
+  const isRefused = (at: number): boolean => refused.has(formats[at] ?? '');
+  const pictures = visible.filter((_, at) => formats[at] !== null && !isRefused(at));
+  const undecoded = unusual.filter(({ format }) => refused.has(format));
+  checkFolders(name, pictures, undecoded);
+  return { pictures, undecoded, others: visible.filter((_, at) => formats[at] === null) };
+}
+
+async function formatOf({ size, blob }: PathFile): Promise<string | null> {
+  if (size === 0 || size > MAX_EXAMINED_BYTES) return null;
+  const bytes = await blob();
+  return pictureFormat(new Uint8Array(await bytes.slice(0, HEAD_BYTES).arrayBuffer()));
+}
+
+function checkFolders(name: string, pictures: readonly PathFile[], undecoded: FoundPictures['undecoded']): void {
+  const kept = new Set(pictures.map(({ path }) => folderOf(path)));
+  const lost = undecoded.find(({ path }) => !kept.has(folderOf(path)));
+  if (lost === undefined) return;
+  const own = undecoded.filter(({ path }) => folderOf(path) === folderOf(lost.path));
+  throw new DataError(
+    `${name}: this browser does not decode ${lost.format} pictures such as ${lost.path}, so the folder ` +
+      `${JSON.stringify(folderOf(lost.path))} would lose all of its ${own.length} pictures. Convert them to JPEG or PNG, or remove the folder.`,
+  );
+}
+
+export function folderOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}

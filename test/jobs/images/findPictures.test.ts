@@ -1,0 +1,119 @@
+import { expect, test } from 'vitest';
+import type { DecodePicture } from '../../../src/jobs/formats/decodePicture.ts';
+import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
+import { npyFile } from '../formats/npyFiles.ts';
+import { imagesFile, labelsFile } from '../formats/idxFiles.ts';
+import { zipFile } from '../formats/zipFiles.ts';
+
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+const JPEG = Uint8Array.of(0xff, 0xd8, 0xff, 0xe0, 0, 16);
+const HEIC = Uint8Array.from('\0\0\0\x18ftypheic\0\0\0\0', (letter) => letter.charCodeAt(0));
+const TIFF = Uint8Array.from('II*\0\x08\0\0\0', (letter) => letter.charCodeAt(0));
+
+/** A fake decoder that decodes everything but HEIC and TIFF. */
+const decode: DecodePicture = async (name, blob, { side, channels }) => {
+  const bytes = new Uint8Array(await blob.arrayBuffer());
+  if (bytes[0] !== 0xff) throw new Error(`${name} cannot be decoded.`);
+  return new Uint8Array(side * side * channels);
+};
+
+type Files = Record<string, Uint8Array<ArrayBuffer>>;
+
+const folder = (name: string, bytes: Uint8Array<ArrayBuffer>, count = 5, ending = 'jpg'): Files =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`${name}/${i}.${ending}`, bytes]));
+
+function open(files: Files): Promise<OpenedImages> {
+  return openImages(
+    Object.entries(files).map(([name, bytes]) => new File([bytes], name)),
+    JOB,
+    { decode },
+  );
+}
+
+const countsOf = ({ preview }: OpenedImages): Record<string, number> =>
+  Object.fromEntries(preview.classes.map(({ name, count }) => [name, count]));
+
+const cats = folder('pets/cats', JPEG);
+
+test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
+  'pictures are recognised by their content, also if their names end in .%s',
+  async (ending) => {
+    const files = { ...cats, ...folder('pets/dogs', JPEG, 5, ending), 'pets/dogs/list.xml': Uint8Array.of(60) };
+    const opened = await open(files);
+    expect(countsOf(opened)).toEqual({ cats: 5, dogs: 5 });
+    expect(countsOf(await open({ 'pets.zip': zipFile(files) }))).toEqual({ cats: 5, dogs: 5 });
+    expect(opened.preview.notes).toEqual([
+      { kind: 'files-ignored', count: 1, name: 'pets/dogs', example: 'pets/dogs/list.xml' },
+    ]);
+  },
+);
+
+test('pictures that the browser does not decode are left out and counted for each folder', async () => {
+  const files = { ...cats, ...folder('pets/dogs', JPEG), ...folder('pets/dogs', HEIC, 2, 'heic') };
+  expect((await open(files)).preview.notes).toEqual([
+    { kind: 'pictures-undecoded', count: 2, name: 'pets/dogs', example: 'pets/dogs/0.heic' },
+  ]);
+});
+
+test('a folder of which no picture is decoded is rejected, with the format and what to do', async () => {
+  await expect(open({ ...cats, ...folder('pets/dogs', TIFF, 6, 'tif') })).rejects.toThrow(
+    'this browser does not decode TIFF pictures such as pets/dogs/0.tif, so the folder "pets/dogs" would lose all of its 6 pictures. Convert them',
+  );
+});
+
+test('files of systems are not counted', async () => {
+  const system = { 'pets/Thumbs.db': JPEG, 'pets/.DS_Store': JPEG, '__MACOSX/pets/cats/._1.jpg': JPEG };
+  expect((await open({ ...cats, ...folder('pets/dogs', JPEG), ...system })).preview.notes).toEqual([]);
+});
+
+test('the class is the folder above a folder "images" that every class has, and this is reported', async () => {
+  const opened = await open({ ...folder('pets/cats/images', JPEG), ...folder('pets/dogs/images', JPEG) });
+  expect(countsOf(opened)).toEqual({ cats: 5, dogs: 5 });
+  expect(opened.preview.notes).toMatchObject([{ kind: 'class-above', count: 10, name: 'images' }]);
+  const split = await open({
+    ...folder('train/cats/images', JPEG),
+    ...folder('train/dogs/images', JPEG),
+    ...folder('test/cats/images', JPEG),
+  });
+  expect([countsOf(split), split.preview.heldOut]).toEqual([{ cats: 10, dogs: 5 }, 5]);
+});
+
+test('a class with one picture is named, and a folder whose classes all have one is rejected', async () => {
+  const owls = folder('pets/owls', JPEG, 1);
+  expect((await open({ ...cats, ...owls })).preview.notes).toMatchObject([
+    { kind: 'class-not-held-out', name: 'owls' },
+  ]);
+  await expect(open({ ...owls, ...folder('pets/cats', JPEG, 1) })).rejects.toThrow(
+    'each of the 2 classes has a single sample',
+  );
+});
+
+test('IDX files are read from a zip file and at any depth, beside files that are named', async () => {
+  const pair = {
+    'mnist/train-images.idx3-ubyte': imagesFile(20, 4, 4),
+    'mnist/train-labels-idx1-int': labelsFile(20),
+    'mnist/readme.md': JPEG,
+  };
+  for (const files of [pair, { 'mnist.zip': zipFile(pair) }]) {
+    const { preview } = await open(files);
+    expect([preview.samples, preview.shape]).toEqual([20, [4, 4, 1]]);
+    expect(preview.notes).toEqual([{ kind: 'files-ignored', count: 1, name: 'mnist', example: 'mnist/readme.md' }]);
+  }
+});
+
+test.each<[string, Files, string]>([
+  [
+    'a table',
+    { 'a.zip': zipFile({ 'data.csv': Uint8Array.of(97) }) },
+    'data.csv is not a picture. It is a table. Choose the job table',
+  ],
+  [
+    'a single array',
+    { 'x.npy': npyFile([2], [1, 2]) },
+    'Save samples and labels in one file: np.savez("set.npz", x=x, y=y)',
+  ],
+  ['an archive in an archive', { 'a.zip': zipFile({ 'b.tar': Uint8Array.of(1) }) }, 'It is an archive. Unpack it'],
+  ['a text', { 'a.txt': Uint8Array.of(65) }, 'It is a text. Choose the job gpt'],
+])('files without pictures are rejected with what to do: %s', async (_, files, sentence) => {
+  await expect(open(files)).rejects.toThrow(sentence);
+});
