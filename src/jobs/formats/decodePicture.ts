@@ -15,6 +15,16 @@ export interface PictureSize {
 /** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
 
+/** The canvas of the latest picture. All pictures of a job have the same size. */
+let latest: OffscreenCanvasRenderingContext2D | null = null;
+
+function contextOf(side: number): OffscreenCanvasRenderingContext2D {
+  if (latest?.canvas.width !== side) {
+    latest = new OffscreenCanvas(side, side).getContext('2d', { willReadFrequently: true })!;
+  }
+  return latest;
+}
+
 /**
  * Returns the central square of the picture, scaled to `side` x `side` pixels. Transparent pixels
  * become white.
@@ -34,7 +44,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
         : `It is a ${format} picture, which is damaged, or which this browser does not support. Convert it to JPEG or PNG, or remove it.`;
     throw new DataError(`${name} (${blob.size} bytes) cannot be decoded. ${why}`, {}, { cause });
   }
-  const context = new OffscreenCanvas(side, side).getContext('2d', { willReadFrequently: true })!;
+  const context = contextOf(side);
   context.fillStyle = 'white';
   context.fillRect(0, 0, side, side);
   context.imageSmoothingQuality = 'high';
@@ -48,7 +58,11 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
     const [red, green, blue] = [data[4 * at]!, data[4 * at + 1]!, data[4 * at + 2]!];
     // Grey is the luma of Rec. 601, computed with integers.
     if (channels === 1) pixels[at] = (299 * red + 587 * green + 114 * blue + 500) / 1000;
-    else pixels.set([red, green, blue], 3 * at);
+    else {
+      pixels[3 * at] = red;
+      pixels[3 * at + 1] = green;
+      pixels[3 * at + 2] = blue;
+    }
   }
   return pixels;
 };
