@@ -1,10 +1,10 @@
 /**
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
  * runs the server chooses a single file or a folder. The list names all visible files of a folder,
- * at any depth, and the sizes of those that a job may read: IDX files and pictures or, if there are none, text files. Only these are served, so no path is
- * built from a request. Files may also be links to files elsewhere, because the user chose the
- * folder and its contents. Thousands of files are served by a few requests: `/data/index.bin` has
- * the contents of all of them, in the order of the list.
+ * at any depth, and the sizes of those that a job may read: IDX files and pictures or, without any,
+ * text files. Only these are served, so no path is built from a request. Files may also be links to
+ * files elsewhere, because the user chose the folder and its contents. Thousands of files are
+ * served by a few requests: `/data/index.bin` has the contents of all of them, in this order.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -30,11 +30,14 @@ export async function listDataFiles(root: string): Promise<DataFileEntry[]> {
   const { size, isFile } = await statOf(root);
   if (isFile) return [{ name: path.basename(root), size }];
   const entries = await filesIn(root, '');
-  const isText = ({ name }: DataFileEntry): boolean => kindOfName(name) === 'text';
   const hasSamples = entries.some((entry) => entry.size !== undefined && !isText(entry));
   return entries
     .map((entry) => (hasSamples && isText(entry) ? { name: entry.name } : entry))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function isText({ name }: DataFileEntry): boolean {
+  return kindOfName(name) === 'text';
 }
 
 async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
@@ -158,7 +161,7 @@ export class DataFiles {
   }
 }
 
-/** Returns the first byte and the end of the range that a request asks for; by default all bytes. */
+/** Returns the first byte and the end of the requested range; by default all bytes. */
 function rangeOf(header: string | undefined, total: number): [from: number, to: number] {
   const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(header ?? '') ?? [];
   return from === undefined ? [0, total] : [Math.min(Number(from), total), Math.min(Number(last) + 1, total)];

@@ -18,7 +18,7 @@ export function singlesIn(classes: Iterable<readonly [name: string, samples: num
   );
 }
 
-/** @throws DataError if no class has two samples, because nothing can be learned and then tested. */
+/** @throws DataError if no class has two samples, because nothing can be trained and tested. */
 export function checkSingles(of: string, counts: readonly number[]): void {
   if (counts.some((count) => count > 1)) return;
   throw new DataError(

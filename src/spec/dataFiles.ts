@@ -1,7 +1,9 @@
 /**
- * Kinds of data files, by their names and first bytes. The server lists a folder by these rules, and
- * tabs read files by the same rules.
+ * Kinds of data files, by their names and first bytes. The server lists a folder by these rules,
+ * and tabs read files by the same rules.
  */
+
+import { hexOf } from '../util/hex.ts';
 
 /** `idx`: arrays, as those of MNIST. */
 export type DataFileKind = 'idx' | 'picture' | 'text';
@@ -27,20 +29,21 @@ const KINDS: readonly (readonly [DataFileKind, RegExp])[] = [
 const SYSTEM =
   /^(\..*|__MACOSX|@eaDir|\$RECYCLE\.BIN|System Volume Information|Thumbs\.db|ehthumbs\.db|desktop\.ini)$/i;
 
-/** First bytes of picture formats. A dot stands for any byte. */
+/** First bytes of picture formats, in hexadecimal. A dot stands for any digit. */
 const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
-  ['PNG', /^\x89PNG\r\n\x1a\n/],
-  ['JPEG', /^\xff\xd8\xff/],
-  ['GIF', /^GIF8[79]a/],
-  ['WebP', /^RIFF....WEBP/s],
-  ['BMP', /^BM....\0\0\0\0/s],
-  ['AVIF', /^....ftypavi[fs]/s],
-  ['HEIC', /^....ftyp(hei|hev|mif1|msf1)/s],
-  ['TIFF', /^(II[*+]\0|MM\0[*+])/],
-  ['JPEG XL', /^(\xff\x0a|\0\0\0\x0cJXL )/],
-  ['JPEG 2000', /^(\0\0\0\x0cjP {2}|\xff\x4f\xff\x51)/],
-  ['Photoshop', /^8BPS/],
-  ['icon', /^\0\0\x01\0.{4}[\0\x01]/s],
+  ['PNG', /^89504e470d0a1a0a/],
+  ['JPEG', /^ffd8ff/],
+  ['GIF', /^474946383[79]61/],
+  ['WebP', /^52494646.{8}57454250/],
+  ['BMP', /^424d.{8}00000000/],
+  // The brands avif and avis; hei* and hev*, mif1 and msf1.
+  ['AVIF', /^.{8}66747970617669(66|73)/],
+  ['HEIC', /^.{8}66747970(6865(69|76)|6d696631|6d736631)/],
+  ['TIFF', /^(4949(2a|2b)00|4d4d00(2a|2b))/],
+  ['JPEG XL', /^(ff0a|0000000c4a584c20)/],
+  ['JPEG 2000', /^(0000000c6a502020|ff4fff51)/],
+  ['Photoshop', /^38425053/],
+  ['icon', /^00000100.{8}0[01]/],
 ];
 
 /** Returns whether a file is hidden, or was added by a system or a program. */
@@ -55,6 +58,6 @@ export function kindOfName(name: string): DataFileKind | null {
 
 /** Returns the format of a picture; `null` if the bytes do not begin a picture. */
 export function pictureFormat(head: Uint8Array): string | null {
-  const start = String.fromCharCode(...head.subarray(0, HEAD_BYTES));
+  const start = hexOf(head.subarray(0, HEAD_BYTES), '');
   return PICTURES.find(([, pattern]) => pattern.test(start))?.[0] ?? null;
 }

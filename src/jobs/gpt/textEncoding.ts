@@ -8,8 +8,9 @@ export const EXAMINED_BYTES = 4096;
 const ZEROS = 0.3;
 
 /**
- * Returns the encoding of a file that starts with `bytes`; `null` if it is not text. UTF-16 is recognised by its mark or,
- * without a mark, by the zeros in every other byte. UTF-8 is checked later, when the file is read.
+ * Returns the encoding of a file that starts with `bytes`; `null` if it is not text. UTF-16 is
+ * recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is checked
+ * later, when the file is read.
  */
 export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';

@@ -145,7 +145,7 @@ export function classFolders(
 
 /**
  * Returns the name of the folder that is between each class and its pictures, as in
- * `cats/images/1.png`; `null` if there is none.
+ * `cats/images/1.png`; otherwise `null`.
  */
 function inEach(pictures: readonly PathFile[]): string | null {
   const folders = new Set(pictures.map(({ path }) => folderOf(path)));

@@ -57,6 +57,8 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
   return { network, weights };
 }
 
+const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
+
 describe('tokenizers', () => {
   test('restore a text from its tokens, also with characters of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
@@ -187,7 +189,6 @@ describe('the training text', () => {
   });
 
   const base = 'The quick brown fox jumps over the lazy dog. '.repeat(99);
-  const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
   test.each([
     ['UTF-16 with a mark', Buffer.from(`\ufeff${base}`, 'utf16le')],
     ['big-endian UTF-16 with a mark', be(`\ufeff${base}`)],
