@@ -44,3 +44,40 @@ test('two views that share a whole buffer arrive as two views that share a buffe
   expect(received).toEqual(words);
   expect(bytes.buffer).toBe(received.buffer);
 });
+
+describe('bytes of another rank', () => {
+  const laughs = JSON.stringify([...Array.from({ length: 40 }, (_, i) => [i + 1, i + 1]), 'ha']);
+  test.each([
+    ['a sparse array of ten million holes', '[[-7,10000000]]', /holes/],
+    ['a nested sparse array', '[{"a":1},["Set",2],[-7,4000000000]]', /holes/],
+    ['a hole', '[[-2,1],1]', /holes/],
+    ['a BigInt with a million digits', `[["BigInt","${'9'.repeat(1_000_000)}"]]`, /BigInt/],
+    ['a BigInt in a Map', `[["Map",1,1],["BigInt","${'9'.repeat(20_000)}"]]`, /BigInt/],
+    ['references that double forty times', laughs, /too often/],
+    ['a RegExp', '[["RegExp","(a+)+$",""]]', /type RegExp/],
+    ['a URL', '[["URL","https://example.com"]]', /type URL/],
+    ['nesting that is too deep', JSON.stringify(Array.from({ length: 200_000 }, (_, i) => [i + 1])), /cannot be read/],
+  ])('are refused if they encode %s', (_what, text, message) => {
+    expect(() => decodeObject(new TextEncoder().encode(text))).toThrow(message);
+  });
+});
+
+test('all kinds of data arrive as they were sent', () => {
+  const value = {
+    map: new Map<unknown, unknown>([[new Set([1, undefined]), -0]]),
+    date: new Date(5),
+    big: -(2n ** 80n),
+    arrays: [new Uint8ClampedArray(2), new BigUint64Array(1), Float32Array.of(1.5), new Int16Array(3)],
+    bytes: new ArrayBuffer(4),
+    bare: Object.assign(Object.create(null), { x: NaN }),
+    list: [null, true, 'a', [], {}],
+  };
+  expect(roundTrip(value)).toEqual(value);
+});
+
+test.each([
+  ['an array with holes', Array(3), /holes/],
+  ['a RegExp', { pattern: /a/ }, /type RegExp/],
+])('a rank does not send %s', (_what, value, message) => {
+  expect(() => encodeObject(value)).toThrow(message);
+});

@@ -3,8 +3,16 @@
  * undefined, NaN, typed arrays, and cyclic references. Code is never encoded or decoded, because
  * other ranks are not trusted.
  */
-import { parse, stringify } from 'devalue';
+import { stringify, unflatten } from 'devalue';
 import { ProtocolError, UsageError, reasonOf } from '../../util/errors.ts';
+
+/** devalue's marks of an array with holes, and of a hole. */
+const SPARSE = -7;
+const HOLE = -2;
+const LEAF_TYPE = /^(BigInt|Date|DataView|ArrayBuffer|((Big)?(Ui|I)nt\d+|Uint8Clamped|Float\d+)Array)$/;
+const MAX_BIGINT_LENGTH = 10_000;
+/** Maximum number of values that are counted again because something refers to them again. */
+const MAX_REPEATED = 1_000_000;
 
 /**
  * @throws UsageError if a part of the value is not data, such as a function or an object of a
@@ -12,7 +20,10 @@ import { ProtocolError, UsageError, reasonOf } from '../../util/errors.ts';
  */
 export function encodeObject(value: unknown): Uint8Array {
   try {
-    return new TextEncoder().encode(stringify(value, undefined, { operations: { viewInfo } }));
+    const text = stringify(value, undefined, { operations: { viewInfo } });
+    // Receivers would refuse the value, and the group would fail on all ranks.
+    checkExpansion(JSON.parse(text));
+    return new TextEncoder().encode(text);
   } catch (error) {
     throw new UsageError(`This value cannot be sent to other ranks: ${reasonOf(error)}. Send plain data.`);
   }
@@ -21,10 +32,55 @@ export function encodeObject(value: unknown): Uint8Array {
 /** @throws ProtocolError if the bytes do not encode a value. */
 export function decodeObject(bytes: Uint8Array): unknown {
   try {
-    return parse(new TextDecoder().decode(bytes));
+    const flat: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    checkExpansion(flat);
+    return unflatten(flat as number | unknown[]);
   } catch (error) {
     throw new ProtocolError(`Another rank sent an object that cannot be read: ${reasonOf(error)}.`);
   }
+}
+
+/**
+ * Checks an encoded value before it is decoded, because a few bytes can describe a value that takes
+ * gigabytes, or minutes to validate. devalue's format is a list of values that refer to each other
+ * by index.
+ *
+ * @throws Error for holes, unknown types, long BigInts, and values that are referred to too often.
+ */
+function checkExpansion(flat: unknown): void {
+  if (!Array.isArray(flat)) return;
+  const values: readonly unknown[] = flat;
+  /** Number of values in each value, with all that it refers to; 1 while it is counted. */
+  const sizes = new Map<number, number>();
+  const sizeOf = (index: unknown): number => {
+    if (typeof index !== 'number' || !(index in values)) return 1;
+    const known = sizes.get(index);
+    if (known !== undefined) return known;
+    sizes.set(index, 1);
+    const size = referencesOf(values[index]).reduce<number>((sum, other) => sum + sizeOf(other), 1);
+    sizes.set(index, size);
+    return size;
+  };
+  if (sizeOf(0) > values.length + MAX_REPEATED) {
+    throw new Error('it refers to the same values too often, so it would be too large');
+  }
+}
+
+/** Returns the indices that a value refers to. @throws Error for a value that is not accepted. */
+function referencesOf(value: unknown): readonly unknown[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (!Array.isArray(value)) return Object.values(value);
+  const [type, ...rest]: unknown[] = value;
+  if (type === SPARSE || value.includes(HOLE)) throw new Error('an array has holes');
+  if (typeof type !== 'string') return value;
+  if (type === 'BigInt' && !(typeof rest[0] === 'string' && rest[0].length <= MAX_BIGINT_LENGTH)) {
+    throw new Error(`a BigInt has more than ${MAX_BIGINT_LENGTH} digits`);
+  }
+  if (type === 'Set' || type === 'Map') return rest;
+  if (type === 'null') return rest.filter((_, i) => i % 2 === 1);
+  if (type === 'Object') return rest.slice(0, 1);
+  if (LEAF_TYPE.test(type)) return [];
+  throw new Error(`values of type ${type.slice(0, 40)} are not accepted`);
 }
 
 /**
