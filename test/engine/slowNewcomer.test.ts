@@ -114,7 +114,7 @@ describe('a newcomer on a slow line', () => {
     expect(lostMs).toBeLessThan(6_000);
     expect(received(newcomer).length).toBeGreaterThan(3);
     await expectOneState([...old, newcomer]);
-  });
+  }, 60_000);
 
   test('that carries less than the updates joins after it has waited, and costs the others a twentieth', async () => {
     const { old, newcomer, stepMs } = await joined(100, 44);
@@ -126,7 +126,7 @@ describe('a newcomer on a slow line', () => {
     const ms = world.clock.now() - at;
     expect(((old[0]!.step - from) * stepMs) / ms).toBeGreaterThan(0.9);
     await expectOneState([...old, newcomer]);
-  });
+  }, 60_000);
 
   test('is fed again after its links broke, and the others train on', async () => {
     const { old, newcomer } = await joined(100, 44);
@@ -137,5 +137,5 @@ describe('a newcomer on a slow line', () => {
     await world.until('it joins', () => newcomer.step >= 0);
     expect(old[0]!.all('generation').map(({ worldSize }) => worldSize)).toEqual([2, 3]);
     await expectOneState([...old, newcomer]);
-  });
+  }, 60_000);
 });
