@@ -13,7 +13,8 @@ import {
   type Refusal,
   type ServerMessage,
 } from '../src/protocol/control.ts';
-import { verdictOn, type Pulse } from '../src/protocol/room.ts';
+import type { Pulse } from '../src/protocol/room.ts';
+import { verdictOn } from '../src/util/activity.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { misfitOfPlan } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';

@@ -2,7 +2,8 @@
  * What follows from the pulses of ranks (docs/adr/0027): a deadline begins again while a rank that
  * it waits for works or makes progress, and a rank that hangs is named and left out.
  */
-import { isWorking, verdictOn, type Pulse } from '../../src/protocol/room.ts';
+import type { Pulse } from '../../src/protocol/room.ts';
+import { isWorking, verdictOn } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import {

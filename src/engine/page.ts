@@ -4,7 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
-import { isWorking } from '../protocol/room.ts';
+import { isWorking } from '../util/activity.ts';
 import { askForPort } from '../transport/broker.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';

@@ -1,6 +1,6 @@
 /** Schemas of a room's members, their pulses, and settings, for control messages and events. */
 import * as v from 'valibot';
-import type { ActivityReport } from '../util/activity.ts';
+import { MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
 import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
 
@@ -130,11 +130,6 @@ export const ReconnectState = v.strictObject({
 });
 export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 
-/** The longest name of a task. */
-const MAX_TASK_LENGTH = 80;
-/** No task may take longer without progress, whatever a tab says. */
-const MAX_LIMIT_MS = 24 * 3_600_000;
-
 /** What a member's heartbeat says about its computing thread. */
 export const Pulse = v.strictObject({
   /** The task in progress, such as `step 12`; empty: none is named. */
@@ -152,28 +147,3 @@ export const Pulse = v.strictObject({
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;
-
-/** The pulse of a rank whose thread answers. */
-export function pulseOf({ task, progress, ms, limitMs }: ActivityReport): Pulse {
-  return {
-    task: task.slice(0, MAX_TASK_LENGTH),
-    progress: Math.round(progress),
-    isSilent: false,
-    ms: Math.round(ms),
-    limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
-  };
-}
-
-/**
- * `works`: the rank computes or loads within its time. `hangs`: its thread has not answered for
- * longer. `idle`: its thread answers, and is in no task, or in one that takes longer than it may.
- */
-export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
-  const isWithin = ms <= limitMs;
-  if (isSilent) return isWithin ? 'works' : 'hangs';
-  return isWithin && task !== '' ? 'works' : 'idle';
-}
-
-export function isWorking(pulse: Pulse): boolean {
-  return verdictOn(pulse) === 'works';
-}

@@ -13,6 +13,11 @@ export const LEAST_LIMIT_MS = 60_000;
 /** Progress within a task is reported at most this often, in milliseconds. */
 const REPORT_MS = 1_000;
 
+/** The longest name of a task. */
+export const MAX_TASK_LENGTH = 80;
+/** No task may take longer without progress, whatever a tab says. */
+export const MAX_LIMIT_MS = 24 * 3_600_000;
+
 export interface ActivityReport {
   /** The task in progress, such as `step 12`; empty: none is named. */
   readonly task: string;
@@ -99,4 +104,38 @@ export class Activity {
     this.#reportedAt = this.#clock.now();
     for (const listener of this.listeners) listener(this.report);
   }
+}
+
+/** What a member's heartbeat says about its computing thread. `protocol/room.ts` has its schema. */
+export interface Pulse {
+  task: string;
+  progress: number;
+  isSilent: boolean;
+  ms: number;
+  limitMs: number;
+}
+
+/** The pulse of a rank whose thread answers. */
+export function pulseOf({ task, progress, ms, limitMs }: ActivityReport): Pulse {
+  return {
+    task: task.slice(0, MAX_TASK_LENGTH),
+    progress: Math.round(progress),
+    isSilent: false,
+    ms: Math.round(ms),
+    limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
+  };
+}
+
+/**
+ * `works`: the rank computes or loads within its time. `hangs`: its thread has not answered for
+ * longer. `idle`: its thread answers, and is in no task, or in one that takes longer than it may.
+ */
+export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
+  const isWithin = ms <= limitMs;
+  if (isSilent) return isWithin ? 'works' : 'hangs';
+  return isWithin && task !== '' ? 'works' : 'idle';
+}
+
+export function isWorking(pulse: Pulse): boolean {
+  return verdictOn(pulse) === 'works';
 }

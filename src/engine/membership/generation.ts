@@ -1,7 +1,8 @@
 /** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
-import { isWorking, type Pulse, type RosterEntry } from '../../protocol/room.ts';
+import type { Pulse, RosterEntry } from '../../protocol/room.ts';
+import { isWorking } from '../../util/activity.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';

@@ -3,8 +3,8 @@
  * of heartbeats, not of milliseconds, because a machine may sleep.
  */
 import type { ClientMessage } from '../../protocol/control.ts';
-import { pulseOf, type Pulse } from '../../protocol/room.ts';
-import { FIRST_LIMIT_MS, type ActivityReport } from '../../util/activity.ts';
+import type { Pulse } from '../../protocol/room.ts';
+import { FIRST_LIMIT_MS, type ActivityReport, pulseOf } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 
 /**
@@ -116,4 +116,14 @@ export class ThreadWatch {
     const isSilent = this.#unanswered >= SILENT_QUESTIONS;
     return { ...pulseOf(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
   }
+}
+
+/** Carries pulses to the page, whose engine's worker cannot send anything while it computes. */
+export function pulseChannel(name: string): BroadcastChannel {
+  return new BroadcastChannel(`peergrad pulse ${name}`);
+}
+
+/** Returns the name of the worker that runs this code; empty on a page. */
+export function nameOfThread(): string {
+  return 'DedicatedWorkerGlobalScope' in globalThis ? (globalThis as unknown as { name: string }).name : '';
 }

@@ -8,6 +8,7 @@ import type { Activity, ActivityReport } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred } from '../../util/deferred.ts';
 import { within } from '../../util/deadline.ts';
+import { nameOfThread, pulseChannel } from './heartbeats.ts';
 import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
 
 /** Milliseconds until the worker must have been loaded. Without it the socket is a usual one. */
@@ -125,14 +126,4 @@ export function onPulse(name: string, onpulse: (pulse: Pulse) => void): () => vo
   const channel = pulseChannel(name);
   channel.onmessage = ({ data }: MessageEvent<Pulse>) => onpulse(data);
   return () => channel.close();
-}
-
-/** Carries pulses to the page, whose engine's worker cannot send anything while it computes. */
-export function pulseChannel(name: string): BroadcastChannel {
-  return new BroadcastChannel(`peergrad pulse ${name}`);
-}
-
-/** Returns the name of the worker that runs this code; empty on a page. */
-export function nameOfThread(): string {
-  return 'DedicatedWorkerGlobalScope' in globalThis ? (globalThis as unknown as { name: string }).name : '';
 }

@@ -3,9 +3,9 @@
  * heartbeats. It never computes, so its heartbeats are on time.
  */
 import { systemClock } from '../../util/clock.ts';
-import { verdictOn } from '../../protocol/room.ts';
-import { Heartbeats, ThreadWatch } from './heartbeats.ts';
-import { nameOfThread, pulseChannel, type FromPulse, type ToPulse } from './pulseSocket.ts';
+import { verdictOn } from '../../util/activity.ts';
+import { Heartbeats, nameOfThread, pulseChannel, ThreadWatch } from './heartbeats.ts';
+import type { FromPulse, ToPulse } from './pulseSocket.ts';
 
 /** The text of the server's answer to a heartbeat. */
 const ANSWER = JSON.stringify({ type: 'heartbeat' });

@@ -5,7 +5,8 @@
  * generation.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
-import { isWorking, type RosterEntry } from '../../protocol/room.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
+import { isWorking } from '../../util/activity.ts';
 import { isElastic, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';

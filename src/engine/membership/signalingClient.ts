@@ -5,8 +5,7 @@
 import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
-import { pulseOf } from '../../protocol/room.ts';
-import type { Activity } from '../../util/activity.ts';
+import { type Activity, pulseOf } from '../../util/activity.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { ThreadWatch } from '../../../src/engine/membership/heartbeats.ts';
 import { activityOf } from '../../../src/engine/membership/generation.ts';
-import { verdictOn, type Pulse, type RosterEntry } from '../../../src/protocol/room.ts';
+import type { Pulse, RosterEntry } from '../../../src/protocol/room.ts';
+import { verdictOn } from '../../../src/util/activity.ts';
 
 const INTERVAL_MS = 2_000;
 const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000 };
