@@ -293,7 +293,7 @@ test('a world of several ranks runs in one process of plain Node', async () => {
   expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
 });
 
-test("a page built by Vite has no settings, one worker, and README's size", async () => {
+test("a page built by Vite has no settings, two workers, and README's size", async () => {
   const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
   const [, some, all] = /adds (\d+) kB .*, everything (\d+) kB/.exec(readme)!.map(Number);
   const names = /`import (\{[^`]*\})`/.exec(readme)![1]!;
