@@ -62,7 +62,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--key <file>', 'key of the certificate (PEM)')
     .option(
       '--origin <url>',
-      'allow pages of another origin to connect, e.g. https://class.example (may be repeated)',
+      'public address of this server, or of pages that may connect, e.g. https://class.example (may be repeated)',
       collect,
       [],
     )

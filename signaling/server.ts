@@ -19,6 +19,7 @@ import { CLOSE_POLICY, CLOSE_RESTART, Connection, type ServerContext } from './c
 import { Credentials } from './credentials.ts';
 import { ConnectionLimiter } from './connectionLimiter.ts';
 import { createHttpHandler } from './http/handler.ts';
+import { AnsweredHosts } from './http/hosts.ts';
 import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
@@ -52,7 +53,7 @@ export interface SignalingOptions {
   redisUrl?: string | null;
   /**
    * Origins such as `https://class.example` whose pages may connect, in addition to the server's
-   * own origin.
+   * own origin. The server also answers to their hosts, which a reverse proxy may pass on.
    */
   origins?: readonly string[];
   /**
@@ -127,7 +128,7 @@ const BACKLOG = 2048;
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
-  const { trustProxy = false, metricsToken = null } = options;
+  const { trustProxy = false, metricsToken = null, origins = [] } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const connections = new Set<Connection>();
   const counts = (): { rooms: number; connections: number } => ({ rooms: hub.rooms, connections: connections.size });
@@ -161,7 +162,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     bootId: randomBytes(12).toString('base64url'),
     roomLog,
   };
-  const limiter = new ConnectionLimiter(clock, limits, options.origins ?? []);
+  const limiter = new ConnectionLimiter(clock, limits, origins);
+  const hosts = new AnsweredHosts({ host, tls, origins, trustProxy });
   let isClosing = false;
   /** Settles when the last WebSocket is gone after the server has begun to close. */
   const emptied = deferred();
@@ -172,6 +174,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     metricsToken,
     trustProxy,
     isTls: tls !== null,
+    hosts,
     origins: () => urls.filter((url) => !isLoopback(new URL(url).hostname)),
     health: counts,
     isReady: () => !isClosing && (shared?.isReady ?? true),
@@ -194,7 +197,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
     const address = networkOf(clientAddress(req, trustProxy));
-    const refusal = isClosing ? 503 : limiter.refusalOf(req, address);
+    const wrongHost = hosts.refusalOf(req);
+    const refusal = isClosing ? 503 : wrongHost === null ? limiter.refusalOf(req, address) : 421;
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
@@ -202,7 +206,11 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       // The http server no longer tracks upgraded sockets. A half-open socket would prevent the
       // server from closing.
       socket.once('finish', () => socket.destroy());
-      socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+      const body = refusal === 421 ? `${wrongHost}\n` : '';
+      socket.end(
+        `HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
+          `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+      );
       return;
     }
     sockets.handleUpgrade(req, socket, head, (ws) => {

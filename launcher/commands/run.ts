@@ -267,6 +267,8 @@ async function serveRoom(
     dist: DIST,
     data: served,
     ice,
+    // Other processes use this address, which may be a name that this machine does not know.
+    origins: [new URL(urlOf(host, port)).origin],
   });
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};

@@ -11,6 +11,7 @@ import { clientAddress, isLoopback } from './address.ts';
 import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
 import { SIGNALING_PATH } from '../../src/protocol/control.ts';
 import { pageHeaders } from './headers.ts';
+import type { AnsweredHosts } from './hosts.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 
 interface HttpOptions {
@@ -27,6 +28,7 @@ interface HttpOptions {
   metricsToken: string | null;
   trustProxy: boolean;
   isTls: boolean;
+  hosts: AnsweredHosts;
   /** Returns the origins at which other machines reach this server. */
   origins: () => string[];
 }
@@ -42,7 +44,7 @@ const HASHED = 'assets';
 const IMMUTABLE = 'public,max-age=31536000,immutable';
 
 export function createHttpHandler(options: HttpOptions) {
-  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls, origins } = options;
+  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls, hosts, origins } = options;
   const data = options.data === null ? null : new DataFiles(options.data);
 
   function mayReadMetrics(req: IncomingMessage): boolean {
@@ -60,6 +62,8 @@ export function createHttpHandler(options: HttpOptions) {
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     res.setHeaders(new Headers(pageHeaders(req, isTls)));
+    const refusal = hosts.refusalOf(req);
+    if (refusal !== null) return plain(res, 421, refusal);
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
     // A pipelined response has no socket yet. Without a socket, it would not notice that the client
     // is gone, and its file would stay open.

@@ -108,7 +108,7 @@ export async function enter(member: TestMember, room: string, name: string): Pro
 
 /** The upgrade request of a WebSocket. */
 export const UPGRADE =
-  'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+  'GET /signal HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
 
 /**

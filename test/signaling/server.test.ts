@@ -24,7 +24,7 @@ describe('the server', () => {
     socket.write(UPGRADE);
     await once(socket, 'data');
     const stray = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
-    stray.write('GET /other HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    stray.write('GET /other HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
     await once(stray, 'data');
     await expect(server.close()).resolves.toBeUndefined();
     socket.destroy();

@@ -6,13 +6,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
+const ORIGINS = ['https://class.example'];
+
 let folder: string;
 let plain: SignalingServer;
 let secure: SignalingServer;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'peergrad-headers-'));
-  plain = await startSignaling({ logLevel: 'silent' });
-  secure = await startSignaling({ logLevel: 'silent', tls: await selfSignedCertificate(folder) });
+  plain = await startSignaling({ origins: ORIGINS, logLevel: 'silent' });
+  secure = await startSignaling({ origins: ORIGINS, logLevel: 'silent', tls: await selfSignedCertificate(folder) });
 });
 afterAll(async () => {
   await Promise.all([plain.close(), secure.close()]);

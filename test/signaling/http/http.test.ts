@@ -58,7 +58,7 @@ function rawStatus(pathname: string, headers: Record<string, string> = {}): Prom
  */
 async function abortedDownload(pathname: string, requests = 1): Promise<void> {
   const socket = connect(server.port, '127.0.0.1');
-  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(requests));
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(requests));
   await once(socket, 'data');
   socket.destroy();
   await once(socket, 'close');
