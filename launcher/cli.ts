@@ -1,18 +1,18 @@
 /** The launcher's command line. */
 import { Argument, type Command, Option } from 'commander';
+import { CATALOGUE } from '../examples/catalogue.ts';
 import manifest from '../packages/peergrad-cli/package.json' with { type: 'json' };
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
-import { example, EXAMPLE_NAMES, type ExampleOptions } from './commands/example.ts';
+import type { ExampleOptions } from './commands/example.ts';
 import { addBackendOption, addBrowserOptions, addKernelsOption, RUN_TIMEOUT_S } from './options/browserOptions.ts';
 import { addIceOptions, collect } from './options/iceOptions.ts';
 import type { Io } from './io.ts';
-import { toJsonLines } from './output/jsonLines.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './options/jobOptions.ts';
-import { join, type JoinOptions } from './commands/join.ts';
+import type { JoinOptions } from './commands/join.ts';
 import type { Environment } from './options/placement.ts';
 import { createProgram, runProgram } from './options/program.ts';
-import { run, type RunOptions } from './commands/run.ts';
-import { serve, type ServeOptions } from './commands/serve.ts';
+import type { RunOptions } from './commands/run.ts';
+import type { ServeOptions } from './commands/serve.ts';
 
 /**
  * Default timeout of an example, in seconds. The longest example takes about ten seconds on two
@@ -35,12 +35,16 @@ const MAX_PORT = 65535;
 const JSON_LINES = '--json-lines';
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
-export function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
+export async function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
   // Checked before parsing, so that usage errors are JSON lines, too.
-  const output = argv.includes(JSON_LINES) ? toJsonLines(io) : io;
+  const output = argv.includes(JSON_LINES) ? (await import('./output/jsonLines.ts')).toJsonLines(io) : io;
   return runProgram(buildProgram(output, env), argv, output);
 }
 
+/**
+ * Each command is imported when it runs: the imports of all commands take longer than naming a bad
+ * argument.
+ */
 function buildProgram(io: Io, env: Environment): Command {
   const program = createProgram(
     'peergrad',
@@ -84,8 +88,10 @@ function buildProgram(io: Io, env: Environment): Command {
         .default('warn'),
     );
   addLengthOptions(addJobOptions(addIceOptions(serveCommand))).action(
-    (file: string | undefined, options: ServeOptions) =>
-      serve({ ...options, ...(file !== undefined && { file }) }, io, env),
+    async (file: string | undefined, options: ServeOptions) => {
+      const { serve } = await import('./commands/serve.ts');
+      await serve({ ...options, ...(file !== undefined && { file }) }, io, env);
+    },
   );
 
   const runCommand = program
@@ -121,9 +127,10 @@ function buildProgram(io: Io, env: Environment): Command {
   addBrowserOptions(addKernelsOption(addBackendOption(runCommand)), RUN_TIMEOUT_S);
   addLengthOptions(addJobOptions(addIceOptions(runCommand)))
     .addHelpText('after', RUN_ENVIRONMENT)
-    .action((file: string | undefined, options: RunOptions) =>
-      run({ ...options, ...(file !== undefined && { file }) }, io, env),
-    );
+    .action(async (file: string | undefined, options: RunOptions) => {
+      const { run } = await import('./commands/run.ts');
+      await run({ ...options, ...(file !== undefined && { file }) }, io, env);
+    });
 
   const joinCommand = program
     .command('join')
@@ -140,22 +147,24 @@ function buildProgram(io: Io, env: Environment): Command {
     )
     .option('--stay', 'stay for later runs, until Ctrl-C or until the host removes the tabs')
     .option(JSON_LINES, 'log JSON lines on stderr, one event per line');
-  addBrowserOptions(addKernelsOption(addBackendOption(joinCommand)), null).action((url: string, options: JoinOptions) =>
-    join(url, options, io, env),
-  );
+  addBrowserOptions(addKernelsOption(addBackendOption(joinCommand)), null).action(async (url: string, options: JoinOptions) => {
+    const { join } = await import('./commands/join.ts');
+    await join(url, options, io, env);
+  });
 
   const exampleCommand = program
     .command('example')
-    .addArgument(new Argument('[name]', 'which one').choices(EXAMPLE_NAMES))
+    .addArgument(new Argument('[name]', 'which one').choices(CATALOGUE.map(({ name }) => name)))
     .description(
       'run an example in headless tabs and print the output of every rank; without a name, list the examples',
     )
     .option('--tabs <n>', "number of tabs, each a rank (default: the example's)", wholeNumber(1, MAX_WORLD_SIZE))
     .option('--data <path|url>', 'folder of IDX files, for examples with MNIST (default: generated digits)')
     .option('--headed', 'show the browser');
-  addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>
-    example(name, options, io),
-  );
+  addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action(async (name: string | undefined, options: ExampleOptions) => {
+    const { example } = await import('./commands/example.ts');
+    await example(name, options, io);
+  });
   return program;
 }
 

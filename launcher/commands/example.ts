@@ -5,7 +5,6 @@
 import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
-import { startSignaling } from '../../signaling/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -16,8 +15,6 @@ import { ensureBrowser } from '../browser/findBrowser.ts';
 import type { Io } from '../io.ts';
 import { resolveJob } from '../options/jobOptions.ts';
 import { openTabs } from '../browser/tabs.ts';
-
-export const EXAMPLE_NAMES: readonly string[] = CATALOGUE.map(({ name }) => name);
 
 export interface ExampleOptions {
   tabs?: number;
@@ -32,7 +29,7 @@ export interface ExampleOptions {
 
 export async function example(name: string | undefined, options: ExampleOptions, io: Io): Promise<void> {
   if (name === undefined) {
-    const width = Math.max(...EXAMPLE_NAMES.map(({ length }) => length));
+    const width = Math.max(...CATALOGUE.map((entry) => entry.name.length));
     for (const entry of CATALOGUE) io.out(`${entry.name.padEnd(width)}  ${entry.about}`);
     return;
   }
@@ -40,6 +37,8 @@ export async function example(name: string | undefined, options: ExampleOptions,
   const { data, served } = await dataOf(name, options.data);
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
+  // The server's packages load slowly, and bad arguments are found before.
+  const { startSignaling } = await import('../../signaling/index.ts');
   const server = await startSignaling({ dist: DIST, data: served });
   try {
     io.signal.throwIfAborted();

@@ -13,7 +13,9 @@ import { systemClock } from '../../src/util/clock.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
-import { isLoopback, selfSignedCertificate, startSignaling, type IceOptions } from '../../signaling/index.ts';
+import { isLoopback } from '../../signaling/http/address.ts';
+import { selfSignedCertificate } from '../../signaling/http/tls.ts';
+import type { IceOptions } from '../../signaling/ice.ts';
 import { awaitServer } from '../awaitServer.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
 import { DIST, ensureBuilt } from '../build.ts';
@@ -254,6 +256,8 @@ async function serveRoom(
   io: Io,
 ): Promise<Rendezvous> {
   await ensureBuilt(io);
+  // The server's packages load slowly, and bad arguments are found before.
+  const { startSignaling } = await import('../../signaling/index.ts');
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();

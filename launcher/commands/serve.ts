@@ -2,14 +2,8 @@
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { type Nodes } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
-import {
-  fingerprint,
-  readCertificate,
-  selfSignedCertificate,
-  startSignaling,
-  type Certificate,
-  type SignalingOptions,
-} from '../../signaling/index.ts';
+import { fingerprint, readCertificate, selfSignedCertificate, type Certificate } from '../../signaling/http/tls.ts';
+import type { SignalingOptions } from '../../signaling/index.ts';
 import { DIST, ensureBuilt } from '../build.ts';
 import type { Environment } from '../options/placement.ts';
 import { iceOf, type IceFlags } from '../options/iceOptions.ts';
@@ -47,6 +41,8 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   // A client that bypasses the proxy could claim any address.
   const { host = trustProxy ? '127.0.0.1' : '0.0.0.0' } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
+  // The server's packages load slowly, and bad arguments are found before.
+  const { startSignaling } = await import('../../signaling/index.ts');
   // The server listens before the build, so that an error about a port in use appears at once.
   const server = await startSignaling({
     host,

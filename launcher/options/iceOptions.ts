@@ -1,6 +1,6 @@
 /** Options for connections between tabs in different networks, shared by `serve` and `run`. */
 import { type Command, Option } from 'commander';
-import { checkIceOptions, type IceOptions } from '../../signaling/index.ts';
+import { checkIceOptions, type IceOptions } from '../../signaling/ice.ts';
 
 export interface IceFlags {
   stun?: string[];

@@ -11,7 +11,7 @@ import { readJobFile } from '../../src/spec/jobFile.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { kindOfName } from '../../src/spec/dataFiles.ts';
 import { mnistPairIn } from '../../src/spec/mnistFiles.ts';
-import { DATA_PATH, listDataFiles } from '../../signaling/index.ts';
+import { DATA_PATH, listDataFiles } from '../../signaling/http/data.ts';
 
 /** A job field that an option sets. */
 interface OptionField {

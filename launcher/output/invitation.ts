@@ -1,6 +1,6 @@
 /** Tells the user of `serve` how people on other machines open the page. */
 import { renderUnicodeCompact } from 'uqr';
-import { isLoopback } from '../../signaling/index.ts';
+import { isLoopback } from '../../signaling/http/address.ts';
 
 /**
  * White ink on black paper, in the colours of the terminal's fixed palette. Without them, the code

@@ -8,7 +8,6 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir, hostname } from 'node:os';
 import path from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { generate } from 'selfsigned';
 import { reasonOf, UsageError } from '../../src/util/errors.ts';
 import { localAddresses } from './address.ts';
 
@@ -69,6 +68,8 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
   const kept = await readCached(file);
   if (kept !== null) return kept;
 
+  // Loaded only when needed, because loading it takes longer than most commands.
+  const { generate } = await import('selfsigned');
   const made = await generate([{ name: 'commonName', value: 'peergrad' }], {
     keyType: 'ec',
     algorithm: 'sha256',
