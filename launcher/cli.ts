@@ -147,10 +147,12 @@ function buildProgram(io: Io, env: Environment): Command {
     )
     .option('--stay', 'stay for later runs, until Ctrl-C or until the host removes the tabs')
     .option(JSON_LINES, 'log JSON lines on stderr, one event per line');
-  addBrowserOptions(addKernelsOption(addBackendOption(joinCommand)), null).action(async (url: string, options: JoinOptions) => {
-    const { join } = await import('./commands/join.ts');
-    await join(url, options, io, env);
-  });
+  addBrowserOptions(addKernelsOption(addBackendOption(joinCommand)), null).action(
+    async (url: string, options: JoinOptions) => {
+      const { join } = await import('./commands/join.ts');
+      await join(url, options, io, env);
+    },
+  );
 
   const exampleCommand = program
     .command('example')
@@ -161,10 +163,12 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--tabs <n>', "number of tabs, each a rank (default: the example's)", wholeNumber(1, MAX_WORLD_SIZE))
     .option('--data <path|url>', 'folder of IDX files, for examples with MNIST (default: generated digits)')
     .option('--headed', 'show the browser');
-  addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action(async (name: string | undefined, options: ExampleOptions) => {
-    const { example } = await import('./commands/example.ts');
-    await example(name, options, io);
-  });
+  addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action(
+    async (name: string | undefined, options: ExampleOptions) => {
+      const { example } = await import('./commands/example.ts');
+      await example(name, options, io);
+    },
+  );
   return program;
 }
 
