@@ -3,6 +3,7 @@
  * op. Each sender has one limit for all groups of the mesh together, because a sender that ignores
  * its send window must not fill this rank's memory.
  */
+import { weigh } from '../transport/link.ts';
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
@@ -22,12 +23,6 @@ export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * M
  * group.
  */
 const MAX_FURTHER_GROUPS = 3;
-
-/**
- * Minimum number of bytes that is counted for a frame. Even a frame without payload uses a few
- * hundred bytes of memory.
- */
-const MIN_FRAME_BYTES = 512;
 
 interface UnexpectedMessageOptions {
   /** Maximum number of bytes of one sender; see {@link MAX_UNEXPECTED_COLLECTIVES}. */
@@ -68,8 +63,4 @@ export class UnexpectedMessageLimit {
   remove(frame: ArrayBuffer, from: number): void {
     this.#bytes.set(from, this.#bytes.get(from)! - weigh(frame));
   }
-}
-
-function weigh({ byteLength }: ArrayBuffer): number {
-  return Math.max(byteLength, MIN_FRAME_BYTES);
 }

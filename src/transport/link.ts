@@ -73,6 +73,17 @@ export interface Link {
  */
 export const HIGH_WATER_BYTES = 1024 * 1024;
 
+/**
+ * Minimum number of bytes that is counted for a frame that waits. Even a frame without payload uses
+ * a few hundred bytes of memory.
+ */
+const MIN_FRAME_BYTES = 512;
+
+/** Returns the number of bytes that is counted for a frame that waits in a bounded queue. */
+export function weigh({ byteLength }: ArrayBuffer): number {
+  return Math.max(byteLength, MIN_FRAME_BYTES);
+}
+
 /** @throws UsageError if a frame is empty, or too large for some browsers' data channels. */
 export function checkFrameSize(frame: ArrayBuffer): void {
   if (frame.byteLength < 1 || frame.byteLength > MAX_FRAME_BYTES) {

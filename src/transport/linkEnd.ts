@@ -3,12 +3,23 @@
  * is set, and makes sure that a link closes only once. Subclasses send frames (`dispatch`), and
  * report arrivals and failures.
  */
-import { asError, PeerGoneError } from '../util/errors.ts';
-import { checkFrameSize, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
+import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
+import { checkFrameSize, weigh, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
+
+const MIB = 1024 * 1024;
+/**
+ * Maximum number of bytes that wait for a handler. Between the handshake and the start of its
+ * process group, a rank may receive all that the other rank may send ahead: the collectives and
+ * messages of one group (`MAX_UNEXPECTED_COLLECTIVES`, `MAX_UNEXPECTED_MESSAGES`), and further
+ * groups' share.
+ */
+const MAX_ARRIVED_BYTES = 64 * MIB;
 
 export abstract class LinkEnd implements Link {
   readonly #counters: LinkCounters = { framesSent: 0, bytesSent: 0, framesReceived: 0, bytesReceived: 0 };
-  readonly #arrived: ArrayBuffer[] = [];
+  /** Frames that wait for a handler, in order. */
+  readonly #arrived = new Set<ArrayBuffer>();
+  #arrivedBytes = 0;
   #onframe: ((frame: ArrayBuffer) => void) | null = null;
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
@@ -37,7 +48,12 @@ export abstract class LinkEnd implements Link {
   set onframe(handler: ((frame: ArrayBuffer) => void) | null) {
     this.#onframe = handler;
     // The handler may be replaced or removed between two frames, so it is read before each.
-    while (this.#onframe && this.#arrived.length > 0) this.#onframe(this.#arrived.shift()!);
+    for (const frame of this.#arrived) {
+      if (!this.#onframe) return;
+      this.#arrived.delete(frame);
+      this.#arrivedBytes -= weigh(frame);
+      this.#onframe(frame);
+    }
   }
 
   get onclose(): ((error: Error | null) => void) | null {
@@ -70,8 +86,16 @@ export abstract class LinkEnd implements Link {
     if (this.#closed) return;
     this.#counters.framesReceived += 1;
     this.#counters.bytesReceived += frame.byteLength;
-    if (this.#onframe && this.#arrived.length === 0) this.#onframe(frame);
-    else this.#arrived.push(frame);
+    if (this.#onframe && this.#arrived.size === 0) return this.#onframe(frame);
+    this.#arrived.add(frame);
+    this.#arrivedBytes += weigh(frame);
+    if (this.#arrivedBytes <= MAX_ARRIVED_BYTES) return;
+    this.#arrived.clear();
+    this.closed(
+      new ProtocolError(
+        `The other rank sent more than ${MAX_ARRIVED_BYTES / MIB} MiB before this rank's process group had begun.`,
+      ),
+    );
   }
 
   /** Reports that the link is closed, intentionally or not. */

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createFrame, emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
 import { handshake, type Hello } from '../../src/transport/handshake.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../../src/util/errors.ts';
 
@@ -49,6 +52,28 @@ describe('a handshake', () => {
     const error: unknown = await handshake(half, alice, bob, quick).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(TimeoutError);
     expect(String(error)).toContain('did not send HELLO-ACK');
+  });
+
+  test.each([
+    ['large', 64 * 1024 - 32],
+    ['empty', 0],
+  ])('is followed by a bounded number of %s frames until the process group begins', async (_size, payload) => {
+    const [a, b] = createMemoryLinkPair();
+    const [mine, theirs] = [new SharedLink(a).view(2), new SharedLink(b).view(2)];
+    await Promise.all([handshake(mine, alice, bob, options), handshake(theirs, bob, alice, options)]);
+    // The limit is 64 MiB. A frame counts at least 512 bytes.
+    const most = (64 * 1024 * 1024) / Math.max(512, payload + 32);
+    const flood = async (frames: number): Promise<void> => {
+      for (let i = 0; i < frames; i++) await theirs.send(createFrame(emptyHeader(FrameKind.DATA, 2), payload));
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    await flood(most);
+    expect(mine.state).toBe('open');
+    await flood(1);
+    expect(mine.state).toBe('closed');
+    const group = new ProcessGroup(new Mesh({ rank: 0, generation: 2, links: new Map([[1, mine]]), worldSize: 2 }));
+    const lost = await Promise.resolve(group.barrier()).catch(String);
+    expect(lost).toMatch(/rank 1: The other rank sent more than 64 MiB before/);
   });
 
   test('fails if the link closes before the handshake is complete', async () => {
