@@ -20,10 +20,7 @@ const MAX_REPEATED = 1_000_000;
  */
 export function encodeObject(value: unknown): Uint8Array {
   try {
-    const text = stringify(value, undefined, { operations: { viewInfo } });
-    // Receivers would refuse the value, and the group would fail on all ranks.
-    checkExpansion(JSON.parse(text));
-    return new TextEncoder().encode(text);
+    return new TextEncoder().encode(textOf(value));
   } catch (error) {
     throw new UsageError(`This value cannot be sent to other ranks: ${reasonOf(error)}. Send plain data.`);
   }
@@ -32,12 +29,29 @@ export function encodeObject(value: unknown): Uint8Array {
 /** @throws ProtocolError if the bytes do not encode a value. */
 export function decodeObject(bytes: Uint8Array): unknown {
   try {
-    const flat: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    checkExpansion(flat);
-    return unflatten(flat as number | unknown[]);
+    return valueOf(new TextDecoder().decode(bytes));
   } catch (error) {
     throw new ProtocolError(`Another rank sent an object that cannot be read: ${reasonOf(error)}.`);
   }
+}
+
+/**
+ * Encodes a value as text, for other ranks or for a file.
+ *
+ * @throws Error if a part of the value is not data, or {@link valueOf} would refuse it.
+ */
+export function textOf(value: unknown): string {
+  const text = stringify(value, undefined, { operations: { viewInfo } });
+  // Receivers would refuse the value, and the group would fail on all ranks.
+  checkExpansion(JSON.parse(text));
+  return text;
+}
+
+/** @throws Error if the text does not encode a value, or the value would be too large. */
+export function valueOf(text: string): unknown {
+  const flat: unknown = JSON.parse(text);
+  checkExpansion(flat);
+  return unflatten(flat as number | unknown[]);
 }
 
 /**

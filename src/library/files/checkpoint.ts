@@ -1,6 +1,6 @@
 /** Checkpoints of a program's own training loop: model, optimizer, and what else the loop needs. */
-import { parse, stringify } from 'devalue';
 import * as v from 'valibot';
+import { textOf, valueOf } from '../../collectives/objects/encoding.ts';
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { createLayout, rearrange, type FlatLayout } from '../../parallel/ddp/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
@@ -47,7 +47,7 @@ const Meta = v.strictObject({
   order: v.nullable(v.array(count)),
   /** Name of the optimizer's state. */
   optimizer: v.nullable(v.string()),
-  /** Plain data, encoded by devalue. */
+  /** Plain data, encoded as for object collectives. */
   progress: v.string(),
 });
 
@@ -214,7 +214,7 @@ function layoutOf({ parameters }: StoredModel, order?: readonly number[]): FlatL
 
 function encodeProgress(progress: unknown): string {
   try {
-    return stringify(progress);
+    return textOf(progress);
   } catch (error) {
     throw new UsageError(`The progress cannot be saved: ${reasonOf(error)}. Pass plain data.`);
   }
@@ -222,7 +222,7 @@ function encodeProgress(progress: unknown): string {
 
 function decodeProgress(name: string, progress: string): unknown {
   try {
-    return parse(progress);
+    return valueOf(progress);
   } catch {
     throw damaged(name);
   }

@@ -1,5 +1,6 @@
 /** Checkpoints of a program's own loop continue it with the same bits. */
 import * as tf from '@tensorflow/tfjs';
+import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   createOptimizer,
@@ -12,6 +13,7 @@ import {
   type ProcessGroup,
   type TensorflowOptimizer,
 } from '../../../src/index.ts';
+import { decodeState, encodeState } from '../../../src/protocol/stateFile.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { DataError, MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
@@ -197,6 +199,19 @@ describe('nothing is changed', () => {
     expect(error.message).toMatch(message);
     expect([weightsOf(other), tf.memory().numTensors]).toEqual([weights, numTensors]);
   });
+
+  test.each(['[[-7,10000000]]', '[[1],["Set",2],[-7,4000000000]]', '[["RegExp","(a+)+$"]]', '['])(
+    'by progress that a few bytes would expand to gigabytes, or that is not plain data: %s',
+    async (progress) => {
+      const model = network(2);
+      const weights = weightsOf(model);
+      const whole = new Blob([await saveCheckpoint({ model: network(1) })]);
+      const { meta, arrays } = await decodeState('own', whole, v.looseObject({ kind: v.string() }));
+      const error = await errorOf(loadCheckpoint({ model }, encodeState({ ...meta, progress }, arrays)));
+      expect(error).toBeInstanceOf(DataError);
+      expect(weightsOf(model)).toEqual(weights);
+    },
+  );
 
   test('by a checkpoint of another model or another optimizer', async () => {
     const bytes = await saveCheckpoint({ model: network(1), optimizer: flat('sgd') });
