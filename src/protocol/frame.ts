@@ -6,7 +6,7 @@
 import { ProtocolError } from '../util/errors.ts';
 
 export const FRAME_HEADER_BYTES = 32;
-export const FRAME_VERSION = 4;
+export const FRAME_VERSION = 5;
 
 /**
  * The largest frame, header included. Data channels accept messages of 64 KiB in every browser (RFC

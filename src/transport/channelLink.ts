@@ -8,7 +8,7 @@ import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './baseLink.ts';
-import { FrameOrder } from './frameOrder.ts';
+import { FrameOrder, FrameWindow } from './frameOrder.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';
 import { TailProbes } from './tailProbes.ts';
 
@@ -28,6 +28,9 @@ const CHANNEL_LOW_BYTES = 256 * 1024;
  * reach this thread by different paths, so the close event may be first.
  */
 const LATE_FRAMES_MS = 50;
+
+/** Size of the message that acknowledges a block of frames. Frames are longer. */
+const ACKNOWLEDGEMENT_BYTES = 1;
 
 /** The connections of a link. They may live on another thread. */
 export interface Connection {
@@ -54,6 +57,7 @@ class ChannelLink extends BaseLink {
   readonly #connection: Connection;
   readonly #queue: ArrayBuffer[] = [];
   readonly #order = new FrameOrder();
+  readonly #window = new FrameWindow();
   /** Number of frames that were passed to channels. */
   #sent = 0;
   /** Why the connection has ended. Its channels' close events do not have the reason. */
@@ -127,25 +131,30 @@ class ChannelLink extends BaseLink {
   }
 
   readonly #drain = (): void => {
-    while (this.#queue.length > 0) {
-      const { channel, probes } = this.#emptiest();
+    while (this.#queue.length > 0 && this.#window.admits(this.#queue[0]!)) {
+      const to = this.#emptiest();
       // A browser may not report that this end has closed a channel.
-      if (channel.readyState !== 'open') return this.closed(this.#failure);
-      if (channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
+      if (to.channel.readyState !== 'open') return this.closed(this.#failure);
+      if (to.channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
       const frame = this.#queue.shift()!;
       try {
         writeNumber(frame, this.#sent);
-        channel.send(frame);
+        this.#sendOver(to, frame);
       } catch (error) {
         return this.closed(asError(error));
       }
       this.#sent += 1;
-      // Only peers that are far away have several connections. Over short ways, packets are hardly
-      // ever lost.
-      if (this.#channels.length > 1) probes.sent();
+      this.#window.sent(frame);
       this.left(frame.byteLength);
     }
   };
+
+  #sendOver({ channel, probes }: OpenChannel, data: ArrayBuffer): void {
+    channel.send(data);
+    // Only peers that are far away have several connections. Over short ways, packets are hardly
+    // ever lost.
+    if (this.#channels.length > 1) probes.sent();
+  }
 
   /** Returns the channel with the fewest unsent bytes: the quickest one, if all are in use. */
   #emptiest(): OpenChannel {
@@ -161,7 +170,14 @@ class ChannelLink extends BaseLink {
     // An empty message is a probe.
     if (data.byteLength === 0) return;
     try {
+      if (data.byteLength === ACKNOWLEDGEMENT_BYTES) {
+        this.#window.acknowledged();
+        return this.#drain();
+      }
       for (const frame of this.#order.add(data)) this.arrived(frame);
+      for (let blocks = this.#order.takeBlocks(); blocks > 0 && this.state === 'open'; blocks--) {
+        this.#sendOver(this.#emptiest(), new ArrayBuffer(ACKNOWLEDGEMENT_BYTES));
+      }
     } catch (error) {
       this.closed(asError(error));
     }

@@ -58,6 +58,14 @@ function closesOf(link: Link): (Error | null)[] {
   return closes;
 }
 
+/** Delivers what a channel has sent so far. Returns the number of messages. */
+function deliver(from: FakeChannel, to: FakeChannel): number {
+  const messages = from.sent.splice(0);
+  from.drainTo(0);
+  for (const data of messages) to.onmessage?.({ data });
+  return messages.length;
+}
+
 describe('a link over several channels', () => {
   test('ends with the reason of the connection if a channel closes afterwards', async () => {
     const { link, connection, closeConnection, channels } = await openLink(2);
@@ -182,5 +190,38 @@ describe('a link over several channels', () => {
     expect(further.sent).toEqual([]);
     further.open();
     expect(framesOver([...channels, further])).toEqual([16, 4]);
+  });
+
+  describe('whose channel is late', () => {
+    test.each([
+      ['small', 32, 80_000, 64_527],
+      ['large', 64 * KIB, 2500, 1985],
+    ])('bounds %s frames on their way, and delivers all of them in order', async (_size, bytes, frames, most) => {
+      const [mine, theirs] = [await openLink(2), await openLink(2)];
+      const pairs = mine.channels.map((channel, i) => [channel, theirs.channels[i]!] as const);
+      let received = 0;
+      theirs.link.onframe = () => (received += 1);
+      const closes = [closesOf(mine.link), closesOf(theirs.link)];
+      for (let i = 0; i < frames; i++) void mine.link.send(frameOf(bytes));
+      // The first channel has frame 0, and delivers nothing.
+      const [[late, itsEnd], [quick, otherEnd]] = pairs as [[FakeChannel, FakeChannel], [FakeChannel, FakeChannel]];
+      // The late channel has frame 0.
+      let sent = 0;
+      for (let more = 1; more > 0; sent += more) more = deliver(quick, otherEnd);
+      expect([received, sent + late.sent.length]).toEqual([0, most]);
+      for (let more = 1; more > 0;) {
+        more = deliver(late, itsEnd) + deliver(quick, otherEnd) + deliver(itsEnd, late) + deliver(otherEnd, quick);
+      }
+      expect([received, ...closes]).toEqual([frames, [], []]);
+    });
+
+    test('closes if the other side acknowledges frames that were not sent', async () => {
+      const { link, channels } = await openLink(2);
+      const closes = closesOf(link);
+      channels[0]!.onmessage?.({ data: new ArrayBuffer(1) });
+      expect(closes).toEqual([
+        expect.objectContaining({ message: expect.stringContaining('were not sent') as string }),
+      ]);
+    });
   });
 });
