@@ -4,7 +4,7 @@ import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
 import { describeData } from './data.ts';
 import { Progress } from './progress.ts';
-import { describeCodec, describeShares, isDecided } from './report.ts';
+import { describeCodec, describeShares, gistOfShares, isDecided } from './report.ts';
 
 export interface Log {
   on: (tab: string, event: EngineEvent) => void;
@@ -71,7 +71,7 @@ class EventLog implements Log {
   readonly #clock: Clock;
   /** For each tab, the time of its latest logged step. */
   readonly #steppedAt = new Map<string, number>();
-  /** For each tab, the description of its latest shares. */
+  /** For each tab, the description of its latest shares, as {@link gistOfShares} returns them. */
   readonly #shares = new Map<string, string>();
   /** For each tab, the description of its latest data. */
   readonly #data = new Map<string, string>();
@@ -99,13 +99,12 @@ class EventLog implements Log {
     } else if (event.type === 'algorithm') {
       const { step, algorithm } = event;
       this.event('algorithm', { tab, step, algorithm }, `${tab} sends gradients by ${algorithm}.`);
-    } else if (event.type === 'shares') {
+    } else if (event.type === 'shares' && isDecided(event)) {
       const { type: _, ...decision } = event;
-      const described = describeShares(decision);
-      // Speeds may change without the shares.
-      const isNew = described !== this.#shares.get(tab);
-      this.#shares.set(tab, described);
-      if (isNew && isDecided(decision)) this.event('shares', { tab, ...decision }, described);
+      const gist = gistOfShares(decision);
+      const isNew = gist !== this.#shares.get(tab);
+      this.#shares.set(tab, gist);
+      if (isNew) this.event('shares', { tab, ...decision }, describeShares(decision));
     } else if (event.type === 'codec') {
       const { step, choice } = event;
       this.event('codec', { tab, step, choice }, describeCodec(choice));

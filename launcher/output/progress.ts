@@ -6,7 +6,7 @@ import type { EngineEvent, LoadProgress } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
 import { describeData } from './data.ts';
-import { describeCodec, describeShares, formatMetrics, isDecided } from './report.ts';
+import { describeCodec, describeShares, formatMetrics, gistOfShares, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
 /** Milliseconds between two lines in a log. */
@@ -44,12 +44,10 @@ export class Progress {
       this.note(`Generated text after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
-    } else if (event.type === 'shares') {
-      const described = describeShares(event);
-      // Speeds may change without the shares.
-      const isNew = described !== this.#shares;
-      this.#shares = described;
-      if (isNew && isDecided(event)) this.note(described);
+    } else if (event.type === 'shares' && isDecided(event)) {
+      const gist = gistOfShares(event);
+      if (gist !== this.#shares) this.note(describeShares(event));
+      this.#shares = gist;
     } else if (event.type === 'preview' && event.preview !== null) {
       // After a restart, the data are usually the same.
       const described = describeData(event.preview);

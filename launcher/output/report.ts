@@ -87,18 +87,30 @@ export function isDecided({ reason }: SharesDecision): boolean {
   return reason !== 'equal' && reason !== 'unknown';
 }
 
+/**
+ * Returns a text that is the same for two decisions if people need not read the second one. Speeds
+ * may change without the shares, and equal shares may have another reason at each decision.
+ */
+export function gistOfShares(decision: SharesDecision): string {
+  return [dividedStep(decision), ...decision.impossible.map(({ rank }) => rank)].join(' ');
+}
+
 /** Returns the shares of a step that the ranks have from now on, and the reason. */
-export function describeShares({ shares, reason, impossible }: SharesDecision): string {
-  const total = shares.reduce((sum, share) => sum + share, 0);
-  const percentages = shares.map((share) => `${((100 * share) / total).toFixed(0)} %`);
-  const sentence =
-    reason === 'speed' ? `Ranks compute ${percentages.join(', ')} of a step.` : 'Ranks have equal shares.';
+export function describeShares(decision: SharesDecision): string {
+  const { reason, impossible } = decision;
   const bounded = impossible.map(
     ({ rank, reported }) =>
       ` Rank ${rank} reports an impossible speed of ${reported} samples per second, so its share is at most an equal one. ` +
       'Reload that tab.',
   );
-  return `${sentence} ${SHARE_REASON[reason]}${bounded.join('')}`;
+  return `${dividedStep(decision)} ${SHARE_REASON[reason]}${bounded.join('')}`;
+}
+
+function dividedStep({ shares, reason }: SharesDecision): string {
+  if (reason !== 'speed') return 'Ranks have equal shares.';
+  const total = shares.reduce((sum, share) => sum + share, 0);
+  const percentages = shares.map((share) => `${((100 * share) / total).toFixed(0)} %`);
+  return `Ranks compute ${percentages.join(', ')} of a step.`;
 }
 
 /** Returns the result of a range test, with advice. */

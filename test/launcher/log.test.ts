@@ -1,5 +1,5 @@
-/** JSON lines. */
-import { expect, test } from 'vitest';
+/** The log of tabs, for people and as JSON lines. */
+import { describe, expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import { toJsonLines } from '../../launcher/output/jsonLines.ts';
 import { createLog, errorsOf } from '../../launcher/output/log.ts';
@@ -14,6 +14,12 @@ function collect() {
     io: { ...io, signal: new AbortController().signal },
     lines: () => lines.map((line) => JSON.parse(line) as object),
   };
+}
+
+function collectText() {
+  const lines: string[] = [];
+  const { io } = collect();
+  return { io: { ...io, err: (line: string) => void lines.push(line) }, lines };
 }
 
 const step = (n: number): EngineEvent => ({
@@ -122,4 +128,42 @@ test('JSON lines contain the shares of a step once ranks have measured their spe
         'of NaN samples per second, so its share is at most an equal one. Reload that tab.',
     }),
   ]);
+});
+
+describe('shares of a step that do not change are logged once', () => {
+  const shares = { type: 'shares', step: 0, shares: [4, 4], impossible: [], speeds: [null, null] } as const;
+  const unequal = { ...shares, shares: [6, 2] };
+  const reports = (reported: string) => [{ rank: 1, reported }];
+  test.each<[string, EngineEvent[], number]>([
+    ['with another reason', (['similar', 'overhead', 'similar'] as const).map((reason) => ({ ...shares, reason })), 1],
+    [
+      'with speeds that are unknown in between',
+      (['similar', 'unknown', 'similar'] as const).map((reason) => ({ ...shares, reason })),
+      1,
+    ],
+    [
+      'with another impossible speed of the same rank',
+      ['NaN', '1e300', '-4'].map((text) => ({ ...unequal, reason: 'speed', impossible: reports(text) })),
+      1,
+    ],
+    [
+      'and each change is logged',
+      [
+        { ...shares, reason: 'similar' },
+        { ...unequal, reason: 'speed' },
+        { ...shares, reason: 'overhead' },
+        { ...shares, reason: 'overhead', impossible: reports('NaN') },
+      ],
+      4,
+    ],
+  ])('%s', (_, events, count) => {
+    const people = collectText();
+    const programs = collect();
+    const logs = [
+      createLog(people.io, 'a', new ManualClock()),
+      createLog(toJsonLines(programs.io), 'a', new ManualClock()),
+    ];
+    for (const event of events) for (const log of logs) log.on('a', event);
+    expect([people.lines.length, programs.lines().length]).toEqual([count, count]);
+  });
 });
