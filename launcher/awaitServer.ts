@@ -1,9 +1,9 @@
 /** Waits until another machine's server answers. */
 import http from 'node:http';
 import https from 'node:https';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../src/util/clock.ts';
-import { TimeoutError } from '../src/util/errors.ts';
+import type { Clock } from '../src/util/clock.ts';
+import { reasonOf, TimeoutError } from '../src/util/errors.ts';
+import { sleep } from './rejoin.ts';
 
 /**
  * First and longest pause between two attempts, in milliseconds. The pause doubles after each
@@ -13,6 +13,27 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds to wait for one response. */
 const ANSWER_MS = 5_000;
+/** Milliseconds between two reports: at first a user watches, later the reports fill a log. */
+const REPORT_EVERY_MS = 5_000;
+const LATE_REPORT_EVERY_MS = 60_000;
+
+/** Explanations of the errors that a wrong address or port, or a missing server, causes. */
+const EXPLANATIONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'no program listens on this port',
+  ECONNRESET: 'the program on this port closes the connection',
+  EPROTO: 'the program on this port does not use https',
+  ENOTFOUND: 'no machine with this name was found',
+  EAI_AGAIN: 'no machine with this name was found',
+  EHOSTUNREACH: 'the machine cannot be reached',
+  ENETUNREACH: 'the machine cannot be reached',
+};
+
+interface WaitOptions {
+  clock: Clock;
+  signal: AbortSignal;
+  /** Reports that the server still does not answer, and the reason. */
+  note: (line: string) => void;
+}
 
 /**
  * Resolves when the server at `url` (`https://host:port`) answers. The server's certificate is not
@@ -20,33 +41,39 @@ const ANSWER_MS = 5_000;
  *
  * @throws (rejects) TimeoutError after `timeoutMs`, or the reason of `signal` when it is aborted.
  */
-export async function awaitServer(url: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
-  const giveUpAt = systemClock.now() + timeoutMs;
-  for (
-    let pause = FIRST_PAUSE_MS;
-    !(await answers(`${url}/healthz`, signal));
-    pause = Math.min(2 * pause, LONGEST_PAUSE_MS)
-  ) {
-    const rest = giveUpAt - systemClock.now();
-    if (rest <= 0) {
+export async function awaitServer(url: string, timeoutMs: number, { clock, signal, note }: WaitOptions): Promise<void> {
+  const startedAt = clock.now();
+  let reportAt = startedAt + REPORT_EVERY_MS;
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    const problem = await problemOf(`${url}/healthz`, signal);
+    if (problem === null) return;
+    signal.throwIfAborted();
+    const now = clock.now();
+    const waited = now - startedAt;
+    if (waited >= timeoutMs) {
       throw new TimeoutError(
-        `No server answered at ${url} within ${timeoutMs / 1000} s. Start the process with rank 0, or check the address and port.`,
+        `No server answered at ${url} within ${timeoutMs / 1000} s: ${problem}. Start the process with rank 0, or check the address and port.`,
       );
     }
-    await sleep(Math.min(pause, rest), undefined, { signal });
+    if (now >= reportAt) {
+      note(`The server at ${url} has not answered for ${Math.round(waited / 1000)} s: ${problem}. Still trying.`);
+      reportAt = now + (waited < LATE_REPORT_EVERY_MS ? REPORT_EVERY_MS : LATE_REPORT_EVERY_MS);
+    }
+    await sleep(clock, Math.min(pause, timeoutMs - waited), signal);
   }
 }
 
-/** Resolves with whether a peergrad server answers. */
-function answers(url: string, signal: AbortSignal): Promise<boolean> {
+/** Resolves with the reason why no peergrad server answers; `null` if one does. */
+function problemOf(url: string, signal: AbortSignal): Promise<string | null> {
   const { get } = url.startsWith('https:') ? https : http;
   return new Promise((resolve) => {
     const options = { timeout: ANSWER_MS, rejectUnauthorized: false, agent: false, signal } as const;
     const request = get(url, options, (response) => {
       response.resume();
-      resolve(response.statusCode === 200);
+      const { statusCode } = response;
+      resolve(statusCode === 200 ? null : `the program on this port answers with the HTTP status ${statusCode}`);
     });
-    request.on('timeout', () => request.destroy());
-    request.on('error', () => resolve(false));
+    request.on('timeout', () => request.destroy(new Error(`there was no response within ${ANSWER_MS / 1000} s`)));
+    request.on('error', (error: NodeJS.ErrnoException) => resolve(EXPLANATIONS[error.code ?? ''] ?? reasonOf(error)));
   });
 }

@@ -215,7 +215,11 @@ class BrowserPool {
   async #awaitServer(): Promise<void> {
     const { origin, timeoutMs } = this.#options;
     this.#log.note(`Waiting for the server at ${origin} ...`);
-    await awaitServer(origin, timeoutMs ?? Number.POSITIVE_INFINITY, this.#signal);
+    await awaitServer(origin, timeoutMs ?? Number.POSITIVE_INFINITY, {
+      clock: systemClock,
+      signal: this.#signal,
+      note: (line) => this.#log.note(line),
+    });
   }
 
   async #createSlot(browser: Browser): Promise<TabSlot> {

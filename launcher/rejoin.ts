@@ -97,7 +97,9 @@ export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome>
   }
 }
 
-async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+/** @throws (rejects) the reason of `signal` when it is aborted. */
+export async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
   const slept = deferred();
   const cancel = clock.after(ms, () => slept.resolve());
   const interrupt = (): void => slept.reject(signal.reason);

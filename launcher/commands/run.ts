@@ -295,7 +295,7 @@ function findRoom({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: TrainOpti
     room: roomCodeOf(rdzvId),
     open: async (timeoutMs) => {
       io.err(`Waiting for the server of rank 0 at ${url} ...`);
-      await awaitServer(url, timeoutMs, io.signal);
+      await awaitServer(url, timeoutMs, { clock: systemClock, signal: io.signal, note: io.err });
     },
     close: () => Promise.resolve(),
   };
