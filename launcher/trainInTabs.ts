@@ -24,6 +24,8 @@ interface SessionOptions extends LaunchOptions {
   mayLoseTabs: boolean;
   /** File for a screenshot of rank 0's page, or `null`. */
   screenshot: string | null;
+  /** Returns a line to log for an event of the first tab, or `null`. */
+  remark: (event: EngineEvent) => string | null;
   /** Files to write during the run. */
   outputs: ModelOutputs;
   /** A checkpoint from which the run continues, or weights with which it starts. */
@@ -78,6 +80,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
     if (event.type === 'preview' && event.preview !== null) ({ notes } = event.preview);
     if (event.type === 'generation') ranks.set(tab, event.rank);
     log.on(tab, event);
+    const remark = tab === options.tabs[0]!.name ? options.remark(event) : null;
+    if (remark !== null) log.note(remark);
     if (ranks.get(tab) === 0) camera.on(tab, event);
     writer.on(tab, event);
     watch.on(tab, event);

@@ -14,6 +14,7 @@ import {
   type ServerMessage,
 } from '../src/protocol/control.ts';
 import type { Pulse } from '../src/protocol/room.ts';
+import { noRoom } from '../src/protocol/roomCode.ts';
 import { verdictOn } from '../src/util/activity.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { misfitOfPlan } from '../src/spec/plan.ts';
@@ -386,9 +387,4 @@ export class Connection implements Peer {
     this.#room = null;
     room?.owner.disconnect(room.code, this, reason);
   }
-}
-
-/** Returns the message for a room that does not exist. */
-export function noRoom(code: string): string {
-  return `There is no room ${code} here. Check the code.`;
 }

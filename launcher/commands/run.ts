@@ -8,10 +8,10 @@ import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
 import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
-import { roomCodeOf } from '../../src/protocol/roomCode.ts';
+import { noRoom, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { misfitOfPlan } from '../../src/spec/plan.ts';
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { isLoopback } from '../../signaling/http/address.ts';
 import { selfSignedCertificate } from '../../signaling/http/tls.ts';
@@ -32,6 +32,8 @@ import {
 import type { ModelOutputs } from '../modelWriter.ts';
 import type { BackendMode, GpuMode } from '../browser/browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from '../options/placement.ts';
+import { discardsModel, keptOf } from '../output/kept.ts';
+import { callOthers, MissingNodes } from '../output/missingNodes.ts';
 import { summarize } from '../output/report.ts';
 import { trainInTabs, type TrainingResult } from '../trainInTabs.ts';
 import type { Origin } from '../browser/tabs.ts';
@@ -106,6 +108,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const out = modelFileOf(options);
   let origin = given?.origin ?? null;
   const executable = await ensureBrowser(options.browser, io.err);
+  const discarded = resolved === null ? null : discardsModel(resolved.job, options.out);
+  if (discarded !== null) io.err(discarded);
   const rendezvous =
     resolved === null
       ? findRoom(placement, options, io)
@@ -116,14 +120,15 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
     const rank = elastic === null ? `&rank=${firstRank + i}` : '';
     return { name, url: `${rendezvous.url}/#${rendezvous.room}?name=${name}&auto${rank}&kernels=${options.kernels}` };
   });
+  let written: string | null = null;
   try {
     return await withRestarts(options, io, async (timeoutMs, restarts) => {
       await rendezvous.open(timeoutMs);
-      let hasCheckpoint = false;
+      const missing = new MissingNodes(placement, options);
       const outputs: ModelOutputs = {
         checkpoint: options.checkpoint ?? null,
         out,
-        onwritten: () => (hasCheckpoint = true),
+        onwritten: () => (written = options.checkpoint ?? null),
       };
       io.err(`${tabs.length === 1 ? '1 tab' : `${tabs.length} tabs`} of ${executable} ...`);
       const trained = await trainInTabs(
@@ -139,20 +144,33 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
           waitsForOthers: tabs.length < worldSize,
           mayLoseTabs: elastic !== null,
           screenshot,
+          remark: (event) => (firstRank === 0 ? missing.on(event) : null),
           outputs,
           origin,
         },
         io,
       ).catch(async (error: unknown) => {
         // A restart continues from the checkpoint.
-        if (hasCheckpoint) origin = await readFileOf(outputs.checkpoint!);
+        if (written !== null) origin = await readFileOf(written);
+        if (error instanceof TimeoutError && missing.line !== null)
+          throw new TimeoutError(`${error.message} ${missing.line}`);
+        if (resolved === null && messageOf(error).includes(noRoom(rendezvous.room)))
+          throw new PeergradError(noRun(rendezvous.url, options.rdzvId));
         throw error;
       });
       return { ...trained, restarts: trained.restarts + restarts };
     });
   } finally {
+    const kept = io.signal.aborted && resolved !== null ? keptOf(resolved.job, options.checkpoint, written) : null;
+    if (kept !== null) io.err(kept);
     await rendezvous.close();
   }
+}
+
+/** Returns the error of a node whose id is another one than that of node 0. */
+function noRun(url: string, rdzvId: string | undefined): string {
+  const name = rdzvId === undefined ? 'without --rdzv-id' : `with --rdzv-id ${rdzvId}`;
+  return `The server at ${url} has no run ${name}. It has a run with another id, or no run. Pass the same --rdzv-id on every machine.`;
 }
 
 /**
@@ -250,11 +268,13 @@ function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
  * server uses https, because WebGPU needs a secure context.
  */
 async function serveRoom(
-  { worldSize, elastic, tabs, master }: Placement,
-  { rdzvId }: TrainOptions,
+  placement: Placement,
+  options: TrainOptions,
   { job, served, ice }: { job: JobSpec; served: string | null; ice: IceOptions },
   io: Io,
 ): Promise<Rendezvous> {
+  const { worldSize, elastic, tabs, master } = placement;
+  const { rdzvId } = options;
   await ensureBuilt(io);
   // The server's packages load slowly, and bad arguments are found before.
   const { startSignaling } = await import('../../signaling/index.ts');
@@ -278,7 +298,10 @@ async function serveRoom(
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
   const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });
   io.err(`Training ${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
-  if (others > 0) io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
+  if (others > 0) {
+    io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
+    for (const line of callOthers(placement, options)) io.err(line);
+  }
   return {
     // From this machine, the last URL always reaches the server.
     url: server.urls.at(-1)!,

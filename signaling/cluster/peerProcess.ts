@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../../src/util/clock.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
-import { noRoom } from '../connection.ts';
+import { noRoom } from '../../src/protocol/roomCode.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, Peer } from '../hub.ts';
 import type { LeaveReason } from '../room/index.ts';
 import type { RoomOwner } from '../roomDirectory.ts';

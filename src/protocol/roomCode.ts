@@ -30,6 +30,11 @@ export function roomCodeOf(text: string): string {
   return code;
 }
 
+/** Returns the server's message for a room that does not exist. */
+export function noRoom(code: string): string {
+  return `There is no room ${code} here. Check the code.`;
+}
+
 /** Formats `K7F3QX` as `K7F-3QX`. */
 export function formatRoomCode(code: string): string {
   return `${code.slice(0, 3)}-${code.slice(3)}`;

@@ -4,7 +4,7 @@ import { runCli } from '../../launcher/cli.ts';
 import { toJsonLines } from '../../launcher/output/jsonLines.ts';
 import { createLog, errorsOf } from '../../launcher/output/log.ts';
 import type { CodecChoice, RunResult } from '../../src/protocol/runResult.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 
 function collect() {
@@ -130,10 +130,18 @@ test('JSON lines contain the shares of a step once ranks have measured their spe
   ]);
 });
 
+const reports = (reported: string) => [{ rank: 1, reported }];
+
 describe('shares of a step that do not change are logged once', () => {
-  const shares = { type: 'shares', step: 0, shares: [4, 4], impossible: [], speeds: [null, null] } as const;
-  const unequal = { ...shares, shares: [6, 2] };
-  const reports = (reported: string) => [{ rank: 1, reported }];
+  const shares: EventOf<'shares'> = {
+    type: 'shares',
+    step: 0,
+    shares: [4, 4],
+    reason: 'similar',
+    impossible: [],
+    speeds: [null, null],
+  };
+  const unequal: EventOf<'shares'> = { ...shares, shares: [6, 2], reason: 'speed' };
   test.each<[string, EngineEvent[], number]>([
     ['with another reason', (['similar', 'overhead', 'similar'] as const).map((reason) => ({ ...shares, reason })), 1],
     [
@@ -143,14 +151,14 @@ describe('shares of a step that do not change are logged once', () => {
     ],
     [
       'with another impossible speed of the same rank',
-      ['NaN', '1e300', '-4'].map((text) => ({ ...unequal, reason: 'speed', impossible: reports(text) })),
+      ['NaN', '1e300', '-4'].map((text) => ({ ...unequal, impossible: reports(text) })),
       1,
     ],
     [
       'and each change is logged',
       [
-        { ...shares, reason: 'similar' },
-        { ...unequal, reason: 'speed' },
+        shares,
+        unequal,
         { ...shares, reason: 'overhead' },
         { ...shares, reason: 'overhead', impossible: reports('NaN') },
       ],

@@ -1,0 +1,25 @@
+/** Tells the user of `run` what remains of a run, and how to keep more. */
+import { hasCheckpoints, keepsModel, type JobSpec } from '../../src/spec/job.ts';
+import { FILE_ENDINGS, weightsFormatsOf } from '../../src/spec/modelFile.ts';
+
+/** Returns a line if the run ends with a model that is not written to a file, otherwise `null`. */
+export function discardsModel(job: JobSpec, out: string | undefined): string | null {
+  if (out !== undefined || !keepsModel(job)) return null;
+  const endings = weightsFormatsOf(job).map((format) => FILE_ENDINGS[format]);
+  return `The final model will be discarded. To save it, pass --out FILE, where FILE ends in ${endings.join(', ')}.`;
+}
+
+/**
+ * Returns a line for an interrupted run; `null` if the run has nothing to keep.
+ *
+ * @param written the checkpoint that this run has written, or `null`.
+ */
+export function keptOf(job: JobSpec, checkpoint: string | undefined, written: string | null): string | null {
+  if (written !== null) return `The latest checkpoint is ${written}. To continue, pass --resume ${written}.`;
+  if (checkpoint !== undefined)
+    return `The run was interrupted before its first checkpoint, so ${checkpoint} was not written.`;
+  if (!keepsModel(job)) return null;
+  return hasCheckpoints(job)
+    ? 'The interrupted run was not saved. To continue such a run later, pass --checkpoint FILE.'
+    : 'The interrupted run was not saved, and this run has no checkpoints.';
+}
