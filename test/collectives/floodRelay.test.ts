@@ -5,8 +5,11 @@ import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
 import { createMeshes, type World } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
+import { permutation } from '../../src/util/rng.ts';
 
 /** Resolves when frames over memory links have arrived and are forwarded. */
 const arrivals = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
@@ -46,6 +49,28 @@ function stall({ links }: World, from: number, to: number) {
   return { release: released.resolve, bytes: () => held.reduce((sum, { byteLength }) => sum + byteLength, 0) };
 }
 
+/** Opens a link between two ranks of a world. */
+function join({ meshes, links }: World, a: number, b: number): void {
+  if (links[a]!.has(b)) return;
+  const [mine, theirs] = createMemoryLinkPair();
+  (links[a] as Map<number, Link>).set(b, mine);
+  (links[b] as Map<number, Link>).set(a, theirs);
+  meshes[a]!.accept(b, mine);
+  meshes[b]!.accept(a, theirs);
+}
+
+/** Creates a world of `n` ranks in which all links are open. */
+function fullWorld(n: number): World {
+  const world = createMeshes(n);
+  for (let a = 0; a < n; a++) for (let b = 0; b < a; b++) join(world, a, b);
+  return world;
+}
+
+/** Holds all frames of a rank back. */
+function freeze(world: World, rank: number): void {
+  for (const peer of world.links[rank]!.keys()) stall(world, rank, peer);
+}
+
 const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
 
 /** Returns a message of 10 kB that has no effect. */
@@ -81,6 +106,45 @@ describe('flood messages', () => {
       world.close();
     },
   );
+
+  test('cross few of the links if all are open: each rank forwards over two for each power of two', async () => {
+    const world = fullWorld(64);
+    groupsOf(world);
+    const sent = () => world.links.flatMap((own) => [...own.values()].map(({ counters }) => counters.framesSent));
+    const total = () => sent().reduce((sum, frames) => sum + frames, 0);
+    const before = total();
+    world.meshes[0]!.flood(0, { type: 'passed', barrier: 1000 });
+    for (let hop = 0; hop < 64; hop++) await arrivals();
+    // Rank 0 sends to all. At a distance of 32, both sides are the same link.
+    expect(total() - before).toBeLessThanOrEqual(63 + 63 * 11);
+    expect(total() - before).toBeGreaterThan(63 * 9);
+    world.close();
+  });
+
+  test.each([1, 2, 3, 4])(
+    'reach all ranks of a large world, although a third of the ranks and most links of the sender are silent: %i',
+    async (seed) => {
+      const world = fullWorld(32);
+      const worlds = groupsOf(world);
+      for (const rank of permutation(31, seed).slice(0, 10)) freeze(world, rank + 1);
+      for (const peer of world.links[0]!.keys()) if (peer % 8 !== 3) stall(world, 0, peer);
+      worlds[0]!.abort(new Error('over'));
+      for (let hop = 0; hop < 32; hop++) await arrivals();
+      expect(worlds.map(({ failure }) => failure !== null)).toEqual(worlds.map(() => true));
+      world.close();
+    },
+  );
+
+  test('use any link that is open, if ranks between two others are frozen', async () => {
+    const world = createMeshes(6);
+    const worlds = groupsOf(world);
+    join(world, 0, 3);
+    for (const rank of [1, 5]) freeze(world, rank);
+    worlds[2]!.abort(new Error('over'));
+    for (let hop = 0; hop < 6; hop++) await arrivals();
+    expect(worlds[0]!.failure?.message).toBe('over');
+    world.close();
+  });
 
   test('can abort a group; the error has the rank of the sender, even if the message contains the rank of the receiver', async () => {
     const world = createMeshes(3);

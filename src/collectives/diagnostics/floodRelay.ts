@@ -1,7 +1,9 @@
 /**
- * The flood relay sends JSON messages to all ranks. When a rank receives a message for the first
- * time, it forwards the message over all its other links. So messages reach the other ranks even if
- * one rank is frozen.
+ * The flood relay sends JSON messages to all ranks. A rank sends its own messages over all its
+ * links. When a rank receives a message for the first time, it forwards the message over some of
+ * its other links: on each side of the ring, over the nearest link to a rank at a distance of 1, of
+ * 2 or 3, of 4 to 7 and so on. So messages reach the other ranks even if some ranks are frozen. If
+ * all ranks of a large world forwarded over all links, every message would cross every link.
  *
  * Messages are not signed. A rank drops a message as forged if `origin` is not a member of the
  * group. While the link to a ring neighbour is open, the rank also drops a message of that
@@ -112,9 +114,23 @@ export class FloodRelay {
   #forward(message: FloodMessage, hops: number, from: number): void {
     const { generation, links } = this.#env;
     const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.FLOOD, generation), step: hops }, message);
-    for (const [peer, link] of links) {
-      if (peer !== from && peer !== message.origin) this.#sendTo(peer, link, frame.slice(0), from);
+    for (const peer of hops === 0 ? links.keys() : this.#relays()) {
+      if (peer !== from && peer !== message.origin) this.#sendTo(peer, links.get(peer)!, frame.slice(0), from);
     }
+  }
+
+  /** Returns the ranks to which this rank forwards messages. */
+  #relays(): Iterable<number> {
+    const { rank, worldSize, links } = this.#env;
+    /** The nearest rank by side and power of two. */
+    const nearest = new Map<string, { peer: number; distance: number }>();
+    for (const peer of links.keys()) {
+      const [right, left] = [peer - rank, rank - peer].map((difference) => (difference + worldSize) % worldSize);
+      const distance = Math.min(right!, left!);
+      const key = `${right! <= left!} ${Math.clz32(distance)}`;
+      if (distance < (nearest.get(key)?.distance ?? Infinity)) nearest.set(key, { peer, distance });
+    }
+    return Array.from(nearest.values(), ({ peer }) => peer);
   }
 
   #sendTo(peer: number, link: Link, frame: ArrayBuffer, from: number): void {
