@@ -53,10 +53,10 @@ interface FurtherOptions {
   /** Sends a text to the other end. */
   send: (text: string) => void;
   /**
-   * Opens a connection, with the function that sends its signals to the other end. Throws if the
-   * browser allows no more connections.
+   * Opens a connection, with the function that sends its signals to the other end. Returns `null`
+   * if the page has enough of them, and throws if the browser allows no more.
    */
-  open: (onsignal: (signal: PeerSignal) => void) => Further;
+  open: (onsignal: (signal: PeerSignal) => void) => Further | null;
 }
 
 export class FurtherConnections {
@@ -136,7 +136,7 @@ export class FurtherConnections {
     this.#opened.get(connection)?.signal(signal);
   }
 
-  /** Opens a connection once. If the browser cannot open it, the link does without it. */
+  /** Opens a connection once. If that is not possible, the link does without it. */
   #open(connection: number): void {
     if (this.#opened.has(connection)) return;
     let opened: Further | null = null;

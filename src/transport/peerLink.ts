@@ -23,6 +23,15 @@ import { UNKNOWN_WAY, type Link, type RouteDescription } from './link.ts';
  * works everywhere, because browsers differ only in the largest id.
  */
 const FRAMES_STREAM = 2;
+/**
+ * Largest number of further connections of all links of the page. Chromium allows 500 connections,
+ * and counts those that were closed until their memory is collected. A rank of 256 may need 255
+ * links, so over a hundred remain for repeated attempts. Links to ring neighbours are opened first,
+ * and so have further connections before others.
+ */
+const MAX_FURTHER = 128;
+/** Number of further connections that the page has now. */
+let furtherNow = 0;
 
 export interface PeerConnectOptions {
   /** Exactly one side is the initiator; by convention the one with the lower member id. */
@@ -77,8 +86,11 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       if (peer.connected) peer.send(text);
     },
     open: (onfurthersignal) => {
+      if (furtherNow >= MAX_FURTHER) return null;
       const opened = openOne({ ...options, onsignal: onfurthersignal });
+      furtherNow += 1;
       opened.connection.onclose = (error) => {
+        furtherNow -= 1;
         // Frames may have been sent over it, so the link ends. If it fails before its channel can
         // be open, the link continues without it.
         if (opened.wasConnected()) peer.destroy(error ?? undefined);

@@ -89,3 +89,33 @@ test('a link continues without a further connection that cannot be opened', asyn
   await settled();
   expect(closes).toEqual([undefined]);
 });
+
+test('the links of a page have 128 further connections together, which Chromium allows beside 255 links', async () => {
+  const connect = async (links: number) => {
+    const before = FakeConnection.all.length;
+    const made = Array.from({ length: links }, () =>
+      openPeerConnection({ initiator: true, iceServers: [], connections: 4, onsignal: () => {} }),
+    );
+    for (const first of FakeConnection.all.slice(before)) first.connect();
+    await settled();
+    return { made, count: FakeConnection.all.length - before };
+  };
+  const { made, count } = await connect(255);
+  expect(count).toBe(255 + 128);
+  // A link without further connections frees none.
+  made.at(-1)!.close();
+  await settled();
+  expect((await connect(1)).count).toBe(1);
+  // The first link had four connections.
+  made[0]!.close();
+  await settled();
+  const again = await connect(2);
+  expect(again.count).toBe(2 + 3);
+  for (const connection of [...made, ...again.made]) connection.close();
+  await settled();
+  const { made: last, count: all } = await connect(32);
+  expect(all).toBe(4 * 32);
+  // The number belongs to the page, and so to all tests of this file.
+  for (const connection of last) connection.close();
+  await settled();
+});
