@@ -4,6 +4,7 @@
  * character may separate thousands.
  */
 import type { DecimalMark } from '../../spec/preview.ts';
+import { isMarker } from './missing.ts';
 import { unitOf } from './units.ts';
 
 /**
@@ -14,8 +15,14 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
   point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?|[1-9]\d?(,\d\d)+,\d{3}(\.\d*)?)(e[+-]?\d+)?$/i,
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
-/** Matches numbers that need no conversion. Most numbers of large files are such. */
+/** Matches numbers that need no conversion. */
 const PLAIN = /^-?\d+(?:\.\d+)?$/;
+/** Matches numbers with at most one mark. Most numbers of large files are such. */
+const SIMPLE = /^-?\d+(?:[.,]\d+)?$/;
+/** Maximum length of a number that is read without checks of its size. */
+const SIMPLE_LENGTH = 100;
+/** Maximum number of texts around numbers that are remembered for a column. */
+const MAX_KNOWN = 8;
 
 /** Characters without a width, such as byte order marks and directions of text. */
 const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
@@ -45,16 +52,59 @@ export interface Amount {
   unit: string;
 }
 
-/** Returns the number of a field that needs no conversion; `null` for other fields. */
-export function plainNumberOf(field: string): number | null {
-  return PLAIN.test(field) ? finite(Number(field)) : null;
+/** Returns whether the only mark of a simple number may separate thousands, as in 1.234. */
+export function isGrouped(text: string): boolean {
+  const first = text.startsWith('-') ? 1 : 0;
+  const mark = text.length - 4;
+  return mark > first && mark - first <= 3 && (text[mark] === '.' || text[mark] === ',') && text[first] !== '0';
 }
 
-/** Returns whether the point of a plain number may separate thousands, as in 1.234. */
-export function isGrouped(field: string): boolean {
-  const first = field.startsWith('-') ? 1 : 0;
-  const point = field.indexOf('.');
-  return field.length - point === 4 && point - first <= 3 && field[first] !== '0';
+/**
+ * Reads the numbers of a column. Most of them have the same unit, so the reader remembers the texts
+ * before and after numbers. A number between such texts is read without a look at its unit.
+ */
+export class NumberReader {
+  readonly #known: { before: string; after: string; unit: string }[] = [{ before: '', after: '', unit: '' }];
+
+  /**
+   * Returns the number and unit of a trimmed field if its number has at most one mark, and another
+   * field had the same text around its number. Otherwise returns `null`.
+   */
+  simple(field: string): Amount | null {
+    for (const { before, after, unit } of this.#known) {
+      if (!field.startsWith(before) || !field.endsWith(after)) continue;
+      const text = field.slice(before.length, field.length - after.length);
+      if (SIMPLE.test(text) && text.length <= SIMPLE_LENGTH) return { text, unit };
+    }
+    return null;
+  }
+
+  /** As {@link amountOf}. Remembers the text around the number. */
+  amount(field: string): Amount | null {
+    const amount = amountOf(field);
+    if (amount !== null && this.#known.length < MAX_KNOWN) this.#remember(field, amount);
+    return amount;
+  }
+
+  /** As {@link numberOf}. */
+  number(field: string, mark: DecimalMark): number | null {
+    const trimmed = field.trim();
+    const amount = this.simple(trimmed) ?? this.amount(trimmed);
+    return amount === null ? null : valueOf(amount, mark);
+  }
+
+  #remember(field: string, { text, unit }: Amount): void {
+    const at = field.indexOf(text);
+    if (at === -1 || !SIMPLE.test(text)) return;
+    const [before, after] = [field.slice(0, at), field.slice(at + text.length)];
+    // The text must mean the same around negative numbers: -1 IND is a marker, and +-1 no number.
+    const negative = `${before}-1${after}`;
+    const other = amountOf(negative);
+    if (other?.text !== '-1' || other.unit !== unit || isMarker(negative)) return;
+    if (this.#known.every((one) => one.before !== before || one.after !== after)) {
+      this.#known.push({ before, after, unit });
+    }
+  }
 }
 
 /**
@@ -129,13 +179,13 @@ function asciiOf(field: string): string {
  * number overflows to infinity.
  */
 export function numberOf(field: string, mark: DecimalMark): number | null {
-  if (mark === 'point' && PLAIN.test(field)) return finite(Number(field));
   const amount = amountOf(field);
   return amount === null ? null : valueOf(amount, mark);
 }
 
 /** Returns the number of an amount, or `null` if it is not a number with this decimal mark. */
 export function valueOf({ text }: Amount, mark: DecimalMark): number | null {
+  if (mark === 'point' && PLAIN.test(text)) return finite(Number(text));
   return PATTERNS[mark].test(text) ? finite(Number(plain(text, mark))) : null;
 }
 

@@ -45,20 +45,21 @@ export class Numbers {
     this.first = first;
   }
 
-  /** Adds a number that needs no conversion; see `plainNumberOf`. */
-  addPlain(value: number, field: string, line: number): void {
+  /** Adds a number that `NumberReader.simple` returned. It cannot be larger than {@link MAX_NUMBER}. */
+  addSimple(text: string, field: string, line: number): void {
     this.count++;
-    this.fits.point++;
-    const hasPoint = field.includes('.');
-    if (hasPoint) this.marked.point ??= { field, line };
-    if (!hasPoint || isGrouped(field)) this.fits.comma++;
-    else this.strangers.comma ??= { field, line };
-    if (Math.abs(value) > MAX_NUMBER) this.huge ??= { field, line };
+    const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
+    const other = mark === 'point' ? 'comma' : 'point';
+    this.fits[mark ?? 'comma']++;
+    if (mark === null || isGrouped(text)) this.fits[other]++;
+    else this.strangers[other] ??= { field, line };
+    if (mark !== null) this.marked[mark] ??= { field, line };
+    this.#addNotation(text, field, line);
   }
 
   /** Returns whether the amount is a number with either decimal mark. */
   add(amount: Amount, field: string, line: number): boolean {
-    const { text, unit } = amount;
+    const { text } = amount;
     const hasPoint = text.includes('.');
     const hasComma = text.includes(',');
     const isInteger = !hasPoint && !hasComma;
@@ -75,11 +76,14 @@ export class Numbers {
     else this.strangers.comma ??= { field, line };
     if (hasPoint) this.marked.point ??= { field, line };
     if (hasComma) this.marked.comma ??= { field, line };
-    if (unit === '' && text.length !== field.length) {
-      this.rewritten++;
-      this.firstRewritten ??= { field, line };
-    }
+    this.#addNotation(text, field, line);
     return true;
+  }
+
+  #addNotation(text: string, field: string, line: number): void {
+    if (this.unit !== '' || text.length === field.length) return;
+    this.rewritten++;
+    this.firstRewritten ??= { field, line };
   }
 }
 

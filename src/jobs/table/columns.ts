@@ -8,7 +8,7 @@ import {
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { isMarker } from '../formats/missing.ts';
-import { amountOf, numberOf, plainNumberOf, valueOf, type Amount } from '../formats/numbers.ts';
+import { amountOf, NumberReader, numberOf, valueOf } from '../formats/numbers.ts';
 import { keyOfUnit, quantitiesOf } from '../formats/units.ts';
 import { MAX_NUMBER, Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
 
@@ -53,7 +53,9 @@ export class Column {
   #filled = 0;
   /** The numbers with each unit, by the unit's key. The key of numbers without a unit is empty. */
   readonly #numbers = new Map<string, Numbers>();
-  #plain: Numbers | null = null;
+  /** The same numbers by each spelling of their unit. */
+  readonly #byUnit = new Map<string, Numbers>();
+  readonly #reader = new NumberReader();
   /** Whether the numbers have too many different units. */
   #hasManyUnits = false;
   /** The first field that is not a number, and some different fields of this kind. */
@@ -80,16 +82,15 @@ export class Column {
       this.#empty++;
       return;
     }
-    const number = plainNumberOf(value);
-    if (number !== null) {
-      (this.#plain ??= this.#numbersOf('', '', value, line)).addPlain(number, value, line);
-    } else if (isMarker(value)) {
+    const simple = this.#reader.simple(value);
+    if (simple === null && isMarker(value)) {
       this.#markers.set(value, (this.#markers.get(value) ?? 0) + 1);
       return;
-    } else {
-      const amount = amountOf(value);
-      if (amount === null || !this.#addAmount(amount, value, line)) this.#addWord(value, line);
     }
+    const amount = simple ?? this.#reader.amount(value);
+    const numbers = amount && this.#numbersOf(amount.unit, value, line);
+    if (numbers !== null && simple !== null) numbers.addSimple(simple.text, value, line);
+    else if (numbers === null || !numbers.add(amount!, value, line)) this.#addWord(value, line);
     this.#filled++;
     if (!this.#isCounting) return;
     this.#counts.set(value, (this.#counts.get(value) ?? 0) + 1);
@@ -101,19 +102,18 @@ export class Column {
     if (this.#words.size <= FEW_WORDS) this.#words.add(field);
   }
 
-  #addAmount(amount: Amount, field: string, line: number): boolean {
-    if (amount.unit === '') return (this.#plain ??= this.#numbersOf('', '', field, line)).add(amount, field, line);
-    const key = keyOfUnit(amount.unit);
-    if (!this.#numbers.has(key) && this.#numbers.size > MAX_UNITS) {
+  /** Returns the numbers with a unit; `null` if there are too many different units. */
+  #numbersOf(unit: string, field: string, line: number): Numbers | null {
+    const known = this.#byUnit.get(unit);
+    if (known !== undefined) return known;
+    const key = keyOfUnit(unit);
+    if (unit !== '' && !this.#numbers.has(key) && this.#numbers.size > MAX_UNITS) {
       this.#hasManyUnits = true;
-      return false;
+      return null;
     }
-    return this.#numbersOf(key, amount.unit, field, line).add(amount, field, line);
-  }
-
-  #numbersOf(key: string, unit: string, field: string, line: number): Numbers {
     const numbers = this.#numbers.get(key) ?? new Numbers(unit, { field, line });
     this.#numbers.set(key, numbers);
+    this.#byUnit.set(unit, numbers);
     return numbers;
   }
 

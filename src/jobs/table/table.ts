@@ -13,7 +13,7 @@ import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker } from '../formats/missing.ts';
-import { nameOfNumber, numberOf } from '../formats/numbers.ts';
+import { nameOfNumber, NumberReader } from '../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { singlesIn, trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../moments.ts';
@@ -285,8 +285,9 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
   const training = columns.map((): TrainingFacts => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = training[i]!;
+    const reader = new NumberReader();
     return (field) => {
-      const number = kind === 'number' ? numberOf(field, mark ?? 'point') : null;
+      const number = kind === 'number' ? reader.number(field, mark ?? 'point') : null;
       const word = number === null ? field.trim() : '';
       if (number !== null) addValue(one.moments, number);
       else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;

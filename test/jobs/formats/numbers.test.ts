@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { isNumber, numberOf } from '../../../src/jobs/formats/numbers.ts';
+import { amountOf, NumberReader, isNumber, numberOf } from '../../../src/jobs/formats/numbers.ts';
+import { isMarker } from '../../../src/jobs/formats/missing.ts';
 
 describe('isNumber and numberOf', () => {
   test.each<[field: string, point: number | null, comma: number | null]>([
@@ -54,3 +55,63 @@ describe('isNumber and numberOf', () => {
     expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumber)).toEqual([true, true, true, false]);
   });
 });
+
+/** `@` is the place of the number. */
+const AROUND = ['@', '@ kg', '@kg', '$@', '-$@', '@ €', 'USD @', '(@)', '@-', '+@', '="@"', "'@", '@,- kr', '@. kg'];
+const ODD_AROUND = [
+  '@ l/100 km',
+  '@ m2',
+  '@²',
+  '@e',
+  '@ x 10',
+  '@ ind',
+  '@ind',
+  '#@',
+  'Rs.@',
+  '@ 000',
+  '1@',
+  'no. @',
+  '@%',
+];
+const INSIDE = [
+  '5',
+  '-5',
+  '10',
+  '0',
+  '1.5',
+  '1,5',
+  '1.234',
+  '0,125',
+  '1,234',
+  '-12.345',
+  '1 234',
+  '.5',
+  '5.',
+  '1.2.3',
+  '1e5',
+];
+
+test.each([...AROUND, ...ODD_AROUND])(
+  'a reader that has seen numbers such as %s reads all numbers like others',
+  (around) => {
+    const fields = [around, ...AROUND, ...ODD_AROUND].flatMap((one) =>
+      INSIDE.map((number) => one.replace('@', number)),
+    );
+    const reader = new NumberReader();
+    const read = fields.map((field) => [
+      reader.number(field, 'point'),
+      reader.number(field, 'comma'),
+      reader.simple(field),
+    ]);
+    expect(read).toEqual(
+      fields.map((field, i) => {
+        const simple = read[i]![2];
+        return [
+          numberOf(field, 'point'),
+          numberOf(field, 'comma'),
+          simple && !isMarker(field) ? amountOf(field) : null,
+        ];
+      }),
+    );
+  },
+);
