@@ -16,6 +16,8 @@ export class Progress {
   readonly #io: Io;
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
+  /** What the bar counts. */
+  #barOf: LoadProgress['unit'] | 'steps' = 'steps';
   #totalSteps = 0;
   /** Length of the run if it is limited by time, otherwise `null`. */
   #totalMs: number | null = null;
@@ -37,6 +39,8 @@ export class Progress {
     } else if (event.type === 'warmup') {
       if (event.loading !== undefined) this.#load(event.loading);
       else if (event.shaders === undefined) this.note(event.message);
+    } else if (event.type === 'opening') {
+      this.#load(event.loading);
     } else if (event.type === 'generation') {
       const { maxMinutes } = event.job;
       this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
@@ -48,7 +52,9 @@ export class Progress {
       const gist = gistOfShares(event);
       if (gist !== this.#shares) this.note(describeShares(event));
       this.#shares = gist;
-    } else if (event.type === 'preview' && event.preview !== null) {
+    } else if (event.type === 'preview') {
+      if (this.#barOf !== 'steps') this.stop();
+      if (event.preview === null) return;
       // After a restart, the data are usually the same.
       const described = describeData(event.preview);
       if (described !== this.#data) this.note(described);
@@ -66,15 +72,21 @@ export class Progress {
   }
 
   #load({ unit, done, total }: LoadProgress): void {
+    const [of, verb] =
+      unit === 'pictures'
+        ? [`${done} of ${total} pictures`, 'decoded']
+        : [`${megabytes(done)} of ${megabytes(total)} MB`, unit === 'bytes' ? 'received' : 'read'];
+    const line = `Loading the data: ${of} ${verb}`;
+    if (this.#io.terminal !== null) {
+      this.#show(this.#io.terminal, unit, { format: '{bar} {line}', total, done, line });
+      if (done === total) this.stop();
+      return;
+    }
     const now = this.#clock.now();
     const isEnd = done === total || done === 0;
     if (now - this.#loggedAt < LINE_EVERY_MS && !isEnd) return;
     this.#loggedAt = now;
-    const [of, verb] =
-      unit === 'bytes'
-        ? [`${megabytes(done)} of ${megabytes(total)} MB`, 'received']
-        : [`${done} of ${total} pictures`, 'decoded'];
-    this.note(`Loading the data: ${of} ${verb}`);
+    this.note(line);
   }
 
   /** Logs a line above the bar. */
@@ -96,8 +108,10 @@ export class Progress {
     const timed = this.#totalMs;
     const place = timed === null ? `${done}/${this.#totalSteps}` : `${done}, ${clockTime(at)} of ${clockTime(timed)}`;
     if (this.#io.terminal !== null) {
-      this.#bar ??= this.#startBar(this.#io.terminal);
-      this.#bar.update(timed === null ? done : Math.min(at, timed), { place, values });
+      const format = '{bar} step {place} | {values} | {eta_formatted} left';
+      const reached = timed === null ? done : Math.min(at, timed);
+      const total = timed ?? this.#totalSteps;
+      this.#show(this.#io.terminal, 'steps', { format, total, done: reached, place, values });
       return;
     }
     const now = this.#clock.now();
@@ -106,12 +120,21 @@ export class Progress {
     this.#io.err(`step ${place} | ${values}`);
   }
 
-  #startBar(stream: NodeJS.WriteStream): SingleBar {
-    const format = '{bar} step {place} | {values} | {eta_formatted} left';
-    const bar = new SingleBar({ stream, format, hideCursor: true, barsize: 24 });
-    bar.start(this.#totalMs ?? this.#totalSteps, 0, { place: '0', values: '' });
-    return bar;
+  /** Shows a bar that counts `of`. A bar that counts something else is ended. */
+  #show(stream: NodeJS.WriteStream, of: LoadProgress['unit'] | 'steps', { format, total, done, ...words }: Bar): void {
+    if (of !== this.#barOf) this.stop();
+    if (this.#bar !== null) return this.#bar.update(done, words);
+    this.#barOf = of;
+    this.#bar = new SingleBar({ stream, format, hideCursor: true, barsize: 24 });
+    this.#bar.start(total, done, words);
   }
+}
+
+/** A bar, with the words in its format. */
+interface Bar extends Record<string, string | number> {
+  format: string;
+  total: number;
+  done: number;
 }
 
 function megabytes(bytes: number): string {

@@ -21,8 +21,8 @@ export interface LoadDataOptions {
   /** Receives the preview of the data, before samples are read. */
   onpreview?: (preview: Preview) => void;
   /**
-   * Receives the progress of loading: bytes that have arrived, then pictures that are decoded. A
-   * tab that makes no progress for long counts as one that hangs.
+   * Receives the progress of loading. A tab that makes no progress for long counts as one that
+   * hangs.
    */
   onprogress?: (progress: LoadProgress) => void;
 }

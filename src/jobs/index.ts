@@ -86,7 +86,9 @@ async function loadFiles(
 ): Promise<{ train: Dataset; test: Dataset }> {
   const whole = { ...DEFAULT_JOB, ...job };
   const opened =
-    job.job === 'table' ? await Table.open(oneTable(files), whole) : await openImages(files, whole, { onprogress });
+    job.job === 'table'
+      ? await Table.open(oneTable(files), whole, onprogress)
+      : await openImages(files, whole, { onprogress });
   onpreview?.(opened.preview);
   return opened.load();
 }
@@ -116,6 +118,7 @@ export async function loadCorpus(
 export async function inspectFiles(
   job: JobSpec,
   files: readonly File[],
+  onprogress?: LoadDataOptions['onprogress'],
 ): Promise<{ preview: Preview | null; problem: string | null }> {
   const isShard = job.data.kind === 'federated';
   try {
@@ -124,10 +127,10 @@ export async function inspectFiles(
       return { preview: await previewOf(text, await createCorpus(text, job.gpt)), problem: null };
     }
     if (job.job !== 'table') {
-      const images = await openImages(files, job, { isShard });
+      const images = await openImages(files, job, { isShard, onprogress });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
     }
-    const table = await Table.open(oneTable(files), job);
+    const table = await Table.open(oneTable(files), job, onprogress);
     const problem = table.problem(isShard)?.message ?? (isShard ? null : modelProblem(job.model, table.samples));
     return { preview: table.preview, problem };
   } catch (error) {

@@ -54,9 +54,12 @@ export interface Receiving {
   waitsMs: number | null;
 }
 
-/** Progress of loading data: bytes that have arrived, then pictures that are decoded. */
+/**
+ * Progress of loading data: bytes that have arrived, then bytes of a table that are read, or
+ * pictures that are decoded.
+ */
 export interface LoadProgress {
-  unit: 'bytes' | 'pictures';
+  unit: 'bytes' | 'bytes read' | 'pictures';
   done: number;
   total: number;
 }
@@ -169,6 +172,11 @@ export type EngineEvent =
   /** How this rank spent a step. */
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
+  /**
+   * Progress of reading this tab's files for their preview, each percent at most once. A `preview`
+   * event follows.
+   */
+  | { type: 'opening'; loading: LoadProgress }
   /**
    * The preview of this tab's files, or the problem with them or with the job's fields that depend
    * on them. Emitted when the files or the job change. `preview` and `problem` are both `null`

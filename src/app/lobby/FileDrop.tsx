@@ -19,13 +19,13 @@ const IDX = /idx|ubyte/i;
 
 interface Props {
   job: FilesJob;
-  found: View['files'];
+  view: View;
   onfiles: (files: File[]) => void;
   /** What is shown below the list. */
   children: ComponentChildren;
 }
 
-export function FileDrop({ job, found, onfiles, children }: Props) {
+export function FileDrop({ job, view: { files: found, opening }, onfiles, children }: Props) {
   const { files: labels } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
@@ -58,7 +58,7 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
       )}
       {children}
       {found !== null && (found.preview === null ? hasPreview(job) : found.preview.kind === job) && (
-        <FilesPreview {...found} />
+        <FilesPreview {...found} opening={opening} />
       )}
     </DropZone>
   );

@@ -3,6 +3,7 @@
  * error.
  */
 import { useEffect, useRef } from 'preact/hooks';
+import type { LoadProgress } from '../../protocol/events.ts';
 import {
   type ColumnKind,
   type DataNote,
@@ -15,16 +16,24 @@ import {
 } from '../../spec/preview.ts';
 import { formatCount } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
+import { Loading } from '../components/Loading.tsx';
 import { Problem } from '../components/Problem.tsx';
 
 /** The largest number of classes that is listed. */
 const LISTED = 12;
 
-export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
+interface Props {
+  preview: Preview | null;
+  problem: string | null;
+  opening: LoadProgress | null;
+}
+
+export function FilesPreview({ preview, problem, opening }: Props) {
   const { files: labels } = messages.value.lobby;
   return (
     <div class="preview">
       <Problem of={problem} />
+      {opening !== null && <Loading {...opening} />}
       {/* On a change, screen readers announce this, but not the rows below it. */}
       <div class="small" aria-live="polite">
         <p>

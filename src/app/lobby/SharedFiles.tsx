@@ -19,7 +19,7 @@ export function SharedFiles({ job, view, files }: Props) {
   if (!isHost(view)) return <FromHost files={files} />;
   if (isSpectating(view)) return <p class="wait small">{labels.watching}</p>;
   return (
-    <FileDrop job={job} found={view.files} onfiles={giveFiles}>
+    <FileDrop job={job} view={view} onfiles={giveFiles}>
       <Chosen reading={view.reading} files={files} />
     </FileDrop>
   );

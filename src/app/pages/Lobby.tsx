@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
-import type { LoadProgress, ShaderProgress } from '../../protocol/events.ts';
+import type { ShaderProgress } from '../../protocol/events.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
@@ -19,6 +19,7 @@ import { HostControls } from '../lobby/HostControls.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
+import { Loading } from '../components/Loading.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -90,7 +91,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             !hidden.value.has('job') && <JobToCome job={lobby.job} />
           )}
           {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
-            <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
+            <FileDrop key={lobby.job.job} job={lobby.job.job} view={view} onfiles={giveFiles}>
               <p class="dim small">{lobby.job.data.kind === 'federated' ? labels.files.own : labels.files.stay}</p>
             </FileDrop>
           )}
@@ -146,17 +147,6 @@ function Compiling({ compiled, total }: ShaderProgress) {
     <p class="row dim small note">
       <progress class="grow" aria-label={shaders} value={compiled} max={total} />
       <span class="number">{shadersOf(compiled, total)}</span>
-    </p>
-  );
-}
-
-/** Also shown on the page of the run, because a run may begin before this tab has its data. */
-export function Loading({ unit, done, total }: LoadProgress) {
-  const { loading, loadedOf } = messages.value.lobby;
-  return (
-    <p class="row dim small note">
-      <progress class="grow" aria-label={loading} value={done} max={total} />
-      <span class="number">{loadedOf(unit, done, total)}</span>
     </p>
   );
 }

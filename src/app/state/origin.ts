@@ -2,7 +2,7 @@
  * State of the files that the user of this tab chose: data, and the file that the first run of the
  * room starts from.
  */
-import type { EventOf } from '../../protocol/events.ts';
+import type { EventOf, LoadProgress } from '../../protocol/events.ts';
 import type { Preview } from '../../spec/preview.ts';
 
 export interface OriginView {
@@ -13,6 +13,8 @@ export interface OriginView {
    * are read.
    */
   files: { preview: Preview | null; problem: string | null } | null;
+  /** Progress of reading this tab's data files for their preview; `null` while they are not read. */
+  opening: LoadProgress | null;
   /**
    * The number of steps in this tab's checkpoint, which the first run of the room continues. `null`
    * without a checkpoint.
@@ -28,18 +30,21 @@ export interface OriginView {
 export const initialOrigin: OriginView = {
   reading: null,
   files: null,
+  opening: null,
   resumesAfter: null,
   beginsWith: null,
 };
 
-export type OriginEvent = EventOf<'reading' | 'preview' | 'checkpoint' | 'weights'>;
+export type OriginEvent = EventOf<'reading' | 'opening' | 'preview' | 'checkpoint' | 'weights'>;
 
 export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
   switch (event.type) {
     case 'reading':
       return { reading: { bytes: event.bytes, total: event.total } };
+    case 'opening':
+      return { opening: event.loading };
     case 'preview':
-      return { files: { preview: event.preview, problem: event.problem } };
+      return { files: { preview: event.preview, problem: event.problem }, opening: null };
     case 'checkpoint':
       return { resumesAfter: event.step };
     case 'weights':

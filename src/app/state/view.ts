@@ -65,6 +65,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'admitted':
       return { ...view, ...reduceRoom(view, event), failure: null };
     case 'reading':
+    case 'opening':
     case 'preview':
     case 'checkpoint':
     case 'weights':

@@ -49,13 +49,20 @@ export class ChosenFiles {
   }
 
   /**
-   * Emits a preview of the files for `job`. Returns whether the job can be trained on the files;
+   * Emits the progress of reading the files, then a preview of them for `job`. Returns whether the job can be trained on the files;
    * `null` if the user has chosen other files in the meantime, or if `isCurrent` returns false.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;
-    const found = await inspectFiles(job, files);
-    if (this.#files !== files || !isCurrent()) return null;
+    const isLatest = (): boolean => this.#files === files && isCurrent();
+    let percent = -1;
+    const found = await inspectFiles(job, files, (loading) => {
+      const reached = Math.floor((100 * loading.done) / loading.total);
+      if (reached === percent || !isLatest()) return;
+      percent = reached;
+      this.#options.emit({ type: 'opening', loading });
+    });
+    if (!isLatest()) return null;
     this.#options.emit({ type: 'preview', ...found });
     return found.problem === null;
   }

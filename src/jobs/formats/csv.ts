@@ -46,6 +46,8 @@ const OTHERS: [start: number[], advice: string][] = [
  * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
+/** A function that receives the number of bytes that are read so far. Small files are read at once. */
+type OnBytes = (bytes: number) => void;
 
 interface CsvRecord {
   fields: string[];
@@ -80,10 +82,16 @@ export class CsvFile {
    *
    * @param begin is called with the column names before the first row. It returns the function that
    *   receives the rows.
+   * @param onbytes receives the progress of reading all rows.
    * @throws (rejects) DataError if the file is not CSV, records have different numbers of fields,
    *   or a quote is not closed. Errors of the function that receives the rows are passed on.
    */
-  static async open(name: string, blob: Blob, begin: (columns: readonly string[]) => Visit): Promise<CsvFile> {
+  static async open(
+    name: string,
+    blob: Blob,
+    begin: (columns: readonly string[]) => Visit,
+    onbytes?: OnBytes,
+  ): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
     const head = await file.read(0, CHUNK_BYTES);
     for (const [start, advice] of OTHERS) {
@@ -108,7 +116,7 @@ export class CsvFile {
     await csv.scan((fields, row, line, offset) => {
       csv.#keep(row, offset);
       visit(fields, row, line, offset);
-    });
+    }, onbytes);
     csv.#keep(csv.#rows, file.size);
     return csv;
   }
@@ -132,11 +140,11 @@ export class CsvFile {
   }
 
   /** Reads all rows in order, and calls `visit` with each. */
-  async scan(visit: Visit): Promise<void> {
+  async scan(visit: Visit, onbytes?: OnBytes): Promise<void> {
     let row = this.hasHeader ? -1 : 0;
     const { separator, start, shape } = this.#format;
     const { columns, rowNames } = shape;
-    for await (const records of recordsOf(this.#file, separator, start)) {
+    for await (const records of recordsOf(this.#file, separator, start, onbytes)) {
       for (const { fields: all, line, offset } of records) {
         const isFirst = this.hasHeader && row < 0;
         const fields = isFirst ? all.slice(0, columns) : columnsOf(all, shape);
@@ -246,10 +254,16 @@ async function firstRecord(file: PartialFile, separator: string, start: Start): 
 }
 
 /** Yields the file's records, in batches. */
-async function* recordsOf(file: PartialFile, separator: string, start: Start): AsyncGenerator<CsvRecord[]> {
+async function* recordsOf(
+  file: PartialFile,
+  separator: string,
+  start: Start,
+  onbytes?: OnBytes,
+): AsyncGenerator<CsvRecord[]> {
   const splitter = new Splitter(file.name, separator, start);
   for (let at = start.offset; at < file.size; at += CHUNK_BYTES) {
     yield splitter.add(await file.read(at, at + CHUNK_BYTES), at + CHUNK_BYTES >= file.size);
+    if (file.size > CHUNK_BYTES) onbytes?.(Math.min(at + CHUNK_BYTES, file.size));
   }
 }
 

@@ -11,6 +11,7 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
+import type { LoadDataOptions } from '../fileSource.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker } from '../formats/missing.ts';
 import { nameOfNumber, NumberReader } from '../formats/numbers.ts';
@@ -65,9 +66,12 @@ export class Table {
    * Opens a table. It reads the file twice, because the split depends on the labels of all rows. If
    * the target column is missing, this does not throw, but {@link problem} reports it.
    *
+   * @param onprogress receives the bytes that are read. Each of the two passes counts half.
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
-  static async open(file: File, job: TableJob): Promise<Table> {
+  static async open(file: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
+    const total = file.size;
+    const report = (bytes: number): void => onprogress?.({ unit: 'bytes read', done: Math.floor(bytes / 2), total });
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
     /**
@@ -79,24 +83,29 @@ export class Table {
     /** The different targets, and the place of each row's target in them. */
     const words = new Map<string, number>();
     const wordOf: number[] = [];
-    const csv = await CsvFile.open(file.name, file, (names) => {
-      const target = targetAt(names, job);
-      columns = names.map((name, i) => new Column(name, i === target));
-      return (fields, row, line) => {
-        for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
-        if (row < SAMPLE_ROWS) sample.push(fields);
-        const word = fields[target]!.trim();
-        if (word !== '') (isMarker(word) ? marked : filled).push(row);
-        // If there are more words than categories and markers, they are not classes.
-        if (words.size < 2 * MAX_CATEGORIES && !words.has(word)) words.set(word, words.size);
-        wordOf[row] = words.get(word) ?? 0;
-      };
-    });
+    const csv = await CsvFile.open(
+      file.name,
+      file,
+      (names) => {
+        const target = targetAt(names, job);
+        columns = names.map((name, i) => new Column(name, i === target));
+        return (fields, row, line) => {
+          for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
+          if (row < SAMPLE_ROWS) sample.push(fields);
+          const word = fields[target]!.trim();
+          if (word !== '') (isMarker(word) ? marked : filled).push(row);
+          // If there are more words than categories and markers, they are not classes.
+          if (words.size < 2 * MAX_CATEGORIES && !words.has(word)) words.set(word, words.size);
+          wordOf[row] = words.get(word) ?? 0;
+        };
+      },
+      report,
+    );
     settleMarks(columns, csv.separator);
     const target = columns[targetAt(csv.columns, job)]!;
     const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
     const split = splitOf(labelled, target, { words: [...words.keys()], wordOf }, job);
-    const training = await readTraining(csv, columns, split.train);
+    const training = await readTraining(csv, columns, split.train, (bytes) => report(total + bytes));
     return new Table(csv, columns, sample, target, split, job, training);
   }
 
@@ -281,7 +290,12 @@ interface TrainingFacts {
   hasGaps: boolean;
 }
 
-async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<TrainingFacts[]> {
+async function readTraining(
+  csv: CsvFile,
+  columns: readonly Column[],
+  rows: Uint32Array,
+  onbytes: (bytes: number) => void,
+): Promise<TrainingFacts[]> {
   const training = columns.map((): TrainingFacts => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = training[i]!;
@@ -299,7 +313,7 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
     if (rows[next] !== row) return;
     next++;
     for (const [i, read] of readers.entries()) read(fields[i]!);
-  });
+  }, onbytes);
   return training;
 }
 

@@ -1,5 +1,6 @@
 /** Texts for a room before its run. */
 import type { ComponentChildren } from 'preact';
+import type { LoadProgress } from '../../../protocol/events.ts';
 import { NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
 import { formatBytes, formatCount, plural } from '../format.ts';
@@ -42,9 +43,9 @@ export const lobby = {
   /** While shaders are compiled for this tab's GPU. */
   shaders: 'Compiled shaders',
   loading: 'Loaded data',
-  loadedOf: (unit: 'bytes' | 'pictures', done: number, total: number) =>
-    unit === 'bytes'
-      ? `${formatBytes(done)} of ${formatBytes(total)} received`
+  loadedOf: (unit: LoadProgress['unit'], done: number, total: number) =>
+    unit !== 'pictures'
+      ? `${formatBytes(done)} of ${formatBytes(total)} ${unit === 'bytes' ? 'received' : 'read'}`
       : `${formatCount(done)} of ${formatCount(total)} pictures decoded`,
   shadersOf: (compiled: number, total: number) => `${compiled} of ${total} shaders`,
   obstacle: {

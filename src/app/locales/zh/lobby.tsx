@@ -49,8 +49,8 @@ export const lobby: Messages['lobby'] = {
   shaders: '已编译的着色器',
   loading: '已加载的数据',
   loadedOf: (unit, done, total) =>
-    unit === 'bytes'
-      ? `已接收 ${formatBytes(done)}，共 ${formatBytes(total)}`
+    unit !== 'pictures'
+      ? `${unit === 'bytes' ? '已接收' : '已读取'} ${formatBytes(done)}，共 ${formatBytes(total)}`
       : `已解码 ${formatCount(done)} 张图片，共 ${formatCount(total)} 张`,
   shadersOf: (compiled, total) => `着色器 ${compiled}/${total}`,
   obstacle: {
