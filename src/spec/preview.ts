@@ -192,6 +192,10 @@ function withExample({ name, example }: DataNote): string {
   return example === '' ? name : `${name} (${quoted(example)})`;
 }
 
+function withExampleIn({ name, count, example }: DataNote): string {
+  return `${name} (${quoted(example)}, ${counted(count, 'row')})`;
+}
+
 /** The sentences in English, for the command line and the page. */
 export const NOTE_SENTENCES: NoteSentences = {
   'no-header': () => 'The first line is data, not names, so columns are numbered.',
@@ -205,14 +209,13 @@ export const NOTE_SENTENCES: NoteSentences = {
   'column-of-text': (notes) =>
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (too many different words): ${named(notes, withExample)}.`,
   'column-empty': (notes) =>
-    `${counted(notes.length, 'column')} ${are(notes.length)} left out (no values): ${named(notes, withExample)}.`,
+    `${counted(notes.length, 'column')} ${are(notes.length)} left out (no values): ${named(notes, (note) => (note.example === '' ? note.name : withExampleIn(note)))}.`,
   'numbers-as-words': (notes) =>
     `Numbers are read as words, because other values of the column are words: ${named(notes, withExample)}.`,
   marker: (notes) =>
     `These values are read as missing: ${named(notes, ({ name, count, example }) => `${quoted(example)} in ${name} (${counted(count, 'row')})`)}.`,
   unit: (notes) => `Numbers are read without their units: ${named(notes, withExample)}.`,
-  'unit-missing': (notes) =>
-    `Values without a unit are read like those with a unit: ${named(notes, ({ name, count, example }) => `${name} (${quoted(example)}, ${counted(count, 'row')})`)}.`,
+  'unit-missing': (notes) => `Values without a unit are read like those with a unit: ${named(notes, withExampleIn)}.`,
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
   'class-above': (notes) =>
     `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quoted(name)}, as in ${example}`)}.`,

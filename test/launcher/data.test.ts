@@ -66,3 +66,14 @@ test('each kind of note has a sentence in each language, which contains the name
     expect(new Set(sentences).size).toBe(NOTE_KINDS.length);
   }
 });
+
+test('a log has the progress of reading a large file, every few seconds', () => {
+  const { io, lines } = collect();
+  const clock = new ManualClock();
+  const log = createLog(io, 'a', clock);
+  for (const done of [1e6, 2e6, 3e6]) {
+    log.on('a', { type: 'opening', loading: { unit: 'bytes read', done, total: 45e6 } });
+    clock.advance(2_500);
+  }
+  expect(lines).toEqual(['Loading the data: 1.0 of 45.0 MB read', 'Loading the data: 3.0 of 45.0 MB read']);
+});

@@ -30,7 +30,7 @@ const WORDS = new Set(
     'uoplyst ejoplyst tuntematon puuttuu eitiedossa eisaatavilla ismeretlen hiányzik nincs nincsadat',
     // Slavic, Greek, Turkish, Baltic.
     'bd brak brakdanych nieznany nieznane nieznana niedotyczy neznámý neznámé neznáme chybí není neuvedeno nepoznato nepoznat nema',
-    'нд нетданных нет неизвестно неизвестен отсутствует пусто немаєданих невідомо няма неизвестный δυ άγνωστο bilinmiyor yok boş veriyok',
+    'нд нетданных недоступно недоступен недоступна нетсведений нетинформации неуказано неприменимо нет неизвестно неизвестен отсутствует пусто немаєданих невідомо няма неизвестный δυ άγνωστο bilinmiyor yok boş veriyok',
     'teadmata puudub nežinoma nėra nezināms nav',
     // Arabic, Hebrew, Hindi, Indonesian, Vietnamese, Thai, Chinese, Japanese, Korean.
     'غيرمتوفر غيرمعروف לאידוע אין अज्ञात tidakada tidakdiketahui kosong khôngcó khôngrõ ไม่มี ไม่ทราบ',

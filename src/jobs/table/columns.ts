@@ -306,8 +306,9 @@ export class Column {
       case 'text':
         return this.#isTarget ? [] : [note('column-of-text', this.#filled, stranger)];
       case 'empty': {
-        const [[example, rows] = ['', 0]] = this.#markers;
-        return this.#isTarget ? [] : [note('column-empty', this.#empty + rows, example)];
+        const [[example] = ['']] = [...this.#markers].sort(([, a], [, b]) => b - a);
+        const rows = [...this.#markers.values()].reduce((sum, one) => sum + one, this.#empty);
+        return this.#isTarget ? [] : [note('column-empty', rows, example)];
       }
       case 'category':
         return count > 0 && 2 * count >= this.#filled ? [note('numbers-as-words', count, stranger)] : [];

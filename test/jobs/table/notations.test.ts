@@ -4,6 +4,7 @@ import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
 import { isMarker } from '../../../src/jobs/formats/missing.ts';
 import { amountOf, numberOf } from '../../../src/jobs/formats/numbers.ts';
 import { agreeOn, openShard } from '../../../src/jobs/index.ts';
+import { sentencesOf } from '../../../src/spec/preview.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
@@ -213,6 +214,25 @@ describe('a column to predict', () => {
     const opened = await Table.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual([task, null]);
   });
+});
+
+test('a column of markers is left out, and a note names the usual marker and counts all rows', async () => {
+  const words = ['не доступно', 'n.v.t.', 'не доступно', ''];
+  const opened = await open(40, (i) => words[i % 4]!, { target: 'y' });
+  expect(sentencesOf(opened.preview.notes)).toEqual(['1 column is left out (no values): a (“не доступно”, 40 rows).']);
+});
+
+test('reading a large table reports its bytes, half of them in each pass', async () => {
+  const lines = Array.from({ length: 100_000 }, (_, i) => `${i} kg,${i % 7},some more text to read\n`);
+  const file = new File([`a,y,z\n${lines.join('')}`], 'a.csv');
+  const done: number[] = [];
+  await Table.open(file, { ...JOB, target: 'y' }, (progress) => done.push(progress.done));
+  const passes = Math.ceil(file.size / 2 ** 20) - 1;
+  const ofPass = (pass: number): number[] => [
+    ...Array.from({ length: passes }, (_, i) => Math.floor((pass * file.size + (i + 1) * 2 ** 20) / 2)),
+    Math.floor(((pass + 1) * file.size) / 2),
+  ];
+  expect(done).toEqual([...ofPass(0), ...ofPass(1)]);
 });
 
 test('a number that is too large to be squared is rejected', async () => {
