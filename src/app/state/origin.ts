@@ -13,7 +13,7 @@ export interface OriginView {
    * are read.
    */
   files: { preview: Preview | null; problem: string | null } | null;
-  /** Progress of reading this tab's data files for their preview; `null` while they are not read. */
+  /** Progress of reading this tab's data files for their preview; `null` if none are read. */
   opening: LoadProgress | null;
   /**
    * The number of steps in this tab's checkpoint, which the first run of the room continues. `null`

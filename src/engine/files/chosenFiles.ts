@@ -49,8 +49,9 @@ export class ChosenFiles {
   }
 
   /**
-   * Emits the progress of reading the files, then a preview of them for `job`. Returns whether the job can be trained on the files;
-   * `null` if the user has chosen other files in the meantime, or if `isCurrent` returns false.
+   * Emits the progress of reading the files, then a preview of them for `job`. Returns whether the
+   * job can be trained on the files; `null` if the user has chosen other files in the meantime, or
+   * if `isCurrent` returns false.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;

@@ -46,7 +46,7 @@ const OTHERS: [start: number[], advice: string][] = [
  * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
-/** A function that receives the number of bytes that are read so far. Small files are read at once. */
+/** Receives the number of bytes that are read so far. Small files are read at once. */
 type OnBytes = (bytes: number) => void;
 
 interface CsvRecord {

@@ -45,7 +45,7 @@ export class Numbers {
     this.first = first;
   }
 
-  /** Adds a number that `NumberReader.simple` returned. It cannot be larger than {@link MAX_NUMBER}. */
+  /** Adds a number that `NumberReader.simple` returned, so at most {@link MAX_NUMBER}. */
   addSimple(text: string, field: string, line: number): void {
     this.count++;
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
