@@ -16,6 +16,7 @@ const NAMES = new RegExp(
     ...['peergrad', 'English', 'http\\S*', 'localhost\\S*', 'google swiftshader', 'simulated', 'rank', 'Rank', 'token'],
     ...[
       'WebGPU',
+      'PNG',
       'WebGL',
       'WebAssembly',
       'WebRTC',
