@@ -1,15 +1,24 @@
 /** The command `run`, without a browser: a test plays its tabs. */
-import { afterEach, expect, test, vi } from 'vitest';
-import { runCli } from '../../launcher/cli.ts';
+import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import type { trainInTabs } from '../../launcher/trainInTabs.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { noRoom } from '../../src/protocol/roomCode.ts';
-import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 
-const tabs = vi.hoisted(() => ({ train: vi.fn<typeof trainInTabs>() }));
-vi.mock('../../launcher/trainInTabs.ts', () => ({ trainInTabs: tabs.train }));
-vi.mock('../../launcher/build.ts', () => ({ DIST: '/', ensureBuilt: () => Promise.resolve() }));
+// Files of one worker share their modules, so the launcher is imported again with these parts.
+const tabs = { train: vi.fn<typeof trainInTabs>() };
+const MOCKED = {
+  '../../launcher/trainInTabs.ts': { trainInTabs: tabs.train },
+  '../../launcher/build.ts': { DIST: '/', ensureBuilt: () => Promise.resolve() },
+};
+vi.resetModules();
+for (const [file, parts] of Object.entries(MOCKED)) vi.doMock(file, () => parts);
+const { runCli } = await import('../../launcher/cli.ts');
+const { PeergradError, TimeoutError } = await import('../../src/util/errors.ts');
+afterAll(() => {
+  for (const file of Object.keys(MOCKED)) vi.doUnmock(file);
+  vi.resetModules();
+});
 afterEach(() => tabs.train.mockReset());
 
 /** Runs a command line. Any program is its browser, because no browser starts. */

@@ -4,7 +4,7 @@
  * property by name.
  */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   dense,
   expectSame,
@@ -19,29 +19,18 @@ import {
 
 type Config = Record<string, unknown>;
 
-/** Whether all random numbers are equal, so that both trainings draw the same ones. */
-const random = vi.hoisted(() => ({ isConstant: false }));
-
-vi.mock(import('../../../src/util/rng.ts'), async (importOriginal) => {
-  const original = await importOriginal();
-  const createRng: typeof original.createRng = (seed) => {
-    const rng = original.createRng(seed);
-    return random.isConstant ? Object.assign(rng, { next: () => CONSTANT }) : rng;
-  };
-  return { ...original, createRng };
-});
-
 beforeAll(() => tf.setBackend('cpu'));
-afterEach(() => {
-  random.isConstant = false;
-  vi.restoreAllMocks();
-});
+const RANDOM = Object.getOwnPropertyDescriptor(Math, 'random')!;
+afterEach(() => void Object.defineProperty(Math, 'random', RANDOM));
 
 const CONSTANT = 0.25;
 
+/**
+ * Makes all random numbers of TensorFlow.js equal, so that both trainings draw the same ones. The
+ * pipeline's own generators are ignored.
+ */
 function drawConstants(): void {
-  random.isConstant = true;
-  vi.spyOn(Math, 'random').mockReturnValue(CONSTANT);
+  Object.defineProperty(Math, 'random', { configurable: true, get: () => () => CONSTANT, set: () => {} });
 }
 
 /** The shapes of a sample for layers of sequences, pictures and volumes. */
