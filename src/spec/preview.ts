@@ -122,17 +122,23 @@ export const NOTE_KINDS = [
   'folder-left-out',
   'class-not-held-out',
   'utf-16',
+  'weights-left-out',
+  'weights-rounded',
+  'weights-normalization',
 ] as const;
 export type NoteKind = (typeof NOTE_KINDS)[number];
 
-/** A note about data: something that is left out, changed or guessed. It is shown before a run. */
+/**
+ * A note about data or weights: something that is left out, changed or guessed. It is shown before
+ * a run.
+ */
 export interface DataNote {
   kind: NoteKind;
-  /** Number of rows, values, files or pictures that the note is about. */
+  /** Number of rows, values, files, pictures or arrays of weights that the note is about. */
   count: number;
-  /** The column, folder or class that the note is about, or empty. */
+  /** The column, folder, class or array that the note is about, or empty. */
   name: string;
-  /** A field or file for which the note holds, or empty. */
+  /** A field, file or type of numbers for which the note holds, or empty. */
   example: string;
 }
 
@@ -232,6 +238,15 @@ export const NOTE_SENTENCES: NoteSentences = {
     `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} one sample, which is not held out: ${named(notes, ({ name }) => quoted(name))}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
+  'weights-left-out': (notes) =>
+    `${counted(totalOf(notes), 'array')} of the file of weights ${are(totalOf(notes))} left out, because they are not weights of layers: ${named(
+      notes,
+      ({ name, count, example }) => `${name} (${example === '' ? counted(count, 'array') : example})`,
+    )}.`,
+  'weights-rounded': (notes) =>
+    `${counted(totalOf(notes), 'array')} of weights ${are(totalOf(notes))} rounded from float64 to float32: ${named(notes, ({ name }) => name)}.`,
+  'weights-normalization': (notes) =>
+    `The model of the file normalizes its inputs by a mean and a variance, but this run does not: ${named(notes, ({ name }) => name)}. Normalize the samples in the same way.`,
 };
 
 function inFolder({ name, count, example }: DataNote): string {

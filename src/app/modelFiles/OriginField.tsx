@@ -17,7 +17,7 @@ export interface ChosenOrigin {
 
 /** The number of bytes at the start of a file that distinguish a checkpoint from weights. */
 const HEAD_BYTES = 32;
-const ACCEPTED = '.peergrad,.safetensors,.zip,.h5';
+const ACCEPTED = '.peergrad,.safetensors,.zip,.h5,.keras';
 
 export function OriginField({
   origin,

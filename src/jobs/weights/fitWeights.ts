@@ -1,7 +1,10 @@
 /** Finds the tensors of a model's variables in a file of weights. */
 import { DataError } from '../../util/errors.ts';
+import { list } from '../../util/text.ts';
+import { FLOAT_TYPES } from './floatTypes.ts';
 import { kerasPaths } from './kerasPaths.ts';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
+import type { DataNote } from '../../spec/preview.ts';
 import type { NamedTensor, TensorEntry, Topology } from './namedTensor.ts';
 import type { WeightsFile } from './weightsFile.ts';
 
@@ -16,6 +19,8 @@ interface FileEntries {
   file: string;
   format: WeightsFormat;
   entries: readonly TensorEntry[];
+  /** Notes about the other arrays of the file. */
+  notes: readonly DataNote[];
 }
 
 /**
@@ -25,7 +30,7 @@ interface FileEntries {
  * @throws DataError with the first weight that is missing, unexpected, or of another shape.
  */
 export function fitNames(
-  { file, format, entries }: FileEntries,
+  { file, format, entries, notes }: FileEntries,
   { names, shapes, topology }: WeightsTarget,
   advice = 'Choose the model and width from which the file was saved, or choose another file',
 ): string[] {
@@ -36,6 +41,12 @@ export function fitNames(
     const called = place === name ? `"${name}"` : `"${name}" (${place})`;
     const tensor = found.get(place);
     if (!tensor) {
+      const other = notes.find((note) => note.kind === 'weights-left-out' && note.name === place);
+      if (other) {
+        throw new DataError(
+          `${file} has ${called} of type ${other.example}, but weights must be ${list(FLOAT_TYPES)}. Save the model with weights of such a type.`,
+        );
+      }
       const has = entries.map((one) => one.name).join(', ');
       throw new DataError(
         `${file} does not contain ${called}, but this model needs it. The file contains ${has}. ${advice}.`,

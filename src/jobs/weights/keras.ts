@@ -10,16 +10,39 @@
  * Source: keras/src/saving/saving_lib.py of Keras 3 (`H5IOStore`, `_save_container_state`).
  */
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
+import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
+import type { DataNote } from '../../spec/preview.ts';
 import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { list } from '../../util/text.ts';
+import { FLOAT_TYPES, toFloat32, type FloatType } from './floatTypes.ts';
 import { kerasPaths } from './kerasPaths.ts';
-import { digestsOf, withDigests, type About, type NamedTensor, type Topology } from './namedTensor.ts';
+import {
+  digestsOf,
+  noteOn,
+  withDigests,
+  type About,
+  type Decoded,
+  type NamedTensor,
+  type Topology,
+} from './namedTensor.ts';
 
 /**
  * Path in the library's in-memory file system. A single path is enough: the code does not await
  * while a file exists, so there is only one file at a time.
  */
 const PATH = '/weights.h5';
+
+/** Classes of types in HDF5 (`H5T_class_t`). */
+const HDF5_INTEGER = 0;
+const HDF5_FLOAT = 1;
+
+/** Matches the path of the weights in an archive of Keras 3, a `.keras` file. */
+export const KERAS_WEIGHTS = /(^|\/)model\.weights\.h5$/;
+
+/** Returns the call that saves the weights of a model in Keras, under the name of `file`. */
+export function saveInKeras(file: string): string {
+  return `model.save_weights('${file.replace(/(\.weights)?\.\w+$/, '')}.weights.h5')`;
+}
 
 /**
  * Writes Keras weights, and a digest of the tensors with the names that they have in the file.
@@ -57,48 +80,129 @@ export async function writeKeras(
 
 /**
  * Reads Keras weights. The name of a tensor is its path in the file, as in {@link kerasPaths}.
+ * Arrays that are not weights of layers, such as the state of an optimizer, the seeds of random
+ * layers and other integers, are left out, with notes.
  *
  * @param file the file's name in errors.
- * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, or a weight
- *   is not float32; UsageError if h5wasm is not installed.
+ * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, has the
+ *   layout of Keras 2, or a weight is too large for float32; UsageError if h5wasm is not installed.
  */
-export async function readKeras(
-  file: string,
-  bytes: Uint8Array<ArrayBuffer>,
-): Promise<{ tensors: NamedTensor[]; about: About }> {
-  const { File, Dataset: DatasetClass, FS } = await openLibrary();
+export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<Decoded> {
+  if (bytes[0] === 0x50 && bytes[1] === 0x4b) {
+    throw new DataError(`${file} is a zip, as Keras's .keras files are. Unpack it, and load its model.weights.h5.`);
+  }
+  const library = await openLibrary();
+  const { File, Dataset: DatasetClass, FS } = library;
   FS.writeFile(PATH, bytes);
   let opened: Hdf5File | null = null;
   try {
     opened = open(file, () => new File(PATH, 'r'));
     const root = opened;
-    const tensors = open(file, () =>
+    const arrays = open(file, () =>
       root
         .paths()
-        .filter((path) => /^(layers|_layer_checkpoint_dependencies)\/.*vars\/\d+$/.test(path))
         .map((path) => ({ path, entity: root.get(path) }))
         .filter((one): one is { path: string; entity: Dataset } => one.entity instanceof DatasetClass)
-        .map(({ path, entity }) => readDataset(file, path, entity)),
+        // Keras 2.13 calls the group `layers` differently.
+        .map(({ path, entity }) => ({
+          name: path.replace(/^_layer_checkpoint_dependencies\//, 'layers/'),
+          type: typeOf(entity),
+          entity,
+        })),
     );
-    if (tensors.length === 0) throw refusal(file, 'it has no weights of layers');
+    if (!arrays.some(({ name }) => LAYER_WEIGHT.test(name))) throw withoutLayers(file, root, arrays);
+    const weights = arrays.flatMap(({ name, type, entity }) =>
+      LAYER_WEIGHT.test(name) && isFloat(type) ? [{ name, type, entity }] : [],
+    );
+    const others = arrays.filter(({ name, type }) => !LAYER_WEIGHT.test(name) || !isFloat(type));
+    const tensors = open(file, () =>
+      weights.map(({ name, type, entity }) => ({
+        name,
+        shape: entity.shape!,
+        values: toFloat32(type, bytesOf(file, library, entity), { file, name }),
+      })),
+    );
+    const rounded = weights.filter(({ type }) => type === 'float64');
+    const notes = [...leftOut(others), ...rounded.map(({ name, type }) => noteOn('weights-rounded', name, type))];
     const texts = Object.entries(root.attrs).flatMap(([key, { value }]) =>
       typeof value === 'string' ? [[key, value] as const] : [],
     );
-    return { tensors, about: Object.fromEntries(texts) };
+    return { tensors, about: Object.fromEntries(texts), notes };
   } finally {
     opened?.close();
     FS.unlink(PATH);
   }
 }
 
-function readDataset(file: string, path: string, dataset: Dataset): NamedTensor {
-  const { shape, value } = dataset;
-  if (!(value instanceof Float32Array) || shape === null || value.length !== sizeOf(shape)) {
-    throw refusal(file, `${path} is of type ${JSON.stringify(dataset.dtype)}, but only float32 is supported`);
+/** An array in the file. */
+interface StoredArray {
+  name: string;
+  /** The type of its numbers. */
+  type: string;
+}
+
+const LAYER_WEIGHT = /^layers\/.*vars\/\d+$/;
+
+function isFloat(type: string): type is FloatType {
+  return (FLOAT_TYPES as readonly string[]).includes(type);
+}
+
+/**
+ * Returns notes on arrays that are not weights of layers. Those outside of layers share a note for
+ * each group.
+ */
+function leftOut(arrays: readonly StoredArray[]): DataNote[] {
+  const notes = new Map<string, DataNote>();
+  for (const { name, type } of arrays) {
+    const isInLayer = name.startsWith('layers/');
+    const key = isInLayer ? name : name.split('/')[0]!;
+    const note = noteOn('weights-left-out', key, isInLayer ? type : '');
+    notes.set(key, { ...note, count: (notes.get(key)?.count ?? 0) + 1 });
   }
-  // Keras 2.13 calls the group `layers` differently.
-  const name = path.replace(/^_layer_checkpoint_dependencies\//, 'layers/');
-  return { name, shape, values: new Float32Array(value) };
+  return [...notes.values()];
+}
+
+/** Returns the type of a dataset's numbers, such as float32 or uint8. */
+function typeOf({ attrs, metadata }: Dataset): string {
+  const { type, size, signed, shape } = metadata;
+  if (shape === null) return 'empty';
+  // Keras marks bfloat16 by an attribute, because HDF5 has no such type.
+  if (attrs['dtype']?.value === 'bfloat16' && size === 2) return 'bfloat16';
+  if (type === HDF5_INTEGER) return `${signed ? 'int' : 'uint'}${size * 8}`;
+  return type === HDF5_FLOAT ? `float${size * 8}` : 'other';
+}
+
+/**
+ * Copies the bytes of a dataset, little-endian. The library's own reader has no floats of two
+ * bytes.
+ */
+function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Array<ArrayBuffer> {
+  const { size, total_size: count } = dataset.metadata;
+  const bytes = size * count;
+  if (bytes > MAX_MODEL_FILE_BYTES) throw refusal(file, `${dataset.path} would have ${bytes} bytes`);
+  const at = module['_malloc'](bytes);
+  if (at === 0 && bytes > 0) throw refusal(file, `${dataset.path} has ${bytes} bytes, which do not fit into memory`);
+  try {
+    module.get_dataset_data(dataset.file_id, dataset.path, null, null, null, BigInt(at));
+    return new Uint8Array(module.HEAPU8.subarray(at, at + bytes));
+  } finally {
+    module['_free'](at);
+  }
+}
+
+/** Returns an error that says how to save weights that are not in layers. */
+function withoutLayers(file: string, root: Hdf5File, arrays: readonly StoredArray[]): DataError {
+  const groups = [...new Set(arrays.map(({ name }) => name.split('/')[0]!))];
+  // Long lists of names are split into layer_names0, layer_names1, ...
+  if (groups.includes('model_weights') || Object.keys(root.attrs).some((key) => /^layer_names\d*$/.test(key))) {
+    return new DataError(
+      `${file} has the layout of Keras 2, but that of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${saveInKeras(file)}.`,
+    );
+  }
+  if (groups.length === 0) return refusal(file, 'it has no weights of layers');
+  return new DataError(
+    `${file} has no layers of a Sequential or Functional model, but ${list(groups)}. Save the weights of such a model with ${saveInKeras(file)}.`,
+  );
 }
 
 function stepInto(group: Group, name: string): Group {
@@ -116,8 +220,10 @@ async function openLibrary() {
   const library = await ready;
   // Without this handler, the library prints errors to the console instead of throwing them.
   library.activate_throwing_error_handler();
-  return { File, Dataset: DatasetClass, FS: library.FS };
+  return { File, Dataset: DatasetClass, FS: library.FS, module: library };
 }
+
+type Library = Awaited<ReturnType<typeof openLibrary>>;
 
 /** Calls `read`. Replaces the error messages of HDF5, because they are pages long. */
 function open<T>(file: string, read: () => T): T {

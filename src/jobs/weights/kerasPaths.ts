@@ -1,18 +1,37 @@
 /** Paths of weights in files of Keras's format. */
 import type { Topology } from './namedTensor.ts';
 
+/** Names of Keras's classes that differ from those of TensorFlow.js. */
+const CLASSES: Readonly<Record<string, string>> = {
+  Model: 'Functional',
+  // In Keras it is a BatchNormalization with `synchronized=True`.
+  SyncBatchNormalization: 'BatchNormalization',
+};
+
 /**
  * Returns the path that each weight has in Keras's file, by the name of the weight in this project.
+ *
+ * @param parent the path of the model's layers. A nested model is in its own group.
  */
-export function kerasPaths({ config }: Topology, names: readonly string[]): Map<string, string> {
+export function kerasPaths(
+  { config }: Pick<Topology, 'config'>,
+  names: readonly string[],
+  parent = 'layers',
+): Map<string, string> {
   const used = new Map<string, number>();
   const paths = new Map<string, string>();
   for (const { class_name: className, config: layer } of config.layers) {
-    const kind = snakeCase(className);
+    const kind = snakeCase(CLASSES[className] ?? className);
     const before = used.get(kind) ?? 0;
     used.set(kind, before + 1);
-    const own = names.filter((name) => name.startsWith(`${layer.name}/`));
-    for (const [i, name] of own.entries()) paths.set(name, `layers/${kind}${before > 0 ? `_${before}` : ''}/vars/${i}`);
+    const path = `${parent}/${kind}${before > 0 ? `_${before}` : ''}`;
+    const { layers } = layer;
+    const own = layers
+      ? kerasPaths({ config: { layers } }, names, `${path}/layers`)
+      : names
+          .filter((name) => name.startsWith(`${layer.name}/`))
+          .map((name, i) => [name, `${path}/vars/${i}`] as const);
+    for (const [name, place] of own) paths.set(name, place);
   }
   return paths;
 }

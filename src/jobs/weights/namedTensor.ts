@@ -1,6 +1,7 @@
 /** Named tensors and metadata. The formats in this folder read and write them. */
 import * as v from 'valibot';
 import { SampleFacts } from '../../spec/dataFacts.ts';
+import type { DataNote } from '../../spec/preview.ts';
 import { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -20,11 +21,30 @@ export interface NamedTensor extends TensorEntry {
 /** The layers of a model in Keras's format, as returned by TensorFlow.js's `toJSON`. */
 export interface Topology {
   readonly class_name: string;
-  readonly config: { readonly layers: readonly { readonly class_name: string; readonly config: { name: string } }[] };
+  readonly config: { readonly layers: readonly TopologyLayer[] };
+}
+
+interface TopologyLayer {
+  readonly class_name: string;
+  /** A nested model has layers of its own. */
+  readonly config: { readonly name: string; readonly layers?: readonly TopologyLayer[] };
 }
 
 /** Texts that are stored together with the weights, by name. */
 export type About = Readonly<Record<string, string>>;
+
+/** A decoded file. */
+export interface Decoded {
+  readonly tensors: NamedTensor[];
+  readonly about: About;
+  /** Notes about arrays of the file that are left out or rounded. */
+  readonly notes: readonly DataNote[];
+}
+
+/** Returns a note about one array. @param type the type of its numbers in the file. */
+export function noteOn(kind: 'weights-left-out' | 'weights-rounded', name: string, type: string): DataNote {
+  return { kind, count: 1, name, example: type };
+}
 
 /**
  * Name under which the digests of tensors are stored, as JSON. They detect changed bytes. The file

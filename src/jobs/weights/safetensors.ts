@@ -12,15 +12,23 @@
  * Source: https://github.com/huggingface/safetensors#format
  */
 import * as v from 'valibot';
+import type { DataNote } from '../../spec/preview.ts';
 import { DataError, messageOf, UsageError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { checkDigests, type About, type NamedTensor, type TensorEntry } from './namedTensor.ts';
+import { toFloat32, type FloatType } from './floatTypes.ts';
+import { checkDigests, noteOn, type About, type Decoded, type NamedTensor, type TensorEntry } from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
 /** Maximum length of a header. Hugging Face's library has the same limit. */
 const MAX_HEADER_BYTES = 100_000_000;
 const METADATA = '__metadata__';
+const FLOATS: Readonly<Record<string, { type: FloatType; bytes: number }>> = {
+  F16: { type: 'float16', bytes: 2 },
+  BF16: { type: 'bfloat16', bytes: 2 },
+  F32: { type: 'float32', bytes: 4 },
+  F64: { type: 'float64', bytes: 8 },
+};
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const Entry = v.strictObject({ dtype: v.string(), shape: v.array(count), data_offsets: v.tuple([count, count]) });
@@ -100,29 +108,26 @@ function bytesOf({ values }: TensorPart): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Reads a safetensors file.
+ * Reads a safetensors file. Tensors of integers and other types that no weight has are left out,
+ * with notes.
  *
  * @param file the file's name in errors.
- * @throws DataError if the file is cut off, its header is invalid, a tensor is not float32 or does
- *   not match its shape, or there are overlaps or gaps between tensors.
+ * @throws DataError if the file is cut off, its header is invalid, a tensor does not match its
+ *   shape, there are overlaps or gaps between tensors, or a value is too large for float32.
  */
-export function readSafetensors(
-  file: string,
-  bytes: Uint8Array<ArrayBuffer>,
-): { tensors: NamedTensor[]; about: About } {
+export function readSafetensors(file: string, bytes: Uint8Array<ArrayBuffer>): Decoded {
   const header = readHeader(file, bytes, bytes.length);
-  const { about, placed } = checkHeader(file, header, bytes.length);
-  const tensors = placed.map(({ name, shape, begin, end }) => ({
+  const { about, placed, notes } = checkHeader(file, header, bytes.length);
+  const tensors = placed.map(({ name, shape, type, begin, end }) => ({
     name,
     shape,
-    values: new Float32Array(bytes.slice(begin, end).buffer),
+    values: toFloat32(type, bytes.slice(begin, end), { file, name }),
   }));
-  return { tensors, about };
+  return { tensors, about, notes };
 }
 
 /** A safetensors file whose tensors are read one by one. */
-export interface OpenSafetensors {
-  readonly about: About;
+export interface OpenSafetensors extends Omit<Decoded, 'tensors'> {
   /** The file's tensors, by their position. */
   readonly entries: readonly TensorEntry[];
   /**
@@ -144,16 +149,17 @@ export interface OpenSafetensors {
 export async function openSafetensors(file: string, blob: Blob): Promise<OpenSafetensors> {
   const start = await readBytes(file, blob, 0, LENGTH_BYTES);
   const bytes = await readBytes(file, blob, 0, headerEnd(file, start));
-  const { about, placed } = checkHeader(file, readHeader(file, bytes, blob.size), blob.size);
+  const { about, placed, notes } = checkHeader(file, readHeader(file, bytes, blob.size), blob.size);
   const places = new Map(placed.map((place) => [place.name, place]));
   return {
     about,
+    notes,
     entries: placed.map(({ name, shape }) => ({ name, shape })),
     read: async (name) => {
       const place = places.get(name);
       if (!place) throw new DataError(`${file} does not contain "${name}". Choose the file of this model.`);
       const own = await readBytes(file, blob, place.begin, place.end);
-      const tensor = { name, shape: place.shape, values: new Float32Array(own.buffer) };
+      const tensor = { name, shape: place.shape, values: toFloat32(place.type, own, { file, name }) };
       checkDigests(file, [tensor], about);
       return tensor;
     },
@@ -176,12 +182,17 @@ interface Header {
 
 /** A tensor's bytes in the file. */
 interface Place extends TensorEntry {
+  type: FloatType;
   begin: number;
   end: number;
 }
 
 /** Checks a header's entries. */
-function checkHeader(file: string, header: Header, fileBytes: number): { about: About; placed: Place[] } {
+function checkHeader(
+  file: string,
+  header: Header,
+  fileBytes: number,
+): { about: About; placed: Place[]; notes: DataNote[] } {
   const { [METADATA]: metadata = {}, ...entries } = header.entries;
   const about = v.safeParse(Metadata, metadata);
   if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} contains values that are not texts`);
@@ -196,15 +207,14 @@ function checkHeader(file: string, header: Header, fileBytes: number): { about: 
   placed.sort((a, b) => a.data_offsets[0] - b.data_offsets[0] || a.data_offsets[1] - b.data_offsets[1]);
   const available = fileBytes - header.end;
   let last = { name: 'the header', end: 0 };
-  const places = placed.map(({ name, dtype, shape, data_offsets: [begin, end] }) => {
+  const notes: DataNote[] = [];
+  const places = placed.flatMap(({ name, dtype, shape, data_offsets: [begin, end] }): Place[] => {
     const at = header.end + begin;
-    if (dtype !== 'F32') {
-      throw refusal(file, at, `tensor "${name}" is ${dtype}, but only F32 is supported (save it as float32)`);
-    }
     if (begin < last.end) throw refusal(file, at, `tensor "${name}" overlaps ${last.name}`);
     if (begin > last.end)
       throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
-    const length = sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
+    const float = Object.hasOwn(FLOATS, dtype) ? FLOATS[dtype]! : null;
+    const length = float === null ? end - begin : sizeOf(shape) * float.bytes;
     if (end - begin !== length) {
       const says = `[${shape.join(', ')}] needs ${length} bytes`;
       throw refusal(file, at, `tensor "${name}" has ${end - begin} bytes, but its shape ${says}`);
@@ -213,11 +223,13 @@ function checkHeader(file: string, header: Header, fileBytes: number): { about: 
       throw refusal(file, fileBytes, `it ends within tensor "${name}", ${end - available} bytes too early`);
     }
     last = { name: `tensor "${name}"`, end };
-    return { name, shape, begin: at, end: header.end + end };
+    if (float === null) notes.push(noteOn('weights-left-out', name, dtype));
+    if (float?.type === 'float64') notes.push(noteOn('weights-rounded', name, float.type));
+    return float === null ? [] : [{ name, shape, type: float.type, begin: at, end: header.end + end }];
   });
   if (last.end < available)
     throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
-  return { placed: places, about: about.output };
+  return { placed: places, about: about.output, notes };
 }
 
 /** @param bytes the start of the file, at least up to the end of the header. */

@@ -4,21 +4,26 @@
  *
  * Source: TensorFlow.js's `ModelJSON` (tfjs-core/src/io/types.ts).
  */
-import { unzipSync, zipSync, type Unzipped } from 'fflate';
+import { zipSync } from 'fflate';
 import * as v from 'valibot';
-import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
-import { DataError, messageOf } from '../../util/errors.ts';
+import { isHidden } from '../../spec/dataFiles.ts';
+import { checkModelFileSize } from '../../spec/modelFile.ts';
+import { DataError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { About, NamedTensor, Topology } from './namedTensor.ts';
+import { list } from '../../util/text.ts';
+import { openZip } from '../formats/zip.ts';
+import type { About, Decoded, NamedTensor, Topology } from './namedTensor.ts';
 
-const MODEL_JSON = 'model.json';
+/** Matches the path of the file that describes a model. */
+export const MODEL_JSON = /(^|\/)model\.json$/;
 const WEIGHTS_BIN = 'weights.bin';
 /** All files have this modification time, so that the same model always gives the same bytes. */
 const NO_DATE = new Date(1980, 0, 1);
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const ModelJson = v.object({
+  format: v.optional(v.string()),
   weightsManifest: v.array(
     v.object({
       paths: v.array(v.string()),
@@ -57,7 +62,33 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
   }
   const json = new TextEncoder().encode(JSON.stringify(model));
   // Weights are not compressed, because compression hardly makes floats smaller.
-  return zipSync({ [MODEL_JSON]: json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
+  return zipSync({ 'model.json': json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
+}
+
+/** A file in a zip. */
+interface Member {
+  readonly path: string;
+  /** @throws (rejects) DataError if it is damaged, or too large when unpacked. */
+  readonly read: () => Promise<Uint8Array<ArrayBuffer>>;
+}
+
+/**
+ * Lists the files in a zip, without those that systems add.
+ *
+ * @throws (rejects) DataError if the zip is cut off or damaged.
+ */
+export async function openMembers(file: string, blob: Blob): Promise<Member[]> {
+  let unpacked = 0;
+  return (await openZip(file, blob))
+    .filter(({ path }) => !isHidden(path))
+    .map(({ path, size, blob: unpack }) => ({
+      path,
+      read: async () => {
+        unpacked += size;
+        checkModelFileSize(`The unpacked ${file}`, unpacked);
+        return new Uint8Array(await (await unpack()).arrayBuffer());
+      },
+    }));
 }
 
 /**
@@ -65,26 +96,38 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
  * files, as TensorFlow.js and its converter write them.
  *
  * @param file the file's name in errors.
- * @throws DataError if it is not a zip of a LayersModel, a file in it is missing or cut off, or a
- *   weight is not float32.
+ * @throws (rejects) DataError if it is not a zip of one LayersModel, a file in it is missing or cut
+ *   off, or a weight is not float32.
  */
-export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensors: NamedTensor[]; about: About } {
-  const files = unzip(file, bytes);
-  const json = Object.keys(files).find((path) => path.split('/').at(-1) === MODEL_JSON);
-  if (json === undefined) throw refusal(file, `has no ${MODEL_JSON}`);
-  const model = v.safeParse(ModelJson, parseJson(files[json]!));
+export async function readTfjs(file: string, blob: Blob): Promise<Decoded> {
+  const members = await openMembers(file, blob);
+  const models = members.filter(({ path }) => MODEL_JSON.test(path));
+  if (models.length > 1) {
+    throw new DataError(`${file} has several models: ${list(models.map(({ path }) => path))}. Pack one of them.`);
+  }
+  const [described] = models;
+  if (!described) throw refusal(file, 'has no model.json');
+  const json = described.path;
+  const model = v.safeParse(ModelJson, parseJson(await described.read()));
   if (!model.success) {
     const [issue] = model.issues;
     throw refusal(file, `has a ${json} that cannot be read (${v.getDotPath(issue) ?? 'its top'}: ${issue.message})`);
   }
-  const folder = json.slice(0, -MODEL_JSON.length);
+  if (model.output.format === 'graph-model') {
+    throw new DataError(
+      `${file} has a GraphModel, which has no layers. Convert the model with --output_format=tfjs_layers_model.`,
+    );
+  }
+  const folder = json.slice(0, -'model.json'.length);
   const { weightsManifest, userDefinedMetadata = {} } = model.output;
-  const tensors = weightsManifest.flatMap(({ paths, weights }) => {
-    const parts = paths.map((path) => {
-      const part = files[folder + path];
+  const groups: NamedTensor[][] = [];
+  for (const { paths, weights } of weightsManifest) {
+    const parts: Uint8Array[] = [];
+    for (const path of paths) {
+      const part = members.find((member) => member.path === folder + path);
       if (!part) throw refusal(file, `does not contain ${folder}${path}, but ${json} lists this file`);
-      return part;
-    });
+      parts.push(await part.read());
+    }
     const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
     let end = 0;
     for (const part of parts) {
@@ -107,29 +150,12 @@ export function readTfjs(file: string, bytes: Uint8Array<ArrayBuffer>): { tensor
       return { name, shape, values: new Float32Array(all.slice(begin, at).buffer) };
     });
     if (at < end) throw refusal(file, `has ${end - at} bytes in ${paths.join(', ')} that do not belong to a weight`);
-    return read;
-  });
+    groups.push(read);
+  }
   const texts = Object.entries(userDefinedMetadata).filter(
     (one): one is [string, string] => typeof one[1] === 'string',
   );
-  return { tensors, about: Object.fromEntries(texts) };
-}
-
-function unzip(file: string, bytes: Uint8Array): Unzipped {
-  let unpacked = 0;
-  try {
-    return unzipSync(bytes, {
-      filter: ({ name, originalSize }) => {
-        unpacked += originalSize;
-        if (unpacked > MAX_MODEL_FILE_BYTES)
-          throw refusal(file, `has more than ${MAX_MODEL_FILE_BYTES} bytes when unpacked`);
-        return !name.endsWith('/');
-      },
-    });
-  } catch (error) {
-    if (error instanceof DataError) throw error;
-    throw refusal(file, `cannot be unpacked because it is cut off or damaged (${messageOf(error)})`);
-  }
+  return { tensors: groups.flat(), about: Object.fromEntries(texts), notes: [] };
 }
 
 function refusal(file: string, what: string): DataError {

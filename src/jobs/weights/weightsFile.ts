@@ -1,12 +1,14 @@
 /** Reads and writes files of model weights: safetensors, TensorFlow.js models, Keras weights. */
 import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
+import type { DataNote } from '../../spec/preview.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { dataDifference } from '../dataDifference.ts';
-import { readKeras, writeKeras } from './keras.ts';
+import { KERAS_WEIGHTS, readKeras, writeKeras } from './keras.ts';
 import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safetensors.ts';
-import { readTfjs, writeTfjs } from './tfjs.ts';
+import { openMembers, readTfjs, writeTfjs } from './tfjs.ts';
+import { formatOf } from './weightsFormat.ts';
 import {
   checkDigests,
   digestsOf,
@@ -14,15 +16,13 @@ import {
   readVocabulary,
   withDigests,
   type About,
+  type Decoded,
   type NamedTensor,
   type TensorEntry,
   type Topology,
 } from './namedTensor.ts';
 
 export { FACTS, VOCABULARY, type NamedTensor, type TensorEntry, type Topology } from './namedTensor.ts';
-
-/** The number of bytes at the start of a file that determine its format. */
-const HEAD_BYTES = 9;
 
 export interface WeightsFile {
   /** The file's name, for errors. */
@@ -39,6 +39,8 @@ export interface WeightsFile {
    * @throws (rejects) DataError if the file has no such tensor or cannot be read.
    */
   readonly read: (name: string) => Promise<NamedTensor>;
+  /** Notes about arrays of the file that a job leaves out or rounds. */
+  readonly notes: readonly DataNote[];
   /** The vocabulary of a language model; `null` if the file has none. */
   readonly vocabulary: Vocabulary | null;
   /**
@@ -78,26 +80,37 @@ export async function encodeWeights(
  *   large.
  */
 export async function openWeights(file: string, blob: Blob): Promise<WeightsFile> {
-  const format = formatOf(new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
-  if (format === null) {
-    throw new DataError(
-      `${file} is not a supported file of weights. Choose a .safetensors file, a zip of a TensorFlow.js model, or Keras's ` +
-        '.weights.h5.',
-    );
-  }
-  const { about, entries, read } =
-    format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
+  const format = await formatOf(file, blob);
+  const decoded = format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
+  const { about, read, entries, notes } = withoutNormalization(decoded);
   for (const { name } of entries) await read(name);
-  return { file, format, entries, read, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+  return { file, format, entries, read, notes, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
 }
 
 /** Decodes a file that must be in memory as a whole. */
 async function decode(format: keyof typeof READERS, file: string, blob: Blob): Promise<OpenSafetensors> {
   checkModelFileSize(file, blob.size);
-  const { tensors, about } = await READERS[format](file, new Uint8Array(await blob.arrayBuffer()));
+  const { tensors, about, notes } = await READERS[format](file, blob);
   checkDigests(file, tensors, about);
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  return { about, entries: tensors, read: (name) => Promise.resolve(found.get(name)!) };
+  return { about, notes, entries: tensors, read: (name) => Promise.resolve(found.get(name)!) };
+}
+
+/** Matches the mean and the variance of Keras's layer Normalization. */
+const NORMALIZATION = /^((?:.*\/)?normalization(?:_\d+)?)\/vars\/[01]$/;
+
+/**
+ * Leaves out the mean and the variance by which a model normalizes its inputs, because no layer of
+ * a job has them. A note says so, because the weights fit only samples that are normalized equally.
+ */
+function withoutNormalization(file: OpenSafetensors): OpenSafetensors {
+  const layers = file.entries.flatMap(({ name }) => NORMALIZATION.exec(name)?.[1] ?? []);
+  const notes = [...new Set(layers)].map((name): DataNote => {
+    const count = layers.filter((layer) => layer === name).length;
+    return { kind: 'weights-normalization', count, name, example: '' };
+  });
+  const entries = file.entries.filter(({ name }) => !NORMALIZATION.test(name));
+  return { ...file, entries, notes: [...file.notes, ...notes] };
 }
 
 /**
@@ -118,14 +131,13 @@ export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts |
 
 const READERS = {
   tfjs: readTfjs,
-  keras: readKeras,
+  keras: readKerasFile,
 } as const;
 
-function formatOf(bytes: Uint8Array): WeightsFormat | null {
-  // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes
-  // are other characters.
-  const head = String.fromCharCode(...bytes);
-  if (head.startsWith('PK')) return 'tfjs';
-  if (head.startsWith('\x89HDF')) return 'keras';
-  return head.at(8) === '{' ? 'safetensors' : null;
+/** Reads weights of Keras, or those in a `.keras` archive. */
+async function readKerasFile(file: string, blob: Blob): Promise<Decoded> {
+  const bytes = new Uint8Array(await blob.arrayBuffer());
+  if (bytes[0] !== 0x50) return readKeras(file, bytes);
+  const weights = (await openMembers(file, blob)).find(({ path }) => KERAS_WEIGHTS.test(path));
+  return readKeras(file, await weights!.read());
 }

@@ -179,7 +179,7 @@ async function readCheckpoint(
   if ((optimizer === null) !== (scalars === undefined)) throw damaged(name);
   if (scalars !== undefined && !isFloat64(scalars)) throw damaged(name);
   const named = tensors.map(({ name: own, shape }, i) => ({ name: own, shape, values: values[i]! }));
-  const fitting = fit(name, named, 'safetensors', stored);
+  const fitting = fit({ file: name, format: 'safetensors', tensors: named, notes: [] }, stored);
   if (fitting.some(({ length }, i) => length !== stored.variables[i]!.size)) throw damaged(name);
   if (order && !isPermutation(order, stored.parameters.length)) throw damaged(name);
   return {

@@ -16,8 +16,8 @@ const CODEC: Codec = {
  * model of the same layers in Keras 3 loads the file, whatever its layers are called. Ranks of a
  * DDP as in {@link saveSafetensors}.
  *
- * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain other
- *   layers or cells; and as saveSafetensors.
+ * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain a
+ *   layer or a cell; and as saveSafetensors.
  */
 export function saveKerasWeights(
   model: DistributedDataParallel,

@@ -37,7 +37,8 @@ export function saveSafetensors(
 
 /**
  * Loads a safetensors file into a model (`safetensors.torch.load_model`, which also rejects missing
- * and unexpected tensors). Nothing is changed unless every tensor fits.
+ * and unexpected tensors). Nothing is changed unless every tensor fits. Floats of 16 and 64 bits
+ * become float32. Additional tensors of other types, such as counters, are ignored.
  *
  * With a DDP, every rank calls it. Rank 0 reads its file and sends the weights; other ranks may
  * pass `null`. If the file does not fit, all ranks reject.
@@ -45,7 +46,7 @@ export function saveSafetensors(
  * @param source a `File`, other bytes, or an address; at most 512 MiB.
  * @returns the texts that are stored in the file.
  * @throws (rejects) DataError if the file is damaged or cannot be read, or a tensor is missing,
- *   additional, of another shape or not float32.
+ *   additional, of another shape or of integers.
  */
 export function loadSafetensors(
   model: SavedModel,

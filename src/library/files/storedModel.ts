@@ -70,29 +70,34 @@ function namesIn(model: Model, variables: readonly Variable[]): string[] {
   return variables.map((variable) => names.get(variable.id)!);
 }
 
-/** Layers that keep their weights in another layer or a cell. Keras stores those at other paths. */
-const NESTED =
-  /^(Sequential|Functional|Model|LayersModel|TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedRNNCells|ConvLSTM2D|ConvRNN2D)$/;
+/**
+ * Layers that keep their weights in a layer or a cell of their own. Keras stores those at other
+ * paths.
+ */
+const WRAPPER = /^(TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedRNNCells|ConvLSTM2D|ConvRNN2D)$/;
 
 /**
  * Returns the layers of a model for a file of Keras weights.
  *
- * @throws UsageError if the model is not made of layers, or a layer contains other layers or cells.
+ * @throws UsageError if the model is not made of layers, or a layer contains a layer or a cell.
  */
 export function topologyOf({ model }: StoredModel): Topology {
   if (!model) throw new UsageError('Keras weights need a LayersModel. Save a list of variables as safetensors.');
   const topology = model.toJSON(null, false) as unknown as Topology;
-  const layers = topology.config.layers.map((layer) => {
-    if (NESTED.test(layer.class_name)) {
+  checkLayers(topology.config.layers);
+  return topology;
+}
+
+function checkLayers(layers: Topology['config']['layers']): void {
+  for (const { class_name: kind, config } of layers) {
+    if (WRAPPER.test(kind)) {
       throw new UsageError(
-        `The layer "${layer.config.name}" (${layer.class_name}) contains other layers or cells, whose place in Keras's ` +
+        `The layer "${config.name}" (${kind}) contains other layers or cells, whose place in Keras's ` +
           'format is not supported. Save the model as safetensors.',
       );
     }
-    // In Keras it is a BatchNormalization with `synchronized=True`.
-    return layer.class_name === 'SyncBatchNormalization' ? { ...layer, class_name: 'BatchNormalization' } : layer;
-  });
-  return { ...topology, config: { ...topology.config, layers } };
+    checkLayers(config.layers ?? []);
+  }
 }
 
 /**

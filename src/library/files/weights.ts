@@ -1,6 +1,6 @@
 /** Saves and loads the weights of a model; the formats are in their own files. */
 import { fitWeights } from '../../jobs/weights/fitWeights.ts';
-import { checkDigests, DIGESTS, type About, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import { checkDigests, DIGESTS, type About, type Decoded, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
@@ -38,7 +38,7 @@ export interface LoadOptions {
 export interface Codec {
   format: WeightsFormat;
   write(tensors: readonly NamedTensor[], about: About, model: StoredModel): Promise<Uint8Array<ArrayBuffer>>;
-  read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<{ tensors: NamedTensor[]; about: About }>;
+  read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<Decoded>;
 }
 
 const ADVICE = 'Load it into the model from which it was saved, with the same layers and names';
@@ -75,10 +75,10 @@ export async function loadWeights(
   const stored = storedModelOf(saved);
   const read = async (): Promise<Contents<Record<string, string>>> => {
     const { name, bytes } = await readSource(present(source), signal);
-    const { tensors, about } = await codec.read(name, bytes);
+    const { tensors, about, notes } = await codec.read(name, bytes);
     checkDigests(name, tensors, about);
     const { [DIGESTS]: _, ...metadata } = about;
-    return { facts: metadata, arrays: fit(name, tensors, codec.format, stored) };
+    return { facts: metadata, arrays: fit({ file: name, format: codec.format, tensors, notes }, stored) };
   };
   const { ddp } = stored;
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
@@ -87,16 +87,11 @@ export async function loadWeights(
 }
 
 /** @throws DataError if a tensor is missing, additional, or of another shape. */
-export function fit(
-  name: string,
-  tensors: readonly NamedTensor[],
-  format: WeightsFormat,
-  stored: StoredModel,
-): Float32Array<ArrayBuffer>[] {
+export function fit(file: Parameters<typeof fitWeights>[0], stored: StoredModel): Float32Array<ArrayBuffer>[] {
   const { names, variables } = stored;
   const shapes = variables.map(({ shape }) => shape);
-  const topology = format === 'keras' ? topologyOf(stored) : null;
-  return fitWeights({ file: name, format, tensors }, { names, shapes, topology }, ADVICE);
+  const topology = file.format === 'keras' ? topologyOf(stored) : null;
+  return fitWeights(file, { names, shapes, topology }, ADVICE);
 }
 
 /** @throws UsageError without a file. */

@@ -43,7 +43,8 @@ test('a snapshot before the model is built is rejected, and does not build the m
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const read = vi.fn();
-  const weights: WeightsFile = { file: 'w', format: 'safetensors', entries: [], read, vocabulary: null, facts: null };
+  const none = { entries: [], notes: [], vocabulary: null, facts: null };
+  const weights: WeightsFile = { file: 'w', format: 'safetensors', read, ...none };
   const participant = await prepareTraining({ job: jobOn(shared), shared, weights, emit });
   expect([participant.hasState, participant.isSavable]).toEqual([true, false]);
   await expect(participant.snapshot()).rejects.toThrow(UsageError);

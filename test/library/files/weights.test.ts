@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
+import { strToU8 } from 'fflate';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   convertSyncBatchNorm,
@@ -14,6 +15,7 @@ import {
   type Optimizer,
 } from '../../../src/index.ts';
 import { loadKerasWeights, saveKerasWeights } from '../../../src/keras.ts';
+import { readKeras } from '../../../src/jobs/weights/keras.ts';
 import { writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { AbortError, DataError, UsageError } from '../../../src/util/errors.ts';
@@ -55,6 +57,18 @@ afterEach(() => {
   const { numTensors, numBytes } = tf.memory();
   expect({ numTensors, numBytes }).toEqual({ numTensors: before.numTensors, numBytes: before.numBytes });
 });
+
+/** A Sequential that contains a Functional. */
+function nested(seed: number): tf.Sequential {
+  const input = tf.input({ shape: [2] });
+  const output = tf.layers.dense({ name: 'in', units: 2 }).apply(input) as tf.SymbolicTensor;
+  const inner = keep(tf.model({ inputs: input, outputs: output }));
+  const model = tf.sequential({ layers: [tf.layers.dense({ name: 'out', units: 2, inputShape: [2] }), inner] });
+  const values = model.getWeights().map(({ shape }, i) => tf.randomUniform(shape, 0, 1, 'float32', seed + i));
+  model.setWeights(values);
+  tf.dispose(values);
+  return keep(model);
+}
 
 const tensor = (name: string, shape: number[]) => ({ name, shape, values: new Float32Array(shape[0]!) });
 
@@ -230,16 +244,16 @@ test('metadata that is not a text is rejected when it is saved', async () => {
 });
 
 describe('loadSafetensors', () => {
-  test('names a missing and an additional tensor, and a dtype other than float32', async () => {
+  test('names a missing and an additional tensor, and a dtype that is no float', async () => {
     const model = keep(tf.sequential({ layers: [tf.layers.dense({ name: 'one', units: 1, inputShape: [1] })] }));
     const load = async (bytes: Uint8Array<ArrayBuffer>) => (await errorOf(loadSafetensors(model, bytes))).message;
     const bias = tensor('one/bias', [1]);
     const kernel = { ...tensor('one/kernel', [1]), shape: [1, 1] };
     expect(await load(writeSafetensors([bias], {}))).toMatch(/does not contain "one\/kernel".*contains one\/bias/);
     expect(await load(writeSafetensors([bias, kernel, tensor('two', [2])], {}))).toMatch(/contains "two", but/);
-    const half = Buffer.from(writeSafetensors([bias, kernel], {}));
-    half.write('F16', half.indexOf('F32'));
-    expect(await load(new Uint8Array(half))).toMatch(/is F16, but only F32 is supported/);
+    const whole = Buffer.from(writeSafetensors([bias, kernel], {}));
+    whole.write('I32', whole.indexOf('F32'));
+    expect(await load(new Uint8Array(whole))).toMatch(/has "one\/bias" of type I32, but weights must be float16/);
   });
 
   test('saves a list of variables by their names, and rejects other dtypes', async () => {
@@ -277,6 +291,22 @@ describe('Keras weights', () => {
     const error = await errorOf(saveKerasWeights(model)).finally(() => vi.doUnmock('h5wasm'));
     expect(error).toBeInstanceOf(UsageError);
     expect(error.message).toMatch(/need the package h5wasm, which could not be loaded.*Install h5wasm\.$/s);
+  });
+
+  test('nested models have the paths of Keras 3, and are restored', async () => {
+    const [model, other] = [nested(1), nested(9)];
+    const bytes = await saveKerasWeights(model);
+    await loadKerasWeights(other, bytes);
+    const { tensors } = await readKeras('nested', bytes);
+    expect([weightsOf(other), tensors.map(({ name }) => name)]).toEqual([
+      weightsOf(model),
+      ['dense/vars', 'functional/layers/dense/vars'].flatMap((place) => [0, 1].map((i) => `layers/${place}/${i}`)),
+    ]);
+  });
+
+  test('a .keras archive gets advice', async () => {
+    const error = await errorOf(loadKerasWeights(keep(network(1)), new Uint8Array(strToU8('PK\x03\x04'))));
+    expect(error.message).toMatch(/is a zip, as Keras's \.keras files are\. Unpack it/);
   });
 
   test('layers that contain others and lists of variables are rejected', async () => {

@@ -144,6 +144,15 @@ export const lobby: Messages['lobby'] = {
       'class-not-held-out': (notes) =>
         `有 ${notes.length} 个类别只有一个样本，不留作测试：${named(notes, ({ name }) => quoted(name))}。`,
       'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
+      'weights-left-out': (notes) =>
+        `权重文件中有 ${formatCount(totalOf(notes))} 个数组不是层的权重，不使用：${named(
+          notes,
+          ({ name, count, example }) => `${name}（${example === '' ? `${formatCount(count)} 个` : example}）`,
+        )}。`,
+      'weights-rounded': (notes) =>
+        `${formatCount(totalOf(notes))} 个权重数组从 float64 舍入为 float32：${named(notes, ({ name }) => name)}。`,
+      'weights-normalization': (notes) =>
+        `文件中的模型用均值和方差对输入做标准化，而本次训练不做：${named(notes, ({ name }) => name)}。请用同样的方式对样本做标准化。`,
     },
     decimalComma: '逗号作小数点',
     kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },
