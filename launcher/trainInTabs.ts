@@ -38,7 +38,7 @@ interface SessionOptions extends LaunchOptions {
  */
 const SCREENSHOT_AT = 0.55;
 
-/** The result of a run, and what was left out, changed or guessed of its data. */
+/** The result of a run, and what was left out, changed or guessed of its data and weights. */
 export interface TrainingResult extends RunResult {
   notes: readonly DataNote[];
 }
@@ -67,6 +67,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
   let pages: Tabs | null = null;
   // All ranks have the same data.
   let notes: readonly DataNote[] = [];
+  let weightNotes: readonly DataNote[] = [];
   const writer = new ModelWriter({
     ...options.outputs,
     clock: systemClock,
@@ -78,6 +79,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
 
   const onevent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'preview' && event.preview !== null) ({ notes } = event.preview);
+    if (event.type === 'weights') weightNotes = event.notes;
     if (event.type === 'generation') ranks.set(tab, event.rank);
     log.on(tab, event);
     const remark = tab === options.tabs[0]!.name ? options.remark(event) : null;
@@ -120,7 +122,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
     const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
     const source = Math.max(rank0, 0);
     await writer.saveModel(finished[source]!.name);
-    return { ...results[source]!, notes };
+    return { ...results[source]!, notes: [...notes, ...weightNotes] };
   } catch (error) {
     if (io.signal.aborted) await writer.saveLast();
     throw error;

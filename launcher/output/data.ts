@@ -1,4 +1,5 @@
 /** Describes the data of a run, as the page's preview does. */
+import type { EventOf } from '../../src/protocol/events.ts';
 import {
   type Preview,
   type PreviewClass,
@@ -13,6 +14,11 @@ const LISTED = 40;
 /** Returns lines: how much data there is, its columns or classes, and its notes. */
 export function describeData(preview: Preview): string {
   return [...contentOf(preview), ...sentencesOf(preview.notes)].join('\n');
+}
+
+/** Returns lines: what is left out or rounded of a file of weights. */
+export function describeWeights({ file, notes }: EventOf<'weights'>): string {
+  return [`Weights of ${file}:`, ...sentencesOf(notes)].join('\n');
 }
 
 function contentOf(preview: Preview): string[] {

@@ -2,7 +2,7 @@
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
-import { describeData } from './data.ts';
+import { describeData, describeWeights } from './data.ts';
 import { Progress } from './progress.ts';
 import { describeCodec, describeShares, gistOfShares, isDecided } from './report.ts';
 
@@ -114,6 +114,8 @@ class EventLog implements Log {
       const isNew = described !== this.#data.get(tab);
       this.#data.set(tab, described);
       if (isNew) this.event('data', { tab, notes }, described);
+    } else if (event.type === 'weights' && event.notes.length > 0) {
+      this.event('data', { tab, notes: event.notes }, describeWeights(event));
     } else if (event.type === 'finished') {
       // The list of all steps' losses is too long for a log.
       const { losses: _, ...result } = event.result;

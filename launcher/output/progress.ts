@@ -5,7 +5,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent, LoadProgress } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
-import { describeData } from './data.ts';
+import { describeData, describeWeights } from './data.ts';
 import { describeCodec, describeShares, formatMetrics, gistOfShares, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
@@ -59,6 +59,8 @@ export class Progress {
       const described = describeData(event.preview);
       if (described !== this.#data) this.note(described);
       this.#data = described;
+    } else if (event.type === 'weights' && event.notes.length > 0) {
+      this.note(describeWeights(event));
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {

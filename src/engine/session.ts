@@ -148,7 +148,10 @@ export class Session {
     }
     if (this.#entries !== entry) return;
     if (origin?.kind === 'checkpoint') emit({ type: 'checkpoint', step: origin.meta.step });
-    if (origin?.kind === 'weights') emit({ type: 'weights', file: origin.weights.file });
+    if (origin?.kind === 'weights') {
+      const { file, notes } = origin.weights;
+      emit({ type: 'weights', file, notes });
+    }
     this.#rendezvous?.leave();
     this.#run.end();
     this.#run.origin = origin;

@@ -9,7 +9,7 @@ import type { FlightRecording } from './flightRecording.ts';
 import type { LinkRoute, RunEvent } from './runEvents.ts';
 import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
-import type { Preview } from '../spec/preview.ts';
+import type { DataNote, Preview } from '../spec/preview.ts';
 
 /** States of a rank. `engine/membership/rankState.ts` derives them. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -150,8 +150,11 @@ export type EngineEvent =
    * steps.
    */
   | { type: 'checkpoint'; step: number }
-  /** The room's first run will begin with the weights of this tab's file `file`. */
-  | { type: 'weights'; file: string }
+  /**
+   * The room's first run will begin with the weights of this tab's file `file`. The notes say which
+   * of its arrays are left out or rounded.
+   */
+  | { type: 'weights'; file: string; notes: readonly DataNote[] }
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */

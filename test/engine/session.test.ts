@@ -368,7 +368,7 @@ describe('a run', () => {
     const bo = world.tab('Bo');
     bo.create({ origin: new File([file!.content], file!.name) });
     await world.counted([bo]);
-    expect(bo.last('weights')).toEqual({ type: 'weights', file: file!.name });
+    expect(bo.last('weights')).toEqual({ type: 'weights', file: file!.name, notes: [] });
     bo.command({ type: 'start' });
     await world.finished([bo]);
     expect(bo.last('finished')!.result.losses[0]).toBeLessThan(ada.last('finished')!.result.losses[0]!);

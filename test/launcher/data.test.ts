@@ -58,6 +58,20 @@ test('JSON lines contain the notes', async () => {
   ]);
 });
 
+test('what is left out of a file of weights is logged, for people and as JSON lines', () => {
+  const notes: DataNote[] = [{ kind: 'weights-normalization', count: 2, name: 'layers/normalization', example: '' }];
+  const [text, json] = [collect(), collect()];
+  for (const io of [text.io, toJsonLines(json.io)]) {
+    const log = createLog(io, 'a', new ManualClock());
+    log.on('a', { type: 'weights', file: 'mine.weights.h5', notes });
+    log.on('a', { type: 'weights', file: 'other.weights.h5', notes: [] });
+  }
+  expect([text.lines, json.lines.map((line) => JSON.parse(line) as object)]).toEqual([
+    [expect.stringMatching(/^Weights of mine\.weights\.h5:\nThe model .*layers\/normalization\. Normalize/)],
+    [expect.objectContaining({ event: 'data', tab: 'a', notes })],
+  ]);
+});
+
 test('each kind of note has a sentence in each language, which contains the names and an end', () => {
   const notes = NOTE_KINDS.map((kind): DataNote => ({ kind, count: 2, name: 'name', example: 'field' }));
   for (const { lobby } of [en, zh]) {

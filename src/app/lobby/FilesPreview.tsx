@@ -40,7 +40,7 @@ export function FilesPreview({ preview, problem, opening }: Props) {
           {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
           {preview !== null && <Found preview={preview} />}
         </p>
-        {preview !== null && preview.notes.length > 0 && <Notes notes={preview.notes} />}
+        {preview !== null && <Notes notes={preview.notes} />}
       </div>
       {preview?.kind === 'table' && <TableRows table={preview} />}
       {preview?.kind === 'images' && <Pictures images={preview} />}
@@ -82,9 +82,9 @@ function Found({ preview }: { preview: Preview }) {
 }
 
 /** Shows what is left out, changed or guessed. */
-function Notes({ notes }: { notes: readonly DataNote[] }) {
+export function Notes({ notes }: { notes: readonly DataNote[] }) {
   const { files: labels } = messages.value.lobby;
-  return (
+  return notes.length === 0 ? null : (
     <ul class="preview-notes">
       {sentencesOf(notes, labels.notes).map((sentence) => (
         <li key={sentence}>{sentence}</li>

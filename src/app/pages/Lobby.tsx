@@ -12,6 +12,7 @@ import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobFor
 import { Banner } from '../components/Banner.tsx';
 import { GuestView } from '../lobby/GuestView.tsx';
 import { FileDrop } from '../lobby/FileDrop.tsx';
+import { Notes } from '../lobby/FilesPreview.tsx';
 import { PipelinePreview, PlannedStages } from '../lobby/PlannedStages.tsx';
 import { SharedFiles } from '../lobby/SharedFiles.tsx';
 import { Invitation } from '../lobby/Invitation.tsx';
@@ -84,7 +85,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             <JobTitle job={lobby.job} />
           </h2>
           {view.resumesAfter !== null && <p>{labels.resumes(view.resumesAfter)}</p>}
-          {view.beginsWith !== null && <p>{labels.beginsWith(view.beginsWith)}</p>}
+          {view.beginsWith !== null && (
+            <>
+              <p>{labels.beginsWith(view.beginsWith)}</p>
+              <Notes notes={view.weightNotes} />
+            </>
+          )}
           {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (

@@ -3,7 +3,7 @@
  * room starts from.
  */
 import type { EventOf, LoadProgress } from '../../protocol/events.ts';
-import type { Preview } from '../../spec/preview.ts';
+import type { DataNote, Preview } from '../../spec/preview.ts';
 
 export interface OriginView {
   /** Progress of reading the files that this tab shares with all. */
@@ -25,6 +25,8 @@ export interface OriginView {
    * such a file.
    */
   beginsWith: string | null;
+  /** Notes about arrays of that file that are left out or rounded. */
+  weightNotes: readonly DataNote[];
 }
 
 export const initialOrigin: OriginView = {
@@ -33,6 +35,7 @@ export const initialOrigin: OriginView = {
   opening: null,
   resumesAfter: null,
   beginsWith: null,
+  weightNotes: [],
 };
 
 export type OriginEvent = EventOf<'reading' | 'opening' | 'preview' | 'checkpoint' | 'weights'>;
@@ -48,7 +51,7 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
     case 'checkpoint':
       return { resumesAfter: event.step };
     case 'weights':
-      return { beginsWith: event.file };
+      return { beginsWith: event.file, weightNotes: event.notes };
     default:
       return event satisfies never;
   }

@@ -10,6 +10,7 @@ import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { AllReduceName } from '../../../src/spec/algorithms.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import type { DataNote } from '../../../src/spec/preview.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger')];
@@ -209,11 +210,16 @@ describe('the run', () => {
   });
 
   test('clears the chosen initial weights when it begins, unless the run is a range test', () => {
-    const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
+    const weights: EngineEvent = { type: 'weights', file: 'a.safetensors', notes: [] };
     const job = parseJob({ schedule: 'range-test' });
     const search: EngineEvent = { ...GENERATION, job };
     expect(fold(ADMITTED, ROOM, weights, search).beginsWith).toBe('a.safetensors');
     expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();
+  });
+
+  test('has the notes about the chosen initial weights', () => {
+    const notes: DataNote[] = [{ kind: 'weights-left-out', count: 1, name: 'steps', example: 'I64' }];
+    expect(fold(ADMITTED, ROOM, { type: 'weights', file: 'a', notes }).weightNotes).toEqual(notes);
   });
 
   test('has no losses and no result when it begins after another run', () => {
