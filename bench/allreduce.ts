@@ -234,7 +234,7 @@ operations to average it out.
 /**
  * Maximum size of the tensor in bytes. 8 tabs with larger tensors could fill a machine's memory.
  */
-export const MAX_TENSOR_BYTES = 2 ** 28;
+const MAX_TENSOR_BYTES = 2 ** 28;
 
 export const allReduce = defineBenchmark({
   name: 'allreduce',

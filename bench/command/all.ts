@@ -9,21 +9,11 @@ import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { allReduce } from '../allreduce.ts';
-import { auto } from '../auto.ts';
-import { balance } from '../balance.ts';
-import { blockedPage } from '../blockedPage.ts';
 import { classroom } from '../classroom.ts';
-import { codecs } from '../codecs.ts';
 import type { Benchmark } from './defineBenchmark.ts';
-import { distribution } from '../distribution.ts';
-import { fit } from '../fit.ts';
 import { gpu } from '../gpu.ts';
-import { lines } from '../lines.ts';
 import { link } from '../link.ts';
 import { methods } from '../methods.ts';
-import { optimizer } from '../optimizer.ts';
-import { order } from '../order.ts';
-import { pageTasks } from '../pageTasks.ts';
 import { pipeline } from '../pipeline.ts';
 import { scale } from '../scale.ts';
 import { signaling } from '../signaling.ts';
@@ -115,36 +105,26 @@ interface Part {
   section: (result: unknown) => string;
 }
 
-export function partsOf({ data, hosts }: Needs): Part[] {
-  const onData = data === undefined ? [] : ['--data', data];
-  const onHosts = hosts === undefined ? [] : ['--hosts', hosts];
-  return [
-    partOf(allReduce, []),
-    partOf(link, []),
-    partOf(distribution, []),
-    ...(hosts === undefined ? [] : [partOf(lines, onHosts)]),
-    partOf(step, [...onHosts, '--picture', 'docs/buckets.png']),
-    partOf(gpu, ['--picture', 'docs/gpu.png']),
-    partOf(optimizer, []),
-    partOf(fit, []),
-    partOf(codecs, [...onData, ...onHosts]),
-    partOf(methods, onData),
-    ...(hosts === undefined || data === undefined
-      ? []
-      : [partOf(auto, [...onData, ...onHosts]), partOf(order, [...onData, ...onHosts])]),
-    partOf(strategies, []),
-    partOf(scale, ['--picture', 'docs/scale.png']),
-    partOf(balance, []),
-    partOf(pageTasks, []),
-    partOf(blockedPage, []),
-    partOf(signaling, []),
-    partOf(classroom, []),
-    partOf(pipeline, ['--picture', 'docs/pipeline-idle.svg']),
-  ];
-}
+/** All benchmarks in the order of their sections, with the options that `all` passes to them. */
+const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[]])[] = [
+  [allReduce, () => []],
+  [link, () => []],
+  [step, ({ hosts }) => [...optionFor('--hosts', hosts), '--picture', 'docs/buckets.png']],
+  [gpu, () => ['--picture', 'docs/gpu.png']],
+  [methods, ({ data }) => optionFor('--data', data)],
+  [strategies, () => []],
+  [scale, () => ['--picture', 'docs/scale.png']],
+  [signaling, () => []],
+  [classroom, () => []],
+  [pipeline, () => ['--picture', 'docs/pipeline-idle.svg']],
+];
 
-function partOf({ name, section }: Benchmark, options: readonly string[]): Part {
-  return { name, argv: [name, ...options], section: section! };
+export const BENCHMARKS = PARTS.map(([benchmark]) => benchmark);
+
+const optionFor = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
+
+export function partsOf(needs: Needs): Part[] {
+  return PARTS.map(([{ name, section }, options]) => ({ name, argv: [name, ...options(needs)], section }));
 }
 
 interface Duration {

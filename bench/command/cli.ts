@@ -1,58 +1,8 @@
 /** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
 import type { Io } from '../../launcher/io.ts';
 import { createProgram, runProgram } from '../../launcher/options/program.ts';
-import { benchAll, type AllOptions } from './all.ts';
-import { allReduce } from '../allreduce.ts';
-import { auto } from '../auto.ts';
-import { balance } from '../balance.ts';
-import { blockedPage } from '../blockedPage.ts';
-import { classroom } from '../classroom.ts';
-import { codecs } from '../codecs.ts';
-import { curves } from '../curves.ts';
-import { type Benchmark } from './defineBenchmark.ts';
-import { distance } from '../distance.ts';
-import { distribution } from '../distribution.ts';
-import { fit } from '../fit.ts';
-import { goals } from '../goals.ts';
-import { gpu } from '../gpu.ts';
-import { lines } from '../lines.ts';
-import { link } from '../link.ts';
-import { methods } from '../methods.ts';
-import { optimizer } from '../optimizer.ts';
-import { order } from '../order.ts';
-import { pageTasks } from '../pageTasks.ts';
-import { pipeline } from '../pipeline.ts';
-import { scale } from '../scale.ts';
-import { signaling } from '../signaling.ts';
-import { step } from '../step.ts';
-import { strategies } from '../strategies.ts';
+import { benchAll, BENCHMARKS, type AllOptions } from './all.ts';
 import { digitsOption, listOf } from './options.ts';
-
-const BENCHMARKS: readonly Benchmark[] = [
-  strategies,
-  curves,
-  signaling,
-  allReduce,
-  link,
-  distribution,
-  distance,
-  goals,
-  lines,
-  optimizer,
-  fit,
-  scale,
-  codecs,
-  methods,
-  step,
-  gpu,
-  auto,
-  order,
-  balance,
-  pageTasks,
-  blockedPage,
-  classroom,
-  pipeline,
-];
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {

@@ -11,11 +11,8 @@ export interface Benchmark {
   /** Options of the command, in addition to `--json`. */
   readonly options: readonly Option[];
   readonly run: (options: unknown, io: Io) => Promise<void>;
-  /**
-   * Returns the section of docs/BENCHMARKS.md for the object that `--json` prints; `null`: the
-   * benchmark has no section.
-   */
-  readonly section: ((result: unknown) => string) | null;
+  /** Returns the section of docs/BENCHMARKS.md for the object that `--json` prints. */
+  readonly section: (result: unknown) => string;
 }
 
 interface Definition<Options, Result> {
@@ -23,14 +20,14 @@ interface Definition<Options, Result> {
   description: string;
   options: readonly Option[];
   run: (options: Options, io: Io) => Promise<void>;
-  section?: (result: Result) => string;
+  section: (result: Result) => string;
 }
 
 /**
  * Defines a benchmark. `Options` is the type of the parsed `options`. `Result` is the type of the
  * object that `run` prints as JSON.
  */
-export function defineBenchmark<Options extends { json?: true }, Result = never>(
+export function defineBenchmark<Options extends { json?: true }, Result>(
   definition: Definition<Options, Result>,
 ): Benchmark {
   const { name, description, options, run, section } = definition;
@@ -39,6 +36,6 @@ export function defineBenchmark<Options extends { json?: true }, Result = never>
     description,
     options,
     run: (given, io) => run(given as Options, io),
-    section: section === undefined ? null : (result) => section(result as Result),
+    section: (result) => section(result as Result),
   };
 }

@@ -42,10 +42,6 @@ export function hostsOption(): Option {
   );
 }
 
-export function mnistOption(): Option {
-  return new Option('--data <folder>', "folder with MNIST's IDX files").makeOptionMandatory();
-}
-
 /** An option for a folder with MNIST's files. Without it, digits are generated. */
 export function digitsOption(): Option {
   return new Option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)");

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Io } from '../../launcher/io.ts';
+import { messageOf, UsageError } from '../../src/util/errors.ts';
 import { Child } from '../signaling/child.ts';
 import type { TrialOrder, TrialResult } from './trial.ts';
 
@@ -36,9 +37,20 @@ export async function runTrials(orders: readonly NamedOrder[], io: Pick<Io, 'err
   return results;
 }
 
-/** Returns the fields and files of a job on MNIST, or on generated digits if there is no folder. */
+/**
+ * Returns the fields and files of a job on MNIST, or on generated digits if there is no folder.
+ *
+ * @throws UsageError if the folder cannot be read.
+ */
 export function digitsOrder(folder: string | undefined): { fields: Record<string, unknown>; files: string[] } {
   if (folder === undefined) return { fields: {}, files: [] };
-  const files = readdirSync(folder).map((name) => path.join(folder, name));
-  return { fields: { job: 'mnist', data: { kind: 'files' } }, files };
+  return { fields: { job: 'mnist', data: { kind: 'files' } }, files: filesOf(folder) };
+}
+
+function filesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).map((name) => path.join(folder, name));
+  } catch (error) {
+    throw new UsageError(`${folder} cannot be read: ${messageOf(error)}. Pass a folder with MNIST's IDX files.`);
+  }
 }

@@ -5,10 +5,7 @@ import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
 import { bareLink, pageLink } from '../link/onPages.ts';
 import { workerLink } from '../link/workerLink.ts';
-import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
-import { bareChain } from '../distribution/bareChain.ts';
-import { distributeFile } from '../distribution/distributeFile.ts';
 import { waitingStages } from '../pipeline/waitingStages.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
@@ -16,15 +13,13 @@ import { takeSteps } from '../step/takeSteps.ts';
 export const IN_WORKERS = {
   allReduce,
   workerLink,
-  encodedAllReduce,
   takeSteps,
   combine,
-  distributeFile,
   waitingStages,
 };
 
 /** Experiments that run on a rank's page, with bare channels or links of the page. */
-export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };
+export const ON_PAGES = { bareRing, bareLink, pageLink };
 
 type Experiments = typeof IN_WORKERS & typeof ON_PAGES;
 export type ExperimentName = keyof Experiments;

@@ -27,60 +27,6 @@ const SETTLED = ['ip', '-6', 'address', 'show', 'dev', 'e0', 'scope', 'link', '-
 const run = promisify(execFile);
 
 /**
- * Sets another rate for the traffic between the hosts `a` and `b` (counted from 0), in both
- * directions. The rate is set on this machine's network devices of these hosts, which `hosts` names
- * thv1, thv2, ...
- *
- * @param rates between the two hosts, and for the rest of their traffic, in the notation of tc
- * (`4mbit`).
- * @throws (rejects) PeergradError if tc fails.
- */
-export async function slowBetween(a: number, b: number, rates: { rest: string; between: string }): Promise<void> {
-  for (const [to, from] of [
-    [a, b],
-    [b, a],
-  ] as const) {
-    const device = `thv${to + 1}`;
-    const parent = ['dev', device, 'parent'];
-    const bucket = (rate: string): string[] => ['tbf', 'rate', rate, ...BUCKET];
-    const commands = [
-      ['qdisc', 'replace', 'dev', device, 'root', 'handle', '1:', 'htb', 'default', '1'],
-      ['class', 'add', ...parent, '1:', 'classid', '1:1', 'htb', 'rate', UNCAPPED],
-      ['class', 'add', ...parent, '1:', 'classid', '1:2', 'htb', 'rate', UNCAPPED],
-      ['qdisc', 'add', ...parent, '1:1', ...bucket(rates.rest)],
-      ['qdisc', 'add', ...parent, '1:2', ...bucket(rates.between)],
-      [
-        'filter',
-        'add',
-        ...parent,
-        '1:',
-        'protocol',
-        'ip',
-        'u32',
-        'match',
-        'ip',
-        'src',
-        `10.77.0.${from + 1}`,
-        'flowid',
-        '1:2',
-      ],
-    ];
-    for (const words of commands) {
-      try {
-        await run('tc', words);
-      } catch (error) {
-        throw new PeergradError(`tc ${words.join(' ')} failed: ${messageOf(error)}`);
-      }
-    }
-  }
-}
-
-/** Parameters of a token bucket; `hosts` uses the same for its own. */
-const BUCKET = ['burst', '64kb', 'latency', '200ms'];
-/** Rate of the traffic classes. It is no limit, because the token buckets limit the rate. */
-const UNCAPPED = '1gbit';
-
-/**
  * Runs `main` with `count` hosts, and removes them afterwards.
  *
  * @param tool path of `hosts`.

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { largestDifference, movingAverage } from '../../bench/curves.ts';
 import { readFile } from 'node:fs/promises';
 import { DOC, partsOf } from '../../bench/command/all.ts';
 import { runBench } from '../../bench/command/cli.ts';
@@ -71,19 +70,6 @@ describe('theory', () => {
   });
 });
 
-describe('curves', () => {
-  test('largestDifference returns the largest relative difference of two curves at any step', () => {
-    expect(largestDifference([2, 1.1, 0.5], [2, 1, 0.5])).toBeCloseTo(0.1);
-    expect(largestDifference([1], [1])).toBe(0);
-    expect(largestDifference([1, 2], [1])).toBe(Infinity);
-    expect(largestDifference([Number.NaN], [1])).toBeNaN();
-  });
-
-  test('movingAverage returns, for each step, the mean of the most recent values', () => {
-    expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
-  });
-});
-
 describe('tables', () => {
   test('table returns a Markdown table with numbers aligned to the right', () => {
     expect(
@@ -112,8 +98,7 @@ test.each([
   ['strategies --tabs 1', /whole number from 2 to 256/],
   ['strategies --tabs 2,many', /whole number from 2 to 256/],
   ['strategies --strategies ddp,star', /ddp, parameter-server, async/],
-  ['curves', /--data/],
-  ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
+  ['methods --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
 ])('the benchmark command exits with 2 for bad arguments: %s', async (line, sentence) => {
   const out: string[] = [];
   const err: string[] = [];
