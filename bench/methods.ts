@@ -43,7 +43,6 @@ export const METHODS: readonly Method[] = [
   { name: 'ddp', fields: {} },
   { name: 'ddp, int8', fields: { codec: 'int8' } },
   { name: 'ddp, PowerSGD', fields: { codec: 'powersgd' } },
-  { name: 'ddp, DeMo', fields: { codec: 'demo' } },
   { name: 'DiLoCo, int8', fields: { strategy: 'diloco', codec: 'int8' } },
   { name: 'streaming DiLoCo, int8', fields: { strategy: 'streaming-diloco', codec: 'int8' } },
   { name: 'SparseLoCo', fields: { strategy: 'sparseloco' } },

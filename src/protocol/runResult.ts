@@ -113,7 +113,7 @@ export const RunResultSchema = v.object({
    */
   algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
-  codec: v.picklist([...CODEC_NAMES, 'demo']),
+  codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
   ...Device.entries,
   /** In a run whose ranks hold stages of the model. */

@@ -36,28 +36,25 @@ export const STRATEGY_NAMES = [
 ] as const;
 
 /**
- * Encodings of gradients that a run can choose itself, from lossless to most lossy. `codecsOf`
+ * Encodings of gradients, from lossless to most lossy. `codecsOf`
  * defines which strategies support them. `fp16` and `int8` are codecs of an all-reduce; `powersgd`
  * sends low-rank matrices.
  */
 export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 
 /**
- * The codecs that a job can name. `demo` sends signs of the momentum's largest frequencies, which
- * changes what is learned, so that it is never chosen automatically. With `auto`, the ranks measure
- * their first steps and then choose one of {@link CODEC_NAMES} together.
+ * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose
+ * one of {@link CODEC_NAMES} together.
  */
-export const PLANNED_CODECS = [...CODEC_NAMES, 'demo', 'auto'] as const;
+export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
 
 export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
-/** A codec that a run can choose itself. */
-export type ChosenCodec = (typeof CODEC_NAMES)[number];
-export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 /** A run's codec. Collectives implement fewer codecs. */
-export type JobCodec = Exclude<PlannedCodec, 'auto'>;
+export type JobCodec = (typeof CODEC_NAMES)[number];
+export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a

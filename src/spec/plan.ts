@@ -171,14 +171,14 @@ export const FITTING_CODEC =
   'ddp supports every codec, diloco and streaming-diloco support fp16 and int8, and other strategies support fp32 only';
 
 export const FITTING_ALGORITHM =
-  'the algorithm doubling supports only the codecs fp32, powersgd and demo: with others, the roundings of two ranks would differ';
+  'the algorithm doubling supports only the codecs fp32 and powersgd: with others, the roundings of two ranks would differ';
 
 /**
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
 export function encodesHops(codec: PlannedCodec): boolean {
-  return codec !== 'fp32' && codec !== 'powersgd' && codec !== 'demo';
+  return codec !== 'fp32' && codec !== 'powersgd';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */

@@ -39,7 +39,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run elsewhere twice', /too many arguments/],
     ['run --job chess', /'chess' is invalid.*digits, mnist, images, table, gpt, lesson/],
     ['run --tabs 7 --algorithm two-level', /two-level needs groups of equal size, but 7 ranks cannot be divided/],
-    ['run --algorithm doubling --codec int8', /doubling supports only the codecs fp32, powersgd and demo/],
+    ['run --algorithm doubling --codec int8', /doubling supports only the codecs fp32 and powersgd/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
     ['run --kernels fast', /'fast' is invalid.*own, stock/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],

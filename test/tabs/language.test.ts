@@ -45,7 +45,6 @@ const NAMES = new RegExp(
       'GPipe',
       'DiLoCo',
       'SparseLoCo',
-      'DeMo',
       'IDX',
       'CSV',
       'JSON',

@@ -57,7 +57,7 @@ export function pictureOf(
   const { instead } = messages.value.job;
   switch (strategy) {
     case 'ddp': {
-      if (codec === 'powersgd' || codec === 'demo') return { lines: 'none', words: instead[codec] };
+      if (codec === 'powersgd') return { lines: 'none', words: instead[codec] };
       const known = ALL_REDUCE_NAMES.find((name) => name === used);
       if (known !== undefined) return known;
       if (shardOptimizer) return 'ring';

@@ -26,7 +26,7 @@ export async function createRunStrategy(
   plan: TrainingPlan,
   { task, clock, checkDevice, emit }: StrategyEnvironment,
 ): Promise<{ strategy: RunStrategy; optimizers: readonly ScheduledOptimizer[] }> {
-  const { optimizer, learningRate, weightDecay, clipNorm, shardOptimizer, codec } = plan;
+  const { optimizer, learningRate, weightDecay, clipNorm, shardOptimizer } = plan;
   const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
   const optimizers: ScheduledOptimizer[] = [];
   const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
@@ -38,11 +38,9 @@ export async function createRunStrategy(
     onnote: (message) => void emit({ type: 'note', message }),
     createOptimizer: (size) => {
       // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere.
-      // The signs that DeMo gives all have the same norm, and clipping would only scale them.
-      const isUnclipped = shardOptimizer || codec === 'demo';
       const scheduled = new ScheduledOptimizer(
         createOptimizer(optimizer, settings, size),
-        isUnclipped ? null : clipNorm,
+        shardOptimizer ? null : clipNorm,
       );
       optimizers.splice(0, optimizers.length, scheduled);
       return scheduled;

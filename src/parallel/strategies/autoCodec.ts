@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { ChosenCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';
 import type { StepReport } from './strategy.ts';
@@ -24,12 +24,12 @@ const TIMED = 3;
 
 export class AutoCodec {
   readonly #group: ProcessGroup;
-  readonly #bytes: Record<ChosenCodec, number>;
+  readonly #bytes: Record<JobCodec, number>;
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
   /** @param bytes number of bytes of one gradient with each codec. */
-  constructor(group: ProcessGroup, bytes: Record<ChosenCodec, number>) {
+  constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
     this.#group = group;
     this.#bytes = bytes;
     this.#isChosen = group.worldSize === 1;

@@ -7,7 +7,7 @@ import { LOCAL_SGD_STEPS } from '../localSteps/periods.ts';
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { CODEC_NAMES, type ChosenCodec } from '../../spec/names.ts';
+import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
 
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
@@ -27,16 +27,16 @@ const DOUBT = 2;
  * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
  * multiplies matrices; its value is for matrix rank 8.
  */
-const CODING_MS_PER_BYTE: Record<ChosenCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
+const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
 /** Number of consecutive all-reduces in a step. */
-const EXCHANGES: Record<ChosenCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
+const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
 /**
  * Chooses the codec of the next steps.
  *
  * @param bytes number of bytes of one gradient with each codec.
  */
-export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number>, steps: MeasuredSteps): CodecChoice {
+export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
   // Latency is at most half of the measured time: if communication took less than twice the usual
@@ -65,7 +65,7 @@ export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number
 }
 
 /** Whether the choice stays the same if communication takes half or twice the measured time. */
-export function isBeyondDoubt(worldSize: number, bytes: Record<ChosenCodec, number>, steps: MeasuredSteps): boolean {
+export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
     const more = (times - 1) * communicateMs;
@@ -76,12 +76,12 @@ export function isBeyondDoubt(worldSize: number, bytes: Record<ChosenCodec, numb
 }
 
 /** Returns the codec with the least rounding among the codecs with about the shortest steps. */
-function quickest(ownMs: number, expectedMs: Record<ChosenCodec, number>): ChosenCodec {
-  const stepOf = (codec: ChosenCodec): number => ownMs + expectedMs[codec];
+function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
+  const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
   return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
 }
 
-function byCodec(msOf: (codec: ChosenCodec) => number): Record<ChosenCodec, number> {
+function byCodec(msOf: (codec: JobCodec) => number): Record<JobCodec, number> {
   return {
     fp32: msOf('fp32'),
     fp16: msOf('fp16'),

@@ -4,10 +4,9 @@
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { ChosenCodec, JobCodec, PlannedCodec } from '../../spec/names.ts';
+import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../ddp/flatten.ts';
-import { createDemoHook, demoBytes } from '../demo/demoHook.ts';
 import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
@@ -63,20 +62,19 @@ export class GradientTransport {
   }
 
   get gradientBytes(): number {
-    if (this.#codec !== 'powersgd' && this.#codec !== 'demo') return this.#ddp.gradientBytes;
+    if (this.#codec !== 'powersgd') return this.#ddp.gradientBytes;
     const tallyBytes = this.#ddp.gradientBytes - this.#ddp.layout.size * Float32Array.BYTES_PER_ELEMENT;
     return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
   }
 
   get bucketBytes(): readonly number[] {
-    const codec = this.#codec;
-    if (codec !== 'powersgd' && codec !== 'demo') return this.#ddp.bucketBytes;
-    return this.#ddp.layout.buckets.map(({ slots }) => {
-      const parameters = slots.map(({ parameter }) => this.#parameters[parameter]!);
-      return codec === 'demo'
-        ? demoBytes(parameters.map(({ size }) => size))
-        : powerSgdBytes(parameters, this.#powerSgdRank);
-    });
+    if (this.#codec !== 'powersgd') return this.#ddp.bucketBytes;
+    return this.#ddp.layout.buckets.map(({ slots }) =>
+      powerSgdBytes(
+        slots.map(({ parameter }) => this.#parameters[parameter]!),
+        this.#powerSgdRank,
+      ),
+    );
   }
 
   /**
@@ -105,7 +103,6 @@ export class GradientTransport {
   /** @param plainSteps number of uncompressed steps before PowerSGD. */
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
-    if (codec === 'demo') return this.#ddp.setTransport('fp32', createDemoHook(), true);
     if (codec !== 'powersgd') return this.#ddp.setTransport(codec, null);
     const hook = createPowerSgdHook({
       matrixApproximationRank: this.#powerSgdRank,
@@ -120,7 +117,7 @@ export class GradientTransport {
     return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
   }
 
-  #bytesByCodec(): Record<ChosenCodec, number> {
+  #bytesByCodec(): Record<JobCodec, number> {
     const elements = this.#ddp.layout.size;
     return {
       fp32: elements * Float32Array.BYTES_PER_ELEMENT,

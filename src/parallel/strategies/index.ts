@@ -60,7 +60,7 @@ export function createStrategy(
   const outer = outerLearningRate === null ? {} : { learningRate: outerLearningRate };
   /** DiLoCo and its variants. */
   const diloco = (steps: number, streaming?: Streaming): Promise<LocalSteps> => {
-    if (codec === 'powersgd' || codec === 'demo' || codec === 'auto')
+    if (codec === 'powersgd' || codec === 'auto')
       throw new UsageError('DiLoCo supports only the codecs fp32, fp16 and int8. Choose one of them.');
     return LocalSteps.create({
       ...options,

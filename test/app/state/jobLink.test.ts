@@ -62,7 +62,7 @@ test('a link without an algorithm gives the ring, which is the default of rooms 
 test('a link with an algorithm that does not support its codec gives the default job and the reason', () => {
   const { job, problem } = jobOfLink(new URLSearchParams('algorithm=doubling&codec=int8'));
   expect(job).toEqual(DEFAULT_PAGE_JOB);
-  expect(problem).toMatch(/doubling supports only the codecs fp32, powersgd and demo/);
+  expect(problem).toMatch(/doubling supports only the codecs fp32 and powersgd/);
 });
 
 test.each([

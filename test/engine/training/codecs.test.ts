@@ -60,16 +60,6 @@ describe('a run', () => {
     },
   );
 
-  test('with DeMo learns from signs, which are not clipped, and sends far fewer bytes', async () => {
-    const signs = { ...fields, codec: 'demo', optimizer: 'sgd', clipNorm: 0.01, hidden: 64, maxSteps: 20 };
-    const [{ results: plain }, { results }] = [await train(3, { ...signs, codec: 'fp32' }), await train(3, signs)];
-    const { stateHash, losses, codec, bytesSentPerRank } = results[0]!;
-    expect(new Set(stateHash).size).toBe(1);
-    expect(codec).toBe('demo');
-    expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.6);
-    expect(bytesSentPerRank[1]! / plain[0]!.bytesSentPerRank[1]!).toBeLessThan(0.02);
-  });
-
   test('with PowerSGD has nearly the same loss as with fp32, even if epochs end with a step of one sample', async () => {
     const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
     const lossBy = async (codec: string): Promise<number> => {
@@ -140,7 +130,7 @@ describe('when ranks join and leave', () => {
     },
   );
 
-  test.each(['int8', 'powersgd', 'demo'])('all ranks have the same model with %s', async (codec) => {
+  test.each(['int8', 'powersgd'])('all ranks have the same model with %s', async (codec) => {
     expect(isElastic(parseJob({ codec }))).toBe(true);
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });

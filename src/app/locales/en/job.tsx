@@ -25,7 +25,6 @@ const codecs = {
   fp16: 'fp16',
   int8: 'int8',
   powersgd: 'PowerSGD',
-  demo: 'DeMo',
   auto: 'a codec that suits the links',
 };
 
@@ -135,7 +134,6 @@ export const job = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
-    demo: 'DeMo (signs)',
     auto: 'auto',
   },
   algorithm: 'All-reduce by',
@@ -255,7 +253,6 @@ export const job = {
       'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
     powersgd:
       'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
-    demo: 'Instead of gradients, ranks exchange the signs of the strongest components of their momentum (DeMo). No chunks of gradients travel on a ring.',
     average: (steps: number | null) =>
       `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
     diloco: (steps: number | null) =>

@@ -18,7 +18,7 @@ const strategies = {
   auto: '自动',
 };
 
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', demo: 'DeMo', auto: '适合链路的编码' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '适合链路的编码' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -116,7 +116,6 @@ export const job: Messages['job'] = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
-    demo: 'DeMo（符号）',
     auto: '自动',
   },
   algorithm: '全归约算法',
@@ -223,7 +222,6 @@ export const job: Messages['job'] = {
     server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
     asyncServer: '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
     powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
-    demo: '各 rank 不交换梯度，而交换动量中最强分量的符号（DeMo）。没有梯度块沿环传递。',
     average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
     diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
     streamingDiloco: (steps) =>
