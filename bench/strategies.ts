@@ -2,10 +2,9 @@
  * `bench strategies`: measures the bytes that each strategy sends and receives in real tabs, and
  * compares them with theory.
  */
-import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
 import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
-import { MAX_REPLICAS, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
+import { STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
@@ -34,28 +33,17 @@ const BATCH = 4;
  */
 async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
   const rows: StrategyRow[] = [];
-  const skipped: { strategy: StrategyName; n: number; reason: string }[] = [];
   let adapter = '';
   for (const n of tabs) {
     for (const strategy of strategies) {
-      const isOneTab = strategy === 'data-parallel';
-      // With WebGPU in software, a browser supports few tabs, so tabs are distributed over several
-      // browsers. Replicas are always in one browser.
-      const most = /swiftshader/i.test(adapter) ? TABS_PER_SOFTWARE_GPU : MAX_REPLICAS;
-      if (isOneTab && n > most) {
-        const reason = `a tab on ${adapter || 'this GPU'} can have at most ${most} replicas`;
-        skipped.push({ strategy, n, reason });
-        io.err(`Skipping ${strategy} with ${n} ranks: ${reason}.`);
-        continue;
-      }
       io.err(`${strategy} with ${n} ranks:`);
       const job = { job: 'digits', strategy, syncEvery: SYNC_EVERY, steps: STEPS, batch: BATCH };
-      const result = isOneTab ? await trainInTabs(1, { ...job, replicas: n }, io) : await trainInTabs(n, job, io);
+      const result = await trainInTabs(n, job, io);
       ({ adapter } = result);
       rows.push(rowOf(result, SYNC_EVERY));
     }
   }
-  const result = { strategies: rows, skipped, adapter };
+  const result = { strategies: rows, adapter };
   io.out(json === undefined ? strategiesTable(result) : JSON.stringify(result));
   const wrong = contradictions(rows);
   if (wrong.length > 0)
@@ -66,7 +54,7 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
  * Strategies with a server on rank 0, which sends and receives all bytes. For them, theory includes
  * both directions.
  */
-const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);
+const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server']);
 /** Strategies that `bench methods` measures, and `auto`, which does not train. */
 const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'auto']);
 /** Strategies whose bytes have a simple theory. */
@@ -146,7 +134,6 @@ export function contradictions(rows: readonly StrategyRow[]): string[] {
 
 interface StrategiesResult {
   strategies: readonly StrategyRow[];
-  skipped: readonly { strategy: StrategyName; n: number; reason: string }[];
   adapter: string;
 }
 
@@ -161,7 +148,6 @@ function strategiesTable({ strategies }: StrategiesResult): string {
 }
 
 function section(result: StrategiesResult): string {
-  const leftOut = result.skipped.map(({ strategy, n, reason }) => `${strategy} with ${n} ranks, because ${reason}`);
   return `## What strategies send
 
 \`npm run -s bench -- strategies\`: real tabs on ${result.adapter} take a few steps with each strategy. *K* is the size of the model. *H* is the
@@ -169,7 +155,7 @@ number of steps between two exchanges. *Theory* is the busiest rank's traffic ac
 by theory. For strategies with a server, traffic is sent and received bytes, for others only sent bytes.
 
 ${strategiesTable(result)}
-${leftOut.length === 0 ? '' : `\nLeft out: ${leftOut.join('; ')}.\n`}
+
 The measured bytes are slightly more than theory: they include headers, and the loss and sample counts, which are sent after the gradient.
 `;
 }

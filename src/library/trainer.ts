@@ -74,7 +74,7 @@ export class Trainer {
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
-    if (this.#plan.strategy === 'data-parallel' || this.#plan.strategy === 'auto') {
+    if (this.#plan.strategy === 'auto') {
       throw new UsageError(`A Trainer does not support the strategy ${this.#plan.strategy}. Choose ddp, for instance.`);
     }
     if (group && (tabs !== undefined || room !== undefined)) {

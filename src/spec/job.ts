@@ -39,12 +39,6 @@ import { misfitOf, tooLarge, Topology } from './topology.ts';
 
 export * from './names.ts';
 
-/**
- * The largest number of workers of `data-parallel`. Each worker has a GPU device and a copy of the
- * model and the data.
- */
-export const MAX_REPLICAS = 16;
-
 /** The widest hidden layer. Its gradient has 13 MB, which takes seconds per step over WebRTC. */
 export const MAX_HIDDEN = 4096;
 
@@ -115,11 +109,6 @@ export const FIELDS = {
   ...MEASURE_FIELDS,
   data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
-  /** Number of workers of `data-parallel`. All workers are in one tab. */
-  replicas: field(positiveInteger(MAX_REPLICAS), 4, {
-    value: 'n',
-    help: 'number of workers, all in one tab (data-parallel)',
-  }),
   transport: field(v.picklist(TRANSPORT_NAMES), 'auto', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports; webrtc: like tabs of different machines',
@@ -139,17 +128,9 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   lesson: ['none'],
 };
 
-/**
- * Whether data of this kind involve other tabs. The workers of `data-parallel` share one tab, so
- * they cannot use such data.
- */
-export function involvesOtherTabs(kind: string): boolean {
-  return kind === 'shared' || kind === 'federated';
-}
-
-/** Returns whether a job with this strategy can train on data of this kind. */
-export function acceptsData({ job, strategy }: Pick<JobSpec, 'job' | 'strategy'>, kind: string): boolean {
-  return DATA_OF[job].includes(kind) && (strategy !== 'data-parallel' || !involvesOtherTabs(kind));
+/** Returns whether a job can train on data of this kind. */
+export function acceptsData({ job }: Pick<JobSpec, 'job'>, kind: string): boolean {
+  return DATA_OF[job].includes(kind);
 }
 
 /** Returns whether the job trains on digits. People can draw a digit to try such a model. */
@@ -205,10 +186,6 @@ export const JobSpec = v.pipe(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
     'digits has data of kind "synthetic"; mnist has "url", "files" or "shared"; images and table have these or "federated"; gpt has ' +
       'these four or "built-in"; lesson has "none"',
-  ),
-  v.check(
-    ({ data, strategy }) => !involvesOtherTabs(data.kind) || strategy !== 'data-parallel',
-    'the workers of data-parallel share one tab: choose data of kind "files"',
   ),
   v.check(
     ({ job, data, gpt }) => job !== 'gpt' || data.kind !== 'federated' || gpt.tokens === 'characters',

@@ -27,7 +27,6 @@ export const STRATEGY_NAMES = [
   'ddp',
   'parameter-server',
   'async-parameter-server',
-  'data-parallel',
   'local-sgd',
   'diloco',
   'streaming-diloco',

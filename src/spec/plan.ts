@@ -154,7 +154,7 @@ export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
 export const FITTING_RANGE_TEST =
   `range-test requires the strategy ddp and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
-  'also holds for parameter-server and data-parallel';
+  'also holds for parameter-server';
 
 /**
  * Returns whether a range test is possible with this plan. All ranks must know the loss of each

@@ -39,7 +39,6 @@ describe('theory', () => {
     ['ddp', 1500],
     ['parameter-server', 6000],
     ['async-parameter-server', 6000],
-    ['data-parallel', 6000],
     ['local-sgd', 300],
     ['diloco', 300],
   ] as const)('%s: theory is %d bytes per step for 4 ranks that exchange 1000 bytes', (strategy, bytes) => {

@@ -55,18 +55,6 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('the strategy data-parallel trains replicas in workers of one tab, and rejects several tabs', async () => {
-    const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 2 };
-    const [result] = await train(1, { ...fields, replicas: 2 });
-    expect(result).toMatchObject({ worldSize: 2, transport: 'memory', backend: 'webgpu', steps: 2 });
-    expect(new Set(result!.stateHash).size).toBe(1);
-    const room = world.createRoom(fields, 2);
-    const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
-    const failures = await Promise.all(tabs.map((tab) => tab.event('failed')));
-    for (const { message } of failures)
-      expect(message).toMatch(/data-parallel runs in one tab, but this room has 2 tabs/);
-  });
-
   test('a tab without WebGPU reports its backend, trains with a tab that has WebGPU, and ends with the same bits', async () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');

@@ -9,7 +9,7 @@ import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type P
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
-import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
+import { withJob, withOptimizer, withSchedule, withStrategy } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { SETTINGS } from '../state/strategies.ts';
 import { messages } from '../locales/index.ts';
@@ -99,7 +99,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         onpick={(value) => offer(withOptimizer(job, value))}
       />
       <JobNumber name="learningRate" label={labels.learningRate} job={job} offer={offer} />
-      <JobNumber name="batchSize" label={labels.batch[workerWord(job)]} job={job} offer={offer} />
+      <JobNumber name="batchSize" label={labels.batch} job={job} offer={offer} />
       <JobNumber name="epochs" label={labels.epochs} job={job} offer={offer} />
       <JobNumber name="maxSteps" label={labels.maxSteps} empty={labels.noLimit} job={job} offer={offer} />
       <JobNumber name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
@@ -141,14 +141,12 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(algorithm) => algorithmProblem({ ...job, algorithm }, 1) ?? set({ algorithm })}
         />
       )}
-      {job.strategy !== 'data-parallel' && (
-        <Select
-          label={labels.transport}
-          value={job.transport}
-          options={labels.transports}
-          onpick={(transport) => set({ transport })}
-        />
-      )}
+      <Select
+        label={labels.transport}
+        value={job.transport}
+        options={labels.transports}
+        onpick={(transport) => set({ transport })}
+      />
     </>
   );
 }
@@ -197,7 +195,6 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       </div>
       {SETTINGS[strategy].length > 0 && (
         <div class="fields">
-          {has('replicas') && <JobNumber name="replicas" label={labels.workers} job={job} offer={offer} />}
           {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (
             <JobNumber

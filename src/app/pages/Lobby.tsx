@@ -207,8 +207,7 @@ function roles(you: boolean, host: boolean): string {
 
 /**
  * Shows a preview of the ring, or of what replaces it. It has a mark for each member, which is pale
- * until the member is ready, and a mark for each free place. If workers of one tab train, it has a
- * mark for each worker.
+ * until the member is ready, and a mark for each free place.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;
@@ -218,17 +217,15 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const you = at < 0 ? null : at;
   const picture = pictureOf(job, tabs.length, null, bucketBytesOf(job));
   if (typeof picture !== 'string') {
-    const isOneTab = job.strategy === 'data-parallel';
-    const members = isOneTab ? Array.from({ length: job.replicas }, () => ({ name: '' })) : tabs;
     return (
       <figure class="simulated">
         <RingView
-          members={members}
-          you={isOneTab ? null : you}
+          members={tabs}
+          you={you}
           shape={picture.lines}
           player={null}
           centre={{ top: '', title: '', bottom: '' }}
-          label={messages.value.lobby.previewLabel(members.length)}
+          label={messages.value.lobby.previewLabel(tabs.length)}
         />
         <figcaption class="caption">{picture.words}</figcaption>
       </figure>

@@ -4,7 +4,6 @@ import {
   checkJob,
   DEFAULT_JOB,
   defaultsOf,
-  involvesOtherTabs,
   JOB_FIELDS,
   keepsModel,
   learnsDigits,
@@ -123,30 +122,26 @@ const NO_PIPELINE = {
 
 /**
  * Changes the strategy. If the optimizer was the default of the previous strategy, it becomes the
- * default of the new one. Settings of the previous strategy are reset; only DDP has pipelines. With
- * `data-parallel`, data that involve other tabs are replaced by files of this tab.
+ * default of the new one. Settings of the previous strategy are reset; only DDP has pipelines.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const { syncEvery, outerLearningRate, staleness, replicas, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
+  const { syncEvery, outerLearningRate, staleness, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
   const isUnfitSchedule = spec.schedule === 'range-test' && strategy !== 'ddp';
   const scheduled = isUnfitSchedule ? withRate(optimized, optimized.learningRate) : optimized;
-  const next = {
+  return {
     ...scheduled,
     ...NO_PIPELINE,
     strategy,
     syncEvery,
     outerLearningRate,
     staleness,
-    replicas,
     codec,
     shardOptimizer,
   };
-  const isUnfit = strategy === 'data-parallel' && involvesOtherTabs(spec.data.kind);
-  return isUnfit ? { ...next, data: { kind: 'files' } } : next;
 }
 
 /**
@@ -185,12 +180,7 @@ export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
   };
 }
 
-/** Returns the word for what computes a part of each step: a tab or a worker. */
-export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
-  return strategy === 'data-parallel' ? 'worker' : 'tab';
-}
-
 /** Describes the job in one line. */
 export function describeJob(spec: JobSpec): string {
-  return messages.value.job.describe(spec, workerWord(spec));
+  return messages.value.job.describe(spec);
 }

@@ -37,7 +37,6 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
     const isUnfit = (isChosenByTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
     return isUnfit ? obstacle.unfit : obstacle.warming;
   }
-  if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
   if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
   const problem = algorithmProblem(lobby.job, ready.length);
   return problem === null ? null : obstacle.algorithm(problem);
@@ -48,7 +47,6 @@ export function startNote(lobby: Lobby): string {
   const { note } = messages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
   if (unready.length > 0) return note.unready(unready, isOpen(lobby));
-  if (lobby.job.strategy === 'data-parallel') return note.workers(lobby.job.replicas);
   if (lobby.members.length > 1) {
     return note.sentences(note.all(lobby.members.length), isOpen(lobby) ? note.laterOpen : note.laterFixed);
   }

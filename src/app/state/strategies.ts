@@ -6,11 +6,10 @@ import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
 /** The settings of each strategy. A strategy ignores the other settings. */
-export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
+export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness')[]> = {
   ddp: [],
   'parameter-server': [],
   'async-parameter-server': ['staleness', 'syncEvery'],
-  'data-parallel': ['replicas'],
   'local-sgd': ['syncEvery'],
   diloco: ['syncEvery'],
   'streaming-diloco': ['syncEvery'],
@@ -30,7 +29,7 @@ export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): bo
  * Returns whether all gradients are sent to rank 0. Then rank 0 sends more than the other ranks.
  */
 export function hasServer(strategy: StrategyName): boolean {
-  return strategy === 'parameter-server' || strategy === 'async-parameter-server' || strategy === 'data-parallel';
+  return strategy === 'parameter-server' || strategy === 'async-parameter-server';
 }
 
 /** What is drawn for a run without an all-reduce of gradients. */
@@ -67,7 +66,6 @@ export function pictureOf(
       return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
     }
     case 'parameter-server':
-    case 'data-parallel':
       return { lines: 'star', words: instead.server };
     case 'async-parameter-server':
       return { lines: 'star', words: instead.asyncServer };

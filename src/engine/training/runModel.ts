@@ -326,9 +326,8 @@ export class RunModel {
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
     if (isPipeline(job)) return this.#createPipeline();
-    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
     const loaded = await activity.during('load the data', () =>
-      this.#shard ? this.#shard.task() : loadJobTask(job, this.#source, ranks, this.#vocabulary),
+      this.#shard ? this.#shard.task() : loadJobTask(job, this.#source, worldSize, this.#vocabulary),
     );
     const task = namingTask(loaded, activity);
     const writes = task.queryModel instanceof TextGenerator && keepsModel(job);

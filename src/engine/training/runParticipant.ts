@@ -11,8 +11,6 @@ import type { StateReport } from '../membership/membership.ts';
 import type { TrainedModel } from '../files/modelFiles.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { PipelineOutputs } from '../pipeline/pipelineOutputs.ts';
-import type { Replicas } from './replicas.ts';
-import { worldOf } from './trainingWorld.ts';
 import { FEEDER, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import { isElastic } from '../../spec/job.ts';
@@ -36,7 +34,6 @@ export class RunParticipant {
   readonly #model: RunModel;
   readonly #fileDistribution: FileDistribution | null;
   #group: ProcessGroup | null = null;
-  #replicas: Replicas | null = null;
   #result: RunResult | null = null;
 
   private constructor(options: RunParticipantOptions) {
@@ -126,9 +123,8 @@ export class RunParticipant {
   async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
-    const { world, replicas } = worldOf(generation, this.#options);
-    this.#replicas = replicas;
-    const { rank, worldSize, localRank, localWorldSize, members, separated, mesh, links, activityOf, signal } = world;
+    const { rank, worldSize, localRank, localWorldSize, members, separated, mesh, links, activityOf, signal } =
+      generation;
     emit({
       type: 'generation',
       generation: generation.generation,
@@ -232,8 +228,6 @@ export class RunParticipant {
   #leaveGroup(): void {
     this.#group?.destroy();
     this.#group = null;
-    this.#replicas?.stop();
-    this.#replicas = null;
   }
 
   async #emitLinks(links: Generation['links']): Promise<void> {

@@ -75,7 +75,6 @@ export function createStrategy(
     case 'ddp':
       return Ddp.create({ ...options, codec, errorFeedback, shardOptimizer, clipNorm });
     case 'parameter-server':
-    case 'data-parallel':
       return ParameterServer.create(options);
     case 'async-parameter-server':
       return AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? ASYNC_STEPS });

@@ -93,21 +93,6 @@ describe('a change of the strategy', () => {
     const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
     expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
     expect(withStrategy(set, 'local-sgd')).toBe(set);
-    const workers = { ...withStrategy(DEFAULT_JOB, 'data-parallel'), replicas: 8 };
-    expect(withStrategy(workers, 'ddp').replicas).toBe(DEFAULT_JOB.replicas);
-  });
-
-  test('to workers in one tab replaces shared or federated files with files of this tab', () => {
-    const shared = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
-    expect(shared.data).toEqual({ kind: 'shared', files: [] });
-    expect(parseJob({ ...withStrategy(shared, 'data-parallel') }).data).toEqual({ kind: 'files' });
-    const own = parseJob({ job: 'table', data: { kind: 'federated' } });
-    expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
-    expect(withStrategy(own, 'local-sgd').data).toEqual({ kind: 'federated' });
-    expect(withStrategy(shared, 'diloco').data).toEqual(shared.data);
-    expect(() => parseJob({ ...shared, strategy: 'data-parallel' })).toThrow(
-      /the workers of data-parallel share one tab/,
-    );
   });
 
   test('does not change job name, data, number of epochs or number of steps', () => {
@@ -151,11 +136,9 @@ describe('a change of the job name', () => {
   });
 
   test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
-    for (const strategy of ['ddp', 'data-parallel'] as const) {
-      for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
-        const job = withSource(withJob(withStrategy(DEFAULT_JOB, strategy), name, null), kind, '/data/');
-        expect(acceptsData(job, kind), `${strategy}, ${kind}`).toBe(!('problem' in checkJob(job)));
-      }
+    for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
+      const job = withSource(withJob(DEFAULT_JOB, name, null), kind, '/data/');
+      expect(acceptsData(job, kind), kind).toBe(!('problem' in checkJob(job)));
     }
   });
 
@@ -186,9 +169,6 @@ describe('a job in words', () => {
       'DiLoCo, an exchange every 50 steps; 1 epoch, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
     );
     expect(described({ transport: 'webrtc' })).toBe(`DDP${rest}; tabs of one browser linked by WebRTC, too`);
-    expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
-      '2 workers in one tab; 1 epoch, 32 samples per step and worker, Adam at 0.002',
-    );
     expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(
       '1 layer of 64 channels, 2 heads, 32 characters at a time; DDP; 1 epoch, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
     );
@@ -196,7 +176,7 @@ describe('a job in words', () => {
 
   test.each(STRATEGY_NAMES)('names every setting of %s, and no setting of other strategies', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
-    for (const setting of ['syncEvery', 'staleness', 'replicas'] as const) {
+    for (const setting of ['syncEvery', 'staleness'] as const) {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
       expect(isTold, setting).toBe(SETTINGS[strategy].includes(setting));
     }

@@ -33,7 +33,7 @@ test.each([
   { algorithm: 'ring' },
   { algorithm: 'auto' },
   { algorithm: 'two-level', codec: 'int8' },
-  { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
+  { strategy: 'parameter-server', optimizer: 'sgd' },
   { codec: 'int8', errorFeedback: false, hidden: 256 },
   { model: OWN, seed: 7 },
   { job: 'gpt' },

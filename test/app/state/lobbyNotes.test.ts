@@ -55,14 +55,6 @@ describe('the start of a run', () => {
     expect(startNote(lobby({ job: parseJob({ strategy: 'parameter-server' }) }))).toBe(later);
   });
 
-  test('requires that only one tab is ready if the strategy is data-parallel', () => {
-    const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
-    const both = [ada!, member('Grace')];
-    expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/needs a single tab, and 2 are ready/);
-    expect(startObstacle(lobby({ job, members: [ada!, member('Grace', false)] }), ada!.member)).toBeNull();
-    expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
-  });
-
   test('requires a number of tabs that the algorithm can divide into groups', () => {
     const seven = Array.from({ length: 7 }, (_, i) => member(`Tab ${i}`));
     const of = (algorithm: string, strategy = 'ddp') =>

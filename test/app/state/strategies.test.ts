@@ -33,7 +33,7 @@ describe('the picture of a room', () => {
     expect(pictureOf(parseJob({ codec: 'powersgd' }), 4, 'ring', [MIB])).toMatchObject({ lines: 'none' });
   });
 
-  test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('is a star for %s', (strategy) => {
+  test.each(['parameter-server', 'async-parameter-server'])('is a star for %s', (strategy) => {
     const instead = pictureOf(parseJob({ strategy }), 3, null, [MIB]);
     expect(instead).toMatchObject({
       lines: 'star',

@@ -53,7 +53,7 @@ async function makeStrategy(
 
 const ignore = (): void => {};
 
-const SYNCHRONOUS = ['ddp', 'parameter-server', 'data-parallel'] as const;
+const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
 
 /** The strategies that exchange what they learn. Runs with `auto` only measure. */
 const TRAINING = STRATEGY_NAMES.filter((name) => name !== 'auto');

@@ -11,7 +11,6 @@ const strategies = {
   ddp: 'DDP',
   'parameter-server': 'parameter server',
   'async-parameter-server': 'asynchronous parameter server',
-  'data-parallel': 'workers in one tab',
   'local-sgd': 'local SGD',
   diloco: 'DiLoCo',
   'streaming-diloco': 'streaming DiLoCo',
@@ -79,8 +78,6 @@ export const job = {
       'Rank 0 collects all gradients in every step and sends the parameters back. This takes only two hops, but all bytes cross the link of rank 0.',
     'async-parameter-server':
       'This works like a parameter server, but no tab waits for slower tabs. Steps are faster, but use slightly outdated parameters.',
-    'data-parallel':
-      'This tab trains with several workers. Nothing crosses the network, but the workers share one machine. The room must have a single tab.',
     'local-sgd':
       'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
     diloco:
@@ -95,7 +92,7 @@ export const job = {
   optimizer: 'Optimizer',
   optimizers,
   learningRate: 'Learning rate',
-  batch: { tab: 'Batch per tab', worker: 'Batch per worker' },
+  batch: 'Batch per tab',
   epochs: 'Epochs',
   maxSteps: 'Maximum steps',
   maxMinutes: 'Maximum minutes',
@@ -153,7 +150,6 @@ export const job = {
   },
   transport: 'Links in one browser',
   transports: { webrtc: 'WebRTC', auto: 'memory' },
-  workers: 'Workers',
   ahead: 'Maximum steps ahead',
   allWait: 'Wait for all tabs every … steps',
   exchange: 'Exchange every … steps',
@@ -182,7 +178,7 @@ export const job = {
   losses,
   notNumber: 'This must be a number.',
   /** The job in a sentence: `DDP; 1 epoch, 32 samples per step and tab, Adam at 0.002`. */
-  describe: (spec: JobSpec, who: 'tab' | 'worker') => {
+  describe: (spec: JobSpec) => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers; an all-reduce adds them up, step by step';
     const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
     const timed = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
@@ -195,14 +191,14 @@ export const job = {
     const optimizer = `${optimizers[spec.optimizer]}${spec.shardOptimizer ? ' (averages divided among tabs)' : ''}`;
     const plan =
       spec.schedule === 'range-test'
-        ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
+        ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and tab, ${optimizer}`
         : spec.strategy === 'auto'
-          ? `a few steps, ${spec.batchSize} samples per step and ${who}`
-          : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
+          ? `a few steps, ${spec.batchSize} samples per step and tab`
+          : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
-  describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec): string => {
+  describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec): string => {
     const name = strategies[strategy];
     switch (strategy) {
       case 'ddp':
@@ -211,8 +207,6 @@ export const job = {
         return name;
       case 'async-parameter-server':
         return `${name}, at most ${plural(staleness, 'step')} ahead${syncEvery === null ? '' : `, waits for all ${often(syncEvery)}`}`;
-      case 'data-parallel':
-        return `${plural(replicas, 'worker')} in one tab`;
       case 'local-sgd':
       case 'diloco':
       case 'streaming-diloco':

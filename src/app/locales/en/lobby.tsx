@@ -53,8 +53,6 @@ export const lobby = {
     files: 'Choose the data files first.',
     unfit: 'These files cannot be used: see the error above.',
     warming: 'This tab is still getting ready.',
-    oneTab: (ready: number) =>
-      `“Workers in one tab” needs a single tab, and ${ready} are ready. Choose another strategy.`,
     tooFew: (min: number, ready: number) =>
       `A run needs at least ${plural(min, 'tab')}; ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
     algorithm: (problem: string) => `${problem} Choose another algorithm, or wait for more tabs.`,
@@ -72,7 +70,6 @@ export const lobby = {
       const who = names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} others` : list(names);
       return `${who} ${names.length === 1 ? 'is' : 'are'} not ready and ${isOpen ? 'will join later' : 'would miss this run'}.`;
     },
-    workers: (count: number) => `This tab starts ${plural(count, 'worker')}.`,
     /** Two sentences, one after the other. */
     sentences: (first: string, second: string) => `${first} ${second}`,
     laterOpen: 'Tabs that arrive later join the run.',

@@ -10,7 +10,6 @@ const strategies = {
   ddp: 'DDP',
   'parameter-server': '参数服务器',
   'async-parameter-server': '异步参数服务器',
-  'data-parallel': '单页多工作线程',
   'local-sgd': '本地 SGD',
   diloco: 'DiLoCo',
   'streaming-diloco': '流式 DiLoCo',
@@ -65,8 +64,6 @@ export const job: Messages['job'] = {
     ddp: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
     'parameter-server': '每一步由 rank 0 收集所有梯度，再把参数发回去。这只要两跳，但所有字节都经过 rank 0 的链路。',
     'async-parameter-server': '类似参数服务器，但标签页不必等更慢的标签页。每步更快，但所用参数略旧。',
-    'data-parallel':
-      '由这一个标签页用几个工作线程训练：网络上什么也不传，但这些线程共用一台机器。房间里只能有这一个标签页。',
     'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
     diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节少，但各模型不相同的时间更长。',
     'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
@@ -78,7 +75,7 @@ export const job: Messages['job'] = {
   optimizer: '优化器',
   optimizers,
   learningRate: '学习率',
-  batch: { tab: '每个标签页的批大小', worker: '每个工作线程的批大小' },
+  batch: '每个标签页的批大小',
   epochs: '轮数（epochs）',
   maxSteps: '最多几步',
   maxMinutes: '最多几分钟',
@@ -133,7 +130,6 @@ export const job: Messages['job'] = {
   },
   transport: '同浏览器的连接',
   transports: { webrtc: 'WebRTC', auto: '内存' },
-  workers: '工作线程数',
   ahead: '最多领先几步',
   allWait: '每几步全体等待一次',
   exchange: '每几步交换一次',
@@ -159,13 +155,12 @@ export const job: Messages['job'] = {
   loss: '损失函数',
   losses,
   notNumber: '这里要填一个数。',
-  describe: (spec, who) => {
+  describe: (spec) => {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，用全归约一步一步把它们加起来';
     const steps = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
     const timed = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
     const length = spec.patience === null ? timed : `${timed}，或连续 ${spec.patience} 次测试没有改善`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
-    const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
     const [begins, ends] =
       spec.schedule === 'range-test'
@@ -173,9 +168,9 @@ export const job: Messages['job'] = {
         : spec.strategy === 'auto'
           ? ['走几步', '']
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
-  describeStrategy: ({ strategy, syncEvery, staleness, replicas, pipeline }: JobSpec) => {
+  describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec) => {
     const name = strategies[strategy];
     switch (strategy) {
       case 'ddp':
@@ -184,8 +179,6 @@ export const job: Messages['job'] = {
         return name;
       case 'async-parameter-server':
         return `${name}，最多领先 ${staleness} 步${syncEvery === null ? '' : `，${often(syncEvery)}全体等待`}`;
-      case 'data-parallel':
-        return `单页 ${replicas} 个工作线程`;
       case 'local-sgd':
       case 'diloco':
       case 'streaming-diloco':

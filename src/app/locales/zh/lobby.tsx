@@ -58,7 +58,6 @@ export const lobby: Messages['lobby'] = {
     files: '先选择数据文件。',
     unfit: '这些文件无法使用，错误见上。',
     warming: '本标签页还在准备。',
-    oneTab: (ready) => `“单页多工作线程”只能有一个标签页，而现在有 ${ready} 个标签页就绪。请换一种策略。`,
     tooFew: (min, ready) => `这里至少要 ${min} 个标签页才能开始，现在就绪 ${ready} 个。`,
     algorithm: (problem) => `${problem}请换一种算法，或者等更多标签页。`,
   },
@@ -74,7 +73,6 @@ export const lobby: Messages['lobby'] = {
       const who = names.length > 3 ? `${names.slice(0, 2).join('、')}等 ${names.length} 位` : names.join('、');
       return `${who}还没就绪，${isOpen ? '稍后会加入' : '会错过这次训练'}。`;
     },
-    workers: (count) => `本标签页会启动 ${count} 个工作线程。`,
     sentences: (first, second) => `${first}${second}`,
     laterOpen: '后来的人可以中途加入。',
     laterFixed: '后来的人要等这次训练结束才能加入。',
