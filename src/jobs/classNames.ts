@@ -5,38 +5,71 @@ import { nameRanks } from '../util/text.ts';
 /** Longest name whose letter case has a meaning: letters, and genotypes such as Aa. */
 const CASED_LENGTH = 2;
 
-/** Returns a key that is equal for names that differ only in letter case or spaces. */
+/** Characters without a width that have no meaning, such as byte order marks and soft hyphens. */
+const INVISIBLE = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+/** Signs that people use for each other. */
+const ALIKE: readonly (readonly [RegExp, string])[] = [
+  [/\s+/g, ' '],
+  [/(?<=[\p{L}\p{N}])[ _\p{Pd}]+(?=[\p{L}\p{N}])/gu, ' '],
+  [/['‘’‚‛`´′]/g, "'"],
+  [/["“”„‟«»″]/g, '"'],
+];
+
+/**
+ * Returns a text in Unicode's composed form, without invisible characters and with ordinary spaces,
+ * because programs write the same word in different ways.
+ */
+export function canonical(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  if (/^[\x00-\x7f]*$/.test(text)) return text;
+  return text
+    .normalize('NFC')
+    .replaceAll(INVISIBLE, '')
+    .replaceAll(/\p{Zs}/gu, ' ');
+}
+
+/** Returns a key that is equal for names that differ only in letter case, spaces or like signs. */
 function keyOf(name: string): string {
-  const words = name.trim().replaceAll(/\s+/g, ' ');
+  const words = ALIKE.reduce(
+    (text, [signs, one]) => text.replaceAll(signs, one),
+    canonical(name).normalize('NFKC'),
+  ).trim();
   return words.length <= CASED_LENGTH ? words : words.toLowerCase();
 }
 
-/** Returns the name among `names` that differs from `name` only in letter case or spaces. */
+/** Returns two names that people read as one name, or `null`. */
+export function firstTwins(names: readonly string[]): [string, string] | null {
+  const places = new Map<string, string>();
+  for (const name of names) {
+    const twin = places.get(keyOf(name));
+    if (twin !== undefined) return [twin, name];
+    places.set(keyOf(name), name);
+  }
+  return null;
+}
+
+/** Returns the name among `names` that people read like `name`. */
 export function twinOf(name: string, names: readonly string[]): string | null {
   return names.find((other) => other !== name && keyOf(other) === keyOf(name)) ?? null;
 }
 
 /**
- * Checks that no two classes differ only in letter case or spaces, because such classes are usually
- * one class.
+ * Checks that no two classes differ only in letter case, spaces or like signs, because such classes
+ * are usually one class.
  *
  * @param of the file or folder, for errors.
  * @param ranks the classes of each rank, if they are those of several ranks.
  * @throws DataError, which names two such classes and their ranks.
  */
 export function checkTwins(of: string, classes: readonly string[], ranks: readonly (readonly string[])[] = []): void {
-  const places = new Map<string, string>();
-  for (const name of classes) {
-    const twin = places.get(keyOf(name));
-    places.set(keyOf(name), name);
-    if (twin === undefined) continue;
-    const quoted = [twin, name].map((one) => {
-      const having = ranks.flatMap((own, rank) => (own.includes(one) ? [rank] : []));
-      return `${JSON.stringify(one)}${having.length === 0 ? '' : ` (${nameRanks(having)})`}`;
-    });
-    throw new DataError(
-      `${of}: the classes ${quoted.join(' and ')} differ only in letter case or spaces. Give them one name if they are one class, ` +
-        'or clearly different names.',
-    );
-  }
+  const twins = firstTwins(classes);
+  if (twins === null) return;
+  const quoted = twins.map((one) => {
+    const having = ranks.flatMap((own, rank) => (own.includes(one) ? [rank] : []));
+    return `${JSON.stringify(one)}${having.length === 0 ? '' : ` (${nameRanks(having)})`}`;
+  });
+  throw new DataError(
+    `${of}: the classes ${quoted.join(' and ')} differ only in letter case, spaces or similar signs. Give them one name if they are one class, ` +
+      'or clearly different names.',
+  );
 }

@@ -112,7 +112,11 @@ export const NOTE_KINDS = [
   'column-of-text',
   'column-empty',
   'numbers-as-words',
+  'digits-as-words',
+  'words-alike',
   'marker',
+  'maybe-missing',
+  'mark-guessed',
   'unit',
   'unit-missing',
   'notation',
@@ -202,6 +206,10 @@ function withExampleIn({ name, count, example }: DataNote): string {
   return `${name} (${quoted(example)}, ${counted(count, 'row')})`;
 }
 
+function inRows({ name, count, example }: DataNote): string {
+  return `${quoted(example)} in ${name} (${counted(count, 'row')})`;
+}
+
 /** The sentences in English, for the command line and the page. */
 export const NOTE_SENTENCES: NoteSentences = {
   'no-header': () => 'The first line is data, not names, so columns are numbered.',
@@ -218,8 +226,15 @@ export const NOTE_SENTENCES: NoteSentences = {
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (no values): ${named(notes, (note) => (note.example === '' ? note.name : withExampleIn(note)))}.`,
   'numbers-as-words': (notes) =>
     `Numbers are read as words, because other values of the column are words: ${named(notes, withExample)}.`,
-  marker: (notes) =>
-    `These values are read as missing: ${named(notes, ({ name, count, example }) => `${quoted(example)} in ${name} (${counted(count, 'row')})`)}.`,
+  'digits-as-words': (notes) =>
+    `Values with digits that are not plain numbers, such as dates, times and ranges, are read as words: ${named(notes, withExample)}.`,
+  'words-alike': (notes) =>
+    `Words that differ only in letter case, spaces or similar signs are read as different words: ${named(notes, withExample)}.`,
+  'maybe-missing': (notes) =>
+    `These values are read as numbers, but may stand for missing values: ${named(notes, inRows)}. If they do, leave the fields empty.`,
+  'mark-guessed': (notes) =>
+    `The decimal mark is guessed, because nothing in the file shows it: ${named(notes, withExample)}.`,
+  marker: (notes) => `These values are read as missing: ${named(notes, inRows)}.`,
   unit: (notes) => `Numbers are read without their units: ${named(notes, withExample)}.`,
   'unit-missing': (notes) => `Values without a unit are read like those with a unit: ${named(notes, withExampleIn)}.`,
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,

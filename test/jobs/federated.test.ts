@@ -149,7 +149,7 @@ describe('federated tables', () => {
       'the classes "apple" (rank 0) and "Apple" (rank 1) differ only',
     );
     await expect(shardOf(fruits('1,red,apple', '2,red,Apple'))).rejects.toThrow(
-      'a.csv, column "kind": the classes "Apple" and "apple" differ only in letter case or spaces.',
+      'a.csv, column "kind": the classes "Apple" and "apple" differ only in letter case, spaces or similar signs.',
     );
   });
 
@@ -264,8 +264,15 @@ describe('federated images', () => {
   test('are rejected if classes differ only in letter case or spaces, with the ranks that have them', async () => {
     const facts = await Promise.all([pictures('cats', 'dogs'), pictures('Cats'), pictures('dogs', 'cats')]);
     expect(() => agreeOn(facts, null, job)).toThrow(
-      'The data of all tabs: the classes "cats" (ranks 0 and 2) and "Cats" (rank 1) differ only in letter case or spaces. Give them one name',
+      'The data of all tabs: the classes "cats" (ranks 0 and 2) and "Cats" (rank 1) differ only in letter case, spaces or similar signs. Give them one name',
     );
+    await expect(pictures('big_dogs', 'big dogs')).rejects.toThrow('the classes "big dogs" and "big_dogs" differ only');
+    await expect(pictures("fool's", 'fool’s')).rejects.toThrow('differ only');
+    await expect(pictures('Ａ１２', 'A12')).rejects.toThrow('differ only');
+    await expect(pictures('dogs\u200b', 'dogs', 'big\u00a0cat')).resolves.toMatchObject({
+      classes: ['big cat', 'dogs'],
+    });
+    await expect(pictures('--', '-', '+', '++')).resolves.toMatchObject({ classes: ['+', '++', '-', '--'] });
     await expect(pictures('dogs ', 'dogs')).rejects.toThrow('the classes "dogs" and "dogs " differ only');
     await expect(pictures('a', 'A', 'b')).resolves.toMatchObject({ classes: ['A', 'a', 'b'] });
   });

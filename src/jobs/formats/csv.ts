@@ -9,6 +9,7 @@
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
+import { canonical } from '../classNames.ts';
 import { isHeader } from './csvHeader.ts';
 import { BOM, columnsOf, fits, SEP_LINE, shapeOf, startOf, type Format, type Start } from './csvShape.ts';
 import { isNumber } from './numbers.ts';
@@ -29,15 +30,29 @@ const SEPARATORS = [',', ';', '\t', '|'];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
 /**
- * Formats that users may mistake for CSV: the first bytes of such a file, and what the user should
- * do.
+ * Formats that users may mistake for CSV: the start of such a file, one character for each byte,
+ * and what the user should do.
  */
-const OTHERS: [start: number[], advice: string][] = [
-  [[0x50, 0x4b, 0x03, 0x04], 'a zip file or an Excel workbook. Export the sheet as CSV'],
-  [[0xff, 0xfe], 'UTF-16 text. Save it as UTF-8'],
-  [[0xfe, 0xff], 'UTF-16 text. Save it as UTF-8'],
-  [[0x1f, 0x8b], 'a gzip file. Unpack it'],
+const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
+  ['PK\x03\x04', 'a zip file or an Excel workbook. Export the sheet as CSV'],
+  ['\xd0\xcf\x11\xe0', 'an old Excel workbook. Export the sheet as CSV'],
+  [/^\xff\xfe|^\xfe\xff/, 'UTF-16 text. Save it as UTF-8'],
+  ['\x1f\x8b', 'a gzip file. Unpack it'],
+  [/^%PDF-/, 'a PDF document. Export its table as CSV'],
+  [/^(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml|table)/i, 'a web page or XML. Export its table as CSV'],
+  [/^(\xef\xbb\xbf)?\s*(\[\s*)*\{\s*"/, 'JSON. Convert it to CSV'],
+  [/^PAR1/, 'a Parquet file. Convert it to CSV'],
+  [/^ARROW1|^FEA1/, 'a Feather or Arrow file. Convert it to CSV'],
+  [/^SQLite format 3/, 'a SQLite database. Export its table as CSV'],
+  [/^\$FL[23]@/, 'a file of SPSS. Export it as CSV'],
+  [/^<stata_dta>/, 'a file of Stata. Export it as CSV'],
+  [/^\x89HDF/, 'an HDF5 file. Convert its table to CSV'],
+  [/^@relation\s/i, 'an ARFF file of Weka. Convert it to CSV'],
 ];
+/** Number of bytes that {@link OTHERS} need. */
+const START_BYTES = 64;
+/** Number of first bytes that an error shows. */
+const SHOWN_BYTES = 4;
 
 /**
  * A function that receives one row.
@@ -94,16 +109,21 @@ export class CsvFile {
   ): Promise<CsvFile> {
     const file = new PartialFile(name, blob);
     const head = await file.read(0, CHUNK_BYTES);
-    for (const [start, advice] of OTHERS) {
-      if (start.every((byte, i) => head[i] === byte)) {
-        throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, like ${advice}.`);
-      }
+    const beginning = String.fromCharCode(...head.subarray(0, START_BYTES));
+    const other = OTHERS.find(([start]) =>
+      typeof start === 'string' ? beginning.startsWith(start) : start.test(beginning),
+    );
+    if (other !== undefined) {
+      const bytes = hexOf(head.subarray(0, SHOWN_BYTES), ' ');
+      throw new DataError(`${name} is not CSV: it starts with ${bytes} at byte 0, like ${other[1]}.`);
     }
     const start = startOf(head);
     const { separator, records } = guess(name, head, head.length === file.size, start);
     const first = records[0] ?? (await firstRecord(file, separator, start));
-    const below = records.slice(1, 1 + HEADER_LINES).map(({ fields }) => fields);
-    const shape = shapeOf(first.fields, below);
+    const rows = records.slice(1, 1 + HEADER_LINES);
+    const below = rows.map(({ fields }) => fields);
+    const isQuoted = rows.every(({ offset }) => head[offset] === QUOTE);
+    const shape = shapeOf(first.fields, below, isQuoted);
     const named = { ...first, fields: first.fields.slice(0, shape.columns) };
     const hasHeader =
       shape.isNamed ||
@@ -150,10 +170,13 @@ export class CsvFile {
         const fields = isFirst ? all.slice(0, columns) : columnsOf(all, shape);
         if (isFirst ? all.length < columns : !fits(all, shape)) {
           const found = all.length === 1 ? '1 field' : `${all.length} fields`;
-          const isSecond = row === (this.hasHeader ? 0 : 1);
-          const advice = `${isSecond ? 'If line 1 is neither a header nor data, remove it. Otherwise correct this line' : 'Correct the line'}. A field`;
+          const isAbove = row === (this.hasHeader ? 0 : 1) || columns === 1;
+          const advice = isAbove
+            ? 'If the lines above are neither a header nor data, remove them. Otherwise correct this line.'
+            : 'Correct the line, or remove it if it is not data.';
           throw new DataError(
-            `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} that contains the separator must be in quotes.`,
+            `${this.name}, line ${line}: ${found}, but line 1 has ${this.columns.length}. ${advice} A field that contains the separator, ` +
+              'such as a number with a decimal comma, must be in double quotes without spaces around them.',
           );
         }
         if (row === 0 && rowNames) this.rowName = all[0]!;
@@ -303,6 +326,11 @@ class Splitter {
    * `records`.
    */
   add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
+    const zero = chunk.indexOf(0);
+    if (zero !== -1) {
+      const at = this.#offset + this.#rest.length + zero;
+      throw new DataError(`${this.#name} is not text: byte ${at} is 0. Export the table as CSV in UTF-8.`);
+    }
     const bytes = new Uint8Array(this.#rest.length + chunk.length);
     bytes.set(this.#rest);
     bytes.set(chunk, this.#rest.length);
@@ -391,15 +419,15 @@ function hasQuoteOrCr(bytes: Uint8Array, from: number): boolean {
 }
 
 /**
- * Splits a record into fields, in Unicode's composed form, because programs write the same word in
- * either form. If its quotes are malformed, `problem` describes the error.
+ * Splits a record into fields in their {@link canonical} form. If its quotes are malformed,
+ * `problem` describes the error.
  */
 function fieldsOf(
   text: string,
   delimiter: string,
   hasQuotes = text.includes('"'),
 ): { fields: string[]; problem: string | null } {
-  const record = text.normalize('NFC');
+  const record = canonical(text);
   if (!hasQuotes) return { fields: record.split(delimiter), problem: null };
   // Line ends only occur within quotes here, so the newline '\n' never splits the record.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });

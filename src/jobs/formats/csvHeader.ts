@@ -21,12 +21,14 @@ type Sign = 'name' | 'value' | 'unlike';
  */
 export function isHeader(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const fields = first.map((field) => field.trim());
-  const signs = fields.map((field, i) =>
-    signOf(
-      field,
-      below.flatMap((row) => row[i]?.trim() ?? []),
-    ),
-  );
+  // Tables that were written one after the other repeat the header.
+  const others = below.filter((row) => fields.some((field, i) => field !== row[i]?.trim()));
+  const signs = fields.map((field, i) => {
+    const [all, different] = [below, others].map((rows) =>
+      rows.flatMap((row) => row[i]?.trim() ?? []).filter(isFilled),
+    );
+    return signOf(field, all!, different!);
+  });
   const count = (sign: Sign): number => signs.filter((one) => one === sign).length;
   const numbers = fields.filter(isNumber);
   if (count('name') > 0 && (numbers.length === 0 || count('value') === 0)) return true;
@@ -37,15 +39,14 @@ export function isHeader(first: readonly string[], below: readonly (readonly str
   return isNamelike && count('unlike') > count('value');
 }
 
-function signOf(field: string, below: readonly string[]): Sign | null {
-  if (!isFilled(field) || isNumber(field)) return null;
-  const values = below.filter(isFilled);
-  if (values.length === 0) return null;
+/** @param others the values of rows that differ from the first record. */
+function signOf(field: string, values: readonly string[], others: readonly string[]): Sign | null {
+  if (!isFilled(field) || isNumber(field) || values.length === 0) return null;
   // If the field does not start with a letter or an underscore, it is a misspelt number instead of
   // a name. The mistake is reported later.
-  if (values.every((one) => amountOf(one) !== null)) {
+  if (others.length > 0 && others.every((one) => amountOf(one) !== null)) {
     const unit = amountOf(field)?.unit;
-    if (unit !== undefined && values.some((one) => amountOf(one)!.unit === unit)) return 'value';
+    if (unit !== undefined && others.some((one) => amountOf(one)!.unit === unit)) return 'value';
     return /^[\p{L}_]/u.test(field) ? 'name' : null;
   }
   if (values.includes(field)) return 'value';

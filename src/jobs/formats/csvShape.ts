@@ -1,4 +1,5 @@
 /** Where the records of a CSV file begin, and which of their fields are columns. */
+import { isNumber } from './numbers.ts';
 
 export const BOM = [0xef, 0xbb, 0xbf];
 /** The line by which Excel is told the separator. It is not data. */
@@ -35,12 +36,20 @@ function isTrailed(fields: readonly string[]): boolean {
   return fields.at(-1)!.trim() === '';
 }
 
-export function shapeOf(first: readonly string[], below: readonly (readonly string[])[]): Shape {
+/** Returns whether the first fields differ, so that they may be names of rows. */
+function areNames(below: readonly (readonly string[])[], isQuoted: boolean): boolean {
+  const names = new Set(below.map(([name]) => name));
+  // A further field behind a number may come from a decimal comma that is not in quotes.
+  return names.size === below.length && (isQuoted || ![...names].some((name) => isNumber(name!)));
+}
+
+/** @param isQuoted whether each row begins with a quote. */
+export function shapeOf(first: readonly string[], below: readonly (readonly string[])[], isQuoted: boolean): Shape {
   const columns = first.length;
   const isLonger = below.length > 0 && below.every(({ length }) => length === columns + 1);
   const plain = { columns, rowNames: false, trailing: false, isNamed: false };
   if (isLonger && below.every(isTrailed)) return { ...plain, trailing: true, isNamed: true };
-  if (isLonger) return { ...plain, rowNames: true, isNamed: true };
+  if (isLonger && areNames(below, isQuoted)) return { ...plain, rowNames: true, isNamed: true };
   const isShort = ({ length }: readonly string[]): boolean => length === columns - 1;
   const isEmpty = below.every((fields) => isShort(fields) || (fields.length === columns && isTrailed(fields)));
   if (columns < 3 || below.length === 0 || !isTrailed(first) || !isEmpty) return plain;

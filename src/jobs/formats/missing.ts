@@ -58,6 +58,16 @@ export function isMarker(field: string): boolean {
   return SIGNS.test(field) || SPREADSHEET.test(field) || STATISTICS.test(field) || WORDS.has(compactOf(field));
 }
 
+/** Codes of missing values, such as -999, 98 and 9.96921e36, and the limits of integers. */
+const SUSPECTS = /^-?(?:9+[789]|32767|2147483647|9\.969\d*e\+?36)(?:[.,]0+)?$|^-(?:9|32768|2147483648)(?:[.,]0+)?$/i;
+
+/** Returns whether a number may be a code for a missing value. Often it is an ordinary number. */
+export function isSuspect(number: string): boolean {
+  const first = number.charCodeAt(number.startsWith('-') ? 1 : 0);
+  // Codes begin with 9, 3 or 2.
+  return (first === 0x39 || first === 0x33 || first === 0x32) && SUSPECTS.test(number);
+}
+
 function compactOf(field: string): string {
   return field
     .normalize('NFKC')

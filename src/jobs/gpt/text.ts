@@ -3,7 +3,7 @@
  * string length, and several copies of it would be in memory.
  */
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
-import { encodingOf, EXAMINED_BYTES, type TextEncoding } from './textEncoding.ts';
+import { encodingOf, EXAMINED_BYTES, type TextEncoding } from '../formats/textEncoding.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {

@@ -1,6 +1,7 @@
 /** Finds the pictures among files: by their names, or else by their first bytes. */
 import { HEAD_BYTES, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
+import { canonical } from '../classNames.ts';
 import type { DecodePicture } from '../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
@@ -36,8 +37,7 @@ export async function findPictures(
   given: readonly PathFile[],
   decode: DecodePicture,
 ): Promise<FoundPictures> {
-  // Systems and zip programs write letters such as ä in either form of Unicode.
-  const files = given.map((file) => ({ ...file, path: file.path.normalize('NFC') }));
+  const files = given.map((file) => ({ ...file, path: canonical(file.path) }));
   const visible = files.filter(({ path }) => !isHidden(path));
   const formats: (string | null)[] = [];
   let next = 0;

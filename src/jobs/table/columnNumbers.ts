@@ -6,6 +6,9 @@ import { isShare, nameOfUnit } from '../formats/units.ts';
 /** The largest number whose square can be summed over all rows. */
 export const MAX_NUMBER = 1e150;
 
+/** The character code of the digit 0. */
+const ZERO = 0x30;
+
 export interface Place {
   field: string;
   line: number;
@@ -81,7 +84,8 @@ export class Numbers {
   }
 
   #addNotation(text: string, field: string, line: number): void {
-    if (this.unit !== '' || text.length === field.length) return;
+    const isPadded = text.charCodeAt(0) === ZERO && /^0\d/.test(text);
+    if (this.unit !== '' || (text === field && !isPadded)) return;
     this.rewritten++;
     this.firstRewritten ??= { field, line };
   }

@@ -7,9 +7,10 @@ import {
   type PreviewColumn,
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { isMarker } from '../formats/missing.ts';
+import { isMarker, isSuspect } from '../formats/missing.ts';
 import { amountOf, NumberReader, numberOf, valueOf } from '../formats/numbers.ts';
 import { keyOfUnit, quantitiesOf } from '../formats/units.ts';
+import { firstTwins } from '../classNames.ts';
 import { MAX_NUMBER, Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
@@ -62,6 +63,10 @@ export class Column {
   #word: Place | null = null;
   readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
+  /** A number whose decimal mark is guessed, because no other number of the file shows it. */
+  #guessed: Place | null = null;
+  /** Number of rows for each number that {@link isSuspect may stand for a missing value}. */
+  readonly #suspects = new Map<string, number>();
   #doubt: Doubt | null = null;
   #reading: Reading | null = null;
   /**
@@ -89,6 +94,9 @@ export class Column {
     }
     const amount = simple ?? this.#reader.amount(value);
     const numbers = amount && this.#numbersOf(amount.unit, value, line);
+    if (amount !== null && isSuspect(amount.text)) {
+      this.#suspects.set(amount.text, (this.#suspects.get(amount.text) ?? 0) + 1);
+    }
     if (numbers !== null && simple !== null) numbers.addSimple(simple.text, value, line);
     else if (numbers === null || !numbers.add(amount!, value, line)) this.#addWord(value, line);
     this.#filled++;
@@ -166,6 +174,11 @@ export class Column {
     return this.#empty === 0 ? markers : [['', this.#empty], ...markers];
   }
 
+  /** Numbers that occur several times and may stand for missing values, with their rows. */
+  get suspects(): [text: string, rows: number][] {
+    return this.kind === 'number' ? [...this.#suspects].filter(([, rows]) => rows > 1) : [];
+  }
+
   get kind(): ColumnKind {
     if (this.#isOfWords) return this.values === null ? 'text' : 'category';
     return this.#filled === 0 ? 'empty' : 'number';
@@ -226,6 +239,7 @@ export class Column {
       // Most programs write decimal points. If commas separate columns, a comma in a quoted number
       // separates thousands.
       this.#mark = 'point';
+      this.#guessed = place;
     } else {
       const why =
         sure.size === 0
@@ -269,7 +283,7 @@ export class Column {
       if (word !== null) {
         return {
           place: word,
-          what: `is not a number, but ${count} other values of the column are numbers. Correct the value, or leave it empty.`,
+          what: `is not a number, but ${count} other values of the column are numbers. Correct the value, leave it empty, or remove the line if it is not data.`,
         };
       }
       if (this.#isOfWords) {
@@ -310,28 +324,42 @@ export class Column {
         const rows = [...this.#markers.values()].reduce((sum, one) => sum + one, this.#empty);
         return this.#isTarget ? [] : [note('column-empty', rows, example)];
       }
-      case 'category':
-        return count > 0 && 2 * count >= this.#filled ? [note('numbers-as-words', count, stranger)] : [];
+      case 'category': {
+        const twins = this.#isTarget ? null : firstTwins(this.values!.map(([value]) => value));
+        return [
+          ...(count > 0 && 2 * count >= this.#filled
+            ? [note('numbers-as-words', count, stranger)]
+            : this.#digitsAsWords.map(([value, rows]) => note('digits-as-words', rows, value))),
+          ...(twins === null ? [] : [note('words-alike', 2, twins.join(' / '))]),
+        ];
+      }
       case 'number': {
         const unit = numbers.find((one) => one.unit !== '');
         const plain = numbers.find((one) => one.unit === '');
         const rewritten = numbers.filter((one) => one.firstRewritten !== null);
         return [
           ...(this.#isTarget ? [] : [...this.#markers].map(([field, rows]) => note('marker', rows, field))),
+          ...(this.#guessed === null ? [] : [note('mark-guessed', count, equation(this.#guessed.field, this.mark))]),
           ...(unit === undefined ? [] : [note('unit', unit.count, unit.first.field)]),
           ...(unit === undefined || plain === undefined ? [] : [note('unit-missing', plain.count, plain.first.field)]),
-          ...rewritten.map((one) =>
-            note(
-              'notation',
-              one.rewritten,
-              `${one.firstRewritten!.field} = ${numberOf(one.firstRewritten!.field, this.mark ?? 'point')}`,
-            ),
-          ),
+          ...rewritten.map((one) => note('notation', one.rewritten, equation(one.firstRewritten!.field, this.mark))),
         ];
       }
       default:
         return kind satisfies never;
     }
+  }
+
+  /**
+   * The first word with digits and the number of rows with such words, if they are half of the rows
+   * or more. Letters may only come first if there are many different words.
+   */
+  get #digitsAsWords(): [word: string, rows: number][] {
+    const values = this.values!;
+    const pattern = values.length > MANY_NUMBERS ? /\p{N}/u : /^[^\p{L}]*\p{N}/u;
+    const found = values.filter(([value]) => pattern.test(value));
+    const rows = found.reduce((sum, [, one]) => sum + one, 0);
+    return rows > 0 && 2 * rows >= this.#filled ? [[found[0]![0], rows]] : [];
   }
 
   get preview(): PreviewColumn {
@@ -349,6 +377,11 @@ export class Column {
 export function settleMarks(columns: readonly Column[], separator: string): void {
   const sure = new Set(columns.flatMap(({ sureMark }) => sureMark ?? []));
   for (const column of columns) column.settleMark(sure, separator);
+}
+
+/** Returns a field and the number that is read from it. */
+function equation(field: string, mark: DecimalMark | null): string {
+  return `${field} = ${numberOf(field, mark ?? 'point')}`;
 }
 
 function earliest(places: readonly (Place | null)[]): Place | null {

@@ -14,9 +14,10 @@ import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { CsvFile } from '../formats/csv.ts';
 import { isMarker } from '../formats/missing.ts';
-import { nameOfNumber, NumberReader } from '../formats/numbers.ts';
+import { utf16ToUtf8 } from '../formats/textEncoding.ts';
+import { nameOfNumber, NumberReader, numberOf } from '../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
-import { singlesIn, trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { checkSingles, singlesIn, trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../moments.ts';
 import { checkTable, taskOf } from './tableAgreement.ts';
 import { Encoding, TableDataset } from './tableDataset.ts';
@@ -43,6 +44,7 @@ export class Table {
   readonly #split: Split;
   readonly #job: TableJob;
   readonly #training: readonly TrainingFacts[];
+  readonly #isUtf16: boolean;
 
   private constructor(
     csv: CsvFile,
@@ -52,6 +54,7 @@ export class Table {
     split: Split,
     job: TableJob,
     training: readonly TrainingFacts[],
+    isUtf16: boolean,
   ) {
     this.#csv = csv;
     this.#columns = columns;
@@ -60,6 +63,7 @@ export class Table {
     this.#split = split;
     this.#job = job;
     this.#training = training;
+    this.#isUtf16 = isUtf16;
   }
 
   /**
@@ -69,7 +73,9 @@ export class Table {
    * @param onprogress receives the bytes that are read. Each of the two passes counts half.
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
-  static async open(file: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
+  static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
+    const converted = await utf16ToUtf8(given);
+    const file = converted ?? given;
     const total = file.size;
     const report = (bytes: number): void => onprogress?.({ unit: 'bytes read', done: Math.floor(bytes / 2), total });
     let columns: Column[] = [];
@@ -106,7 +112,7 @@ export class Table {
     const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
     const split = splitOf(labelled, target, { words: [...words.keys()], wordOf }, job);
     const training = await readTraining(csv, columns, split.train, (bytes) => report(total + bytes));
-    return new Table(csv, columns, sample, target, split, job, training);
+    return new Table(csv, columns, sample, target, split, job, training, converted !== null);
   }
 
   get preview(): TablePreview {
@@ -126,12 +132,13 @@ export class Table {
 
   get #notes(): DataNote[] {
     const { name, gaps } = this.#target;
-    const { rowName, rows } = this.#csv;
+    const { rowName, rows, name: file } = this.#csv;
     return [
+      ...(this.#isUtf16 ? [{ kind: 'utf-16', count: 1, name: '', example: file } as const] : []),
       ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
-      ...this.#columns.flatMap((column) => column.notes),
+      ...this.#columns.flatMap((column, i) => [...column.notes, ...this.#training[i]!.suspects]),
       ...singlesIn(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
     ];
   }
@@ -156,6 +163,9 @@ export class Table {
     try {
       this.#check(isShard);
       checkTable(this.#csv.name, this.#facts, this.#job, isShard);
+      if (!isShard && this.#task === 'classification') {
+        checkSingles(`${this.#csv.name}, column ${JSON.stringify(this.#target.name)}`, [...this.#classes!.values()]);
+      }
       return null;
     } catch (error) {
       if (error instanceof DataError) return error;
@@ -208,8 +218,10 @@ export class Table {
    * @throws (rejects) DataError if there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
-    const facts = agreed ?? this.facts();
-    checkTable(agreed ? 'The tables of all tabs' : this.#csv.name, facts, this.#job);
+    const problem = agreed ? null : this.problem();
+    if (problem !== null) throw problem;
+    const facts = agreed ?? this.#facts;
+    if (agreed) checkTable('The tables of all tabs', facts, this.#job);
     const encoding = new Encoding(facts, this.#marks);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
@@ -288,6 +300,8 @@ interface TrainingFacts {
   /** For a category, the number of rows with each word. */
   rows: Map<string, number>;
   hasGaps: boolean;
+  /** Notes about numbers that may stand for missing values. */
+  suspects: readonly DataNote[];
 }
 
 async function readTraining(
@@ -296,15 +310,24 @@ async function readTraining(
   rows: Uint32Array,
   onbytes: (bytes: number) => void,
 ): Promise<TrainingFacts[]> {
-  const training = columns.map((): TrainingFacts => ({ moments: emptyMoments(), rows: new Map(), hasGaps: false }));
+  const training = columns.map((): TrainingFacts => ({
+    moments: emptyMoments(),
+    rows: new Map(),
+    hasGaps: false,
+    suspects: [],
+  }));
+  const ranges = columns.map((column) => (column.suspects.length === 0 ? null : new OtherNumbers(column)));
   const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
     const one = training[i]!;
     const reader = new NumberReader();
+    const range = ranges[i];
     return (field) => {
       const number = kind === 'number' ? reader.number(field, mark ?? 'point') : null;
       const word = number === null ? field.trim() : '';
-      if (number !== null) addValue(one.moments, number);
-      else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
+      if (number !== null) {
+        addValue(one.moments, number);
+        range?.add(number);
+      } else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
       else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);
     };
   });
@@ -314,7 +337,40 @@ async function readTraining(
     next++;
     for (const [i, read] of readers.entries()) read(fields[i]!);
   }, onbytes);
-  return training;
+  return training.map((one, i) => ({ ...one, suspects: ranges[i]?.notes ?? [] }));
+}
+
+/** The range of a column's numbers beside those that may stand for missing values. */
+class OtherNumbers {
+  readonly #column: Column;
+  /** The numbers that may stand for missing values. */
+  readonly #suspects: ReadonlyMap<number, readonly [text: string, rows: number]>;
+  #least = Infinity;
+  #most = -Infinity;
+
+  constructor(column: Column) {
+    this.#column = column;
+    const { suspects, mark } = column;
+    this.#suspects = new Map(suspects.map((one) => [numberOf(one[0], mark ?? 'point')!, one]));
+  }
+
+  add(number: number): void {
+    if (this.#suspects.has(number)) return;
+    this.#least = Math.min(this.#least, number);
+    this.#most = Math.max(this.#most, number);
+  }
+
+  /** Notes about numbers that are far from all others, or the only negative ones. */
+  get notes(): DataNote[] {
+    const [least, most] = [this.#least, this.#most];
+    const width = most - least;
+    const isOdd = (value: number): boolean => (value < 0 ? least >= 0 || value < least - width : value > most + width);
+    return [...this.#suspects].flatMap(([value, [example, count]]) =>
+      least <= most && isOdd(value)
+        ? [{ kind: 'maybe-missing', count, name: this.#column.name, example } as const]
+        : [],
+    );
+  }
 }
 
 function classesOf({ kind, mark, values }: Column): Map<string, number> | null {

@@ -188,10 +188,20 @@ describe('a CSV file', () => {
     [
       'UTF-16',
       new Uint8Array([0xff, 0xfe, 0x61, 0]),
-      'a.csv is not CSV: it starts with ff fe at byte 0, like UTF-16 text',
+      'a.csv is not CSV: it starts with ff fe 61 00 at byte 0, like UTF-16 text',
     ],
     ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'like a zip file or an Excel workbook. Export the sheet as CSV'],
-    ['gzip', new Uint8Array([0x1f, 0x8b, 8, 0]), '1f 8b at byte 0, like a gzip file. Unpack it.'],
+    ['gzip', new Uint8Array([0x1f, 0x8b, 8, 0]), '1f 8b 08 00 at byte 0, like a gzip file. Unpack it.'],
+    ['a line of JSON', '{"a": 1, "b": "x"}\n', 'like JSON. Convert it to CSV.'],
+    ['a page', '<!DOCTYPE html>\n<html lang="en">', 'like a web page or XML.'],
+    ['another format', 'PAR1,1\n', 'like a Parquet file.'],
+    ['bytes that are 0', 'a,b\n1,\0\n', 'a.csv is not text: byte 6 is 0.'],
+    [
+      'decimal commas without quotes',
+      'a,b\n1,2,5\n2,3,5\n',
+      'a.csv, line 2: 3 fields, but line 1 has 2. If the lines above are neither',
+    ],
+    ['titles above the header', 'Prices\n2024\na,b\n1,2\n', 'line 3: 2 fields, but line 1 has 1. If the lines above'],
   ])('is rejected with a reason: %s', async (_, text, sentence) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);

@@ -115,9 +115,42 @@ describe('a column of numbers', () => {
     }
   });
 
-  test('has a note about numbers that are written in another way', async () => {
-    const { notes } = (await open(60, (i) => (i % 4 ? String(i) : `(${i + 1})`))).preview;
-    expect(notes).toEqual([{ kind: 'notation', name: 'a', count: 15, example: '(1) = -1' }]);
+  test.each<[string, (i: number) => string, string, string, number]>([
+    ['in brackets', (i) => (i % 4 ? String(i + 1) : `(${i + 1})`), 'notation', '(1) = -1', 15],
+    ['with leading zeros', (i) => String(i + 1).padStart(2, '0'), 'notation', '01 = 1', 9],
+    ['with another minus sign', (i) => `−${i + 1}`, 'notation', '−1 = -1', 60],
+    ['in other digits', (i) => `٣${'٠١٢'[i % 3]}`, 'notation', '٣٠ = 30', 60],
+    ['whose decimal mark is guessed', (i) => `${1 + (i % 9)}.${100 + i}`, 'mark-guessed', '1.100 = 1.1', 60],
+    ['that may stand for missing values', (i) => (i % 6 ? `${i}.5` : '-999'), 'maybe-missing', '-999', 10],
+    ['such as 99 beside small numbers', (i) => (i % 6 ? String(i % 5) : '99'), 'maybe-missing', '99', 10],
+    ['such as -9 beside others', (i) => (i % 6 ? String(i % 5) : '-9'), 'maybe-missing', '-9', 10],
+  ])('has a note about numbers %s', async (_, field, kind, example, count) => {
+    expect((await open(60, field)).preview.notes).toEqual([{ kind, name: 'a', count, example }]);
+  });
+
+  test.each<[string, (i: number) => string]>([
+    ['99 among numbers up to 98', (i) => String(i % 6 ? i : 99)],
+    ['-9 among other negative numbers', (i) => String(i % 6 ? i - 30 : -9)],
+    ['one 999', (i) => String(i === 5 ? 999 : i)],
+    ['only 99', () => '99'],
+  ])('has no note about %s', async (_, field) => {
+    expect((await open(60, field)).preview.notes).toEqual([]);
+  });
+
+  test.each<[string, (i: number) => string, string]>([
+    ['dates', (i) => `2020-01-${10 + (i % 9)}`, '2020-01-10'],
+    ['times', (i) => `${10 + (i % 9)}:30`, '10:30'],
+    ['fractions', (i) => ['½', '1½', '¼'][i % 3]!, '1½'],
+    ['feet and inches', (i) => `5'${i % 9}"`, '5\'0"'],
+    ['many words with digits', (i) => `ca. ${10 + i}`, 'ca. 10'],
+  ])('has a note about %s, which are read as words', async (_, field, example) => {
+    expect((await open(60, field)).preview.notes).toMatchObject([{ kind: 'digits-as-words', count: 60, example }]);
+  });
+
+  test('has a note about words of an input that people read as one word, but few words with digits have none', async () => {
+    expect((await open(60, (i) => ['Red', 'red', 'Q1', 'B 2'][i % 4]!)).preview.notes).toEqual([
+      { kind: 'words-alike', name: 'a', count: 2, example: 'Red / red' },
+    ]);
   });
 
   test('may be the target, with units or groups of digits', async () => {
@@ -216,6 +249,14 @@ describe('a column to predict', () => {
   });
 });
 
+test('a column to predict whose classes all have one row is rejected', async () => {
+  const lines = Array.from({ length: 30 }, (_, i) => `${i},No. ${i}\n`);
+  const opened = await Table.open(new File([`a,y\n${lines.join('')}`], 'a.csv'), JOB);
+  const message = 'a.csv, column "y": each of the 30 classes has a single sample';
+  expect(opened.problem()?.message).toContain(message);
+  await expect(opened.load()).rejects.toThrow(message);
+});
+
 test('a column of markers is left out, and a note names the usual marker and counts all rows', async () => {
   const words = ['не доступно', 'n.v.t.', 'не доступно', ''];
   const opened = await open(40, (i) => words[i % 4]!, { target: 'y' });
@@ -252,6 +293,24 @@ const read = async (text: string): Promise<unknown> => {
   const { columns, rows, target, notes } = opened.preview;
   return { names: columns.map(({ name }) => name), rows, target, notes, different: new Set(inputs).size };
 };
+test.each([
+  ['little-endian', false, true],
+  ['big-endian', true, true],
+  ['little-endian, without a mark', false, false],
+])('a table in UTF-16 (%s) is read, and a note says so', async (_, isBig, isMarked) => {
+  const text = `größe\ty\r\n${rowsOf((i) => `${i},5\t${'uv'[i % 2]}`)}`;
+  const bytes = Buffer.from(`${isMarked ? '\ufeff' : ''}${text}`, 'utf16le');
+  const { preview } = await Table.open(new File([isBig ? bytes.swap16() : bytes], 'a.csv'), JOB);
+  expect(preview).toMatchObject({
+    rows: 20,
+    columns: [
+      { name: 'größe', kind: 'number', mark: 'comma' },
+      { name: 'y', kind: 'category' },
+    ],
+    notes: [{ kind: 'utf-16', count: 1, name: '', example: 'a.csv' }],
+  });
+});
+
 describe('lines of a file', () => {
   const whole = { names: ['a', 'y'], rows: 20, target: 'y', notes: [], different: 16 };
 
@@ -276,6 +335,19 @@ describe('lines of a file', () => {
       ...whole,
       notes: [{ kind: 'row-names', count: 20, name: '', example: 'car 0' }],
     });
+  });
+
+  test.each([
+    ['numbers', `a,y\n${rowsOf((i) => `${i},${i},${i % 2}`)}`],
+    ['words that occur several times', `a,y\n${rowsOf((i) => `${'uv'[i % 2]},${i},${i % 2}`)}`],
+    ['spaces and a quoted comma', `a, t, y\n${rowsOf((i) => `${i}, "x, ${i}", ${i % 2}`)}`],
+  ])('are rejected if they have one more field and begin with %s', async (_, text) => {
+    await expect(read(text)).rejects.toThrow(/^a\.csv, line 2: [34] fields, but line 1 has [23]\. .* in double quotes/);
+  });
+
+  test('may repeat the header, which is then a mistake that is named', async () => {
+    const part = `a,y\n${rowsOf((i) => `${i},${'uv'[i % 2]}`)}`;
+    await expect(read(part + part)).rejects.toThrow('a.csv, line 22: "a" in column "a" is not a number');
   });
 
   test('are rejected if only some have more fields than the header', async () => {

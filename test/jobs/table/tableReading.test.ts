@@ -203,7 +203,7 @@ describe('numbers', () => {
     [
       'a word among numbers',
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
-      'a.csv, line 52: "5o" in column "a" is not a number, but 59 other values of the column are numbers. Correct the value, or leave it empty.',
+      'a.csv, line 52: "5o" in column "a" is not a number, but 59 other values of the column are numbers. Correct the value, leave it empty, or remove the line if it is not data.',
     ],
   ])('are rejected with a reason: %s', async (_, text, sentence) => {
     expect((await open(text)).problem()?.message).toContain(sentence);
@@ -405,7 +405,13 @@ describe('well-known files', () => {
     expect(opened.preview).toMatchObject({
       rows: 60,
       hasHeader: false,
-      notes: [{ kind: 'no-header' }, { kind: 'marker', name: 'column 2' }, { kind: 'marker', name: 'column 6' }],
+      notes: [
+        { kind: 'no-header' },
+        { kind: 'marker', name: 'column 2' },
+        { kind: 'notation', name: 'column 5', example: '00 = 0' },
+        { kind: 'marker', name: 'column 6' },
+        { kind: 'notation', name: 'column 6' },
+      ],
       columns: [
         { kind: 'category', missing: 0, distinct: 3 },
         { kind: 'number', missing: 6 },
@@ -458,7 +464,7 @@ describe('well-known files', () => {
     [
       'a title',
       'Prices of 2024\n',
-      'fields, but line 1 has 1. If line 1 is neither a header nor data, remove it. Otherwise',
+      'fields, but line 1 has 1. If the lines above are neither a header nor data, remove them. Otherwise',
     ],
   ])('are rejected with advice if there is %s above the header', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);

@@ -11,6 +11,14 @@ function inFolder({ name, count, example }: DataNote): string {
   return `${name === '' ? '文件夹之外' : `${name} 中`} ${formatCount(count)} 个（${example}）`;
 }
 
+function withExampleIn({ name, count, example }: DataNote): string {
+  return `${name}（${quoted(example)}，${formatCount(count)} 行）`;
+}
+
+function inRows({ name, count, example }: DataNote): string {
+  return `${name} 中的${quoted(example)}（${formatCount(count)} 行）`;
+}
+
 function withExample({ name, example }: DataNote): string {
   return example === '' ? name : `${name}（${quoted(example)}）`;
 }
@@ -120,13 +128,17 @@ export const lobby: Messages['lobby'] = {
           ({ example, count }) => `${example === '' ? '空白' : quoted(example)} ${formatCount(count)} 行`,
         )}。`,
       'column-of-text': (notes) => `有 ${notes.length} 列不同的文字太多，不使用：${named(notes, withExample)}。`,
-      'column-empty': (notes) => `有 ${notes.length} 列没有值，不使用：${named(notes, withExample)}。`,
+      'column-empty': (notes) =>
+        `有 ${notes.length} 列没有值，不使用：${named(notes, (note) => (note.example === '' ? note.name : withExampleIn(note)))}。`,
       'numbers-as-words': (notes) => `同一列中有文字，所以数字按文字处理：${named(notes, withExample)}。`,
-      marker: (notes) =>
-        `以下的值视为缺失：${named(notes, ({ name, count, example }) => `${name} 中的${quoted(example)}（${formatCount(count)} 行）`)}。`,
+      'digits-as-words': (notes) =>
+        `含数字但不是普通数值的内容（如日期、时间、范围）按文字处理：${named(notes, withExample)}。`,
+      'words-alike': (notes) => `仅大小写、空格或相近符号不同的文字按不同的文字处理：${named(notes, withExample)}。`,
+      marker: (notes) => `以下的值视为缺失：${named(notes, inRows)}。`,
+      'maybe-missing': (notes) => `以下的值按数值读取，但可能表示缺失：${named(notes, inRows)}。如果是缺失，请留空。`,
+      'mark-guessed': (notes) => `文件中看不出小数点的写法，以下按推测读取：${named(notes, withExample)}。`,
       unit: (notes) => `读取数值时去掉单位：${named(notes, withExample)}。`,
-      'unit-missing': (notes) =>
-        `没有单位的值与有单位的值同样读取：${named(notes, ({ name, count, example }) => `${name}（${quoted(example)}，${formatCount(count)} 行）`)}。`,
+      'unit-missing': (notes) => `没有单位的值与有单位的值同样读取：${named(notes, withExampleIn)}。`,
       notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
       'class-above': (notes) =>
         `图片的类别是 ${named(notes, ({ name, example }) => `${quoted(name)} 的上一级文件夹名（如 ${example}）`)}。`,

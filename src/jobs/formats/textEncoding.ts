@@ -1,4 +1,6 @@
 /** Detects the encoding of text files by their first bytes. */
+import { DataError } from '../../util/errors.ts';
+import { PartialFile } from './partialFile.ts';
 
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
@@ -22,6 +24,22 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   // A zero character has zeros in both places, and no text contains one.
   if (odd >= least && even === 0) return 'utf-16le';
   return even >= least && odd === 0 ? 'utf-16be' : null;
+}
+
+/**
+ * Returns a copy of a UTF-16 file in UTF-8; `null` if the file has another encoding.
+ *
+ * @throws (rejects) DataError if the file cannot be read, or is damaged UTF-16.
+ */
+export async function utf16ToUtf8(file: File): Promise<File | null> {
+  const encoding = encodingOf(await new PartialFile(file.name, file).read(0, EXAMINED_BYTES));
+  if (encoding === null || encoding === 'utf-8') return null;
+  const text = file.stream().pipeThrough(new TextDecoderStream(encoding, { fatal: true }));
+  try {
+    return new File([await new Response(text.pipeThrough(new TextEncoderStream())).blob()], file.name);
+  } catch (cause) {
+    throw new DataError(`${file.name} is damaged UTF-16 text. Save the file as UTF-8.`, {}, { cause });
+  }
 }
 
 function isUtf8Start(bytes: Uint8Array): boolean {
