@@ -10,6 +10,17 @@ const IN_TABS = [
   'test/packages/**/*.test.ts',
 ];
 
+/** The files in real browsers that `npm test` runs; `npm run test:full` runs all. */
+const SMOKE = [
+  'test/tabs/elastic.test.ts',
+  'test/tabs/library.test.ts',
+  'test/tabs/links.test.ts',
+  'test/tabs/pages.test.ts',
+  'test/tabs/ring.test.ts',
+  'test/tabs/training.test.ts',
+  'test/firefox/training.test.ts',
+];
+
 /** Short files that run for long. Vitest takes the largest files first, and would have a core wait for these at the end. */
 const LONGEST = [
   'test/membership/schedules.test.ts',
@@ -29,6 +40,16 @@ class LongestFirst extends BaseSequencer {
 
 /** Kernels on WebGPU in Node. The setup file opens the GPU for all files of a worker. */
 const ON_GPU = ['test/kernels/**/*.test.ts', 'test/webgpu/**/*.test.ts'];
+
+const IN_BROWSERS = {
+  globalSetup: ['test/tabs/globalSetup.ts'],
+  // Tests in browsers delay each other if they run side by side.
+  fileParallelism: false,
+  // Deadlines for machines that are busy with other work.
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  expect: { poll: { timeout: 20_000 } },
+};
 
 export default defineConfig({
   test: {
@@ -59,20 +80,10 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
+      { extends: true, test: { ...IN_BROWSERS, name: 'smoke', include: SMOKE, sequence: { groupOrder: 2 } } },
       {
         extends: true,
-        test: {
-          name: 'tabs',
-          include: IN_TABS,
-          globalSetup: ['test/tabs/globalSetup.ts'],
-          // Of real browsers, what runs side by side only gets in each other's way.
-          fileParallelism: false,
-          // Deadlines for machines that are busy with other work.
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          expect: { poll: { timeout: 20_000 } },
-          sequence: { groupOrder: 2 },
-        },
+        test: { ...IN_BROWSERS, name: 'tabs', include: IN_TABS, exclude: SMOKE, sequence: { groupOrder: 3 } },
       },
     ],
     setupFiles: ['test/setup.ts'],

@@ -18,10 +18,7 @@ export type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 export type { DdpState } from './ddpState.ts';
 export type { StepReport } from './strategy.ts';
 
-/**
- * The strategy of a plan, and its options. `data-parallel` is the parameter server with all ranks
- * in one page.
- */
+/** The strategy of a plan, and its options. */
 export type StrategyChoice = Pick<
   TrainingPlan,
   | 'strategy'
