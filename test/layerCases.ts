@@ -166,7 +166,10 @@ const STOCK_LAYERS: readonly [StockLayer, Record<string, readonly unknown[]>][] 
   ],
   [['leakyReLU', tf.layers.leakyReLU, [5, 4]], { alpha: [0.2] }],
   [['elu', tf.layers.elu, [5, 4]], {}],
-  [['prelu', tf.layers.prelu, [5, 4]], { alphaInitializer: ['ones'] }],
+  [
+    ['prelu', tf.layers.prelu, [3, 4, 5]],
+    { sharedAxes: [null, [1], [2], [3], [1, 2], [1, 3]], alphaInitializer: [kernelInitializer] },
+  ],
   [['batchNormalization', tf.layers.batchNormalization, [3, 3, 4]], { momentum: [0.9] }],
   [['layerNormalization', tf.layers.layerNormalization, [5, 4]], { axis: [1, [1, 2]] }],
   [['embedding', tf.layers.embedding, [6], 5], { inputDim: [5], outputDim: [3], embeddingsInitializer: ['ones'] }],

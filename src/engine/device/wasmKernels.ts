@@ -5,6 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { LOOK_UP } from '../../kernels/embedding.ts';
+import { UsageError } from '../../util/errors.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
 
@@ -31,6 +32,8 @@ export function registerTrainingKernels(): void {
   registerSegmentSum();
   registerMatMul();
   registerLookUp();
+  registerPrelu();
+  for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
 }
 
 /**
@@ -94,6 +97,43 @@ function multiplyOneByOne(
     });
   }
   return result;
+}
+
+/** TensorFlow.js reads slopes wrongly unless their shape is that of the last axes. */
+function registerPrelu(): void {
+  registerWasmKernel('Prelu', ({ x: info, alpha: slopes }, _, backend) =>
+    resultOf(backend, () => {
+      const [x, alpha] = [viewOf(info!, backend), viewOf(slopes!, backend)];
+      return tf.relu(x).sub(tf.relu(tf.neg(x)).mul(alpha));
+    }),
+  );
+}
+
+/** Kernels that read an input of this type as floats, or as elements of another size. */
+const WRONG_TYPES = [
+  ['ClipByValue', 'x', 'int32'],
+  ['Reciprocal', 'x', 'int32'],
+  ['IsNan', 'x', 'int32'],
+  ['IsFinite', 'x', 'int32'],
+  ['IsInf', 'x', 'int32'],
+  ['Reverse', 'x', 'bool'],
+  ['StridedSlice', 'x', 'bool'],
+  ['Select', 't', 'bool'],
+] as const;
+
+/** Makes a kernel reject inputs of a type for which it computes something else. */
+function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
+  const original = tf.getKernel(kernelName, 'wasm');
+  tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: (params) => {
+      if (params.inputs[input]!.dtype !== dtype) return original.kernelFunc(params);
+      throw new UsageError(
+        `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 before.`,
+      );
+    },
+  });
 }
 
 interface MatMulAttributes {

@@ -4,6 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+import { UsageError } from '../../util/errors.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
@@ -33,6 +34,7 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 /** Registers the kernels in place of TensorFlow.js's. */
 export function registerWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
+  for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
   registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
@@ -78,10 +80,11 @@ function padExplicitly(kernelName: string, isDepthwise: boolean): void {
     ...original,
     kernelFunc: (params) => {
       const { strides, dilations, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
-      if (pad !== 'same') return original.kernelFunc(params);
       const [x, filter] = [params.inputs['x']!.shape as Shape4, params.inputs['filter']!.shape as Shape4];
-      const { padInfo } = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
-      const { top, bottom, left, right } = padInfo;
+      const info = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
+      checkShape(kernelName, info);
+      if (pad !== 'same') return original.kernelFunc(params);
+      const { top, bottom, left, right } = info.padInfo;
       const explicit = [
         [0, 0],
         [top, bottom],
@@ -91,6 +94,37 @@ function padExplicitly(kernelName: string, isDepthwise: boolean): void {
       return original.kernelFunc({ ...params, attrs: { ...params.attrs, pad: explicit } });
     },
   });
+}
+
+function checkPooling(kernelName: string): void {
+  const original = tf.getKernel(kernelName, 'wasm');
+  tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: (params) => {
+      const { filterSize, strides, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
+      const shape = params.inputs['x']!.shape as Shape4;
+      checkShape(kernelName, computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode));
+      return original.kernelFunc(params);
+    },
+  });
+}
+
+/**
+ * Checks that XNNPACK writes as many elements as TensorFlow.js allocates. It always rounds down,
+ * and TensorFlow.js computes the shape for a padding that is a number from the height of the window
+ * and its stride alone. Otherwise XNNPACK would write over the memory of other tensors.
+ */
+function checkShape(kernelName: string, info: Conv2DInfo): void {
+  const { padInfo, inHeight, outHeight, strideHeight, effectiveFilterHeight } = info;
+  const { inWidth, outWidth, strideWidth, effectiveFilterWidth } = info;
+  const rows = Math.floor((inHeight + padInfo.top + padInfo.bottom - effectiveFilterHeight) / strideHeight) + 1;
+  const columns = Math.floor((inWidth + padInfo.left + padInfo.right - effectiveFilterWidth) / strideWidth) + 1;
+  if (rows === outHeight && columns === outWidth) return;
+  throw new UsageError(
+    `${kernelName}: WebAssembly computes an output of ${rows} x ${columns}, but TensorFlow.js expects ${outHeight} x ${outWidth}. ` +
+      "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and no `dimRoundingMode` but 'floor'.",
+  );
 }
 
 /**

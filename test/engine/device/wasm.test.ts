@@ -1,6 +1,6 @@
 /** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
@@ -167,6 +167,41 @@ test.each([
     return [tf.matMul(x!, y!, a, b).slice([0, 0, 0, 0], [1, 2, 256, 32])];
   };
   expectClose(await onBoth(compute));
+});
+
+const picture = (): tf.Tensor4D => tf.ones([1, 7, 6, 2]);
+const bools = (): tf.Tensor => tf.tensor1d([1, 0, 1], 'bool');
+const ints = (): tf.Tensor => tf.tensor1d([5, -5], 'int32');
+
+describe('the wasm backend rejects by name', () => {
+  test.each<[string, RegExp, () => tf.Tensor]>([
+    [
+      'padding that is a number, for strides of two lengths',
+      /^Conv2D: .*output of 3 x 6, but .*expects 3 x 2\. Pass `pad` as/,
+      () => tf.conv2d(picture(), tf.ones([1, 1, 2, 4]), [3, 1], 0),
+    ],
+    [
+      'rounding up of a convolution',
+      /^Conv2D: /,
+      () => tf.conv2d(picture(), tf.ones([2, 2, 2, 4]), 2, 1, 'NHWC', 1, 'ceil'),
+    ],
+    [
+      'rounding up of a depthwise convolution',
+      /^DepthwiseConv2dNative: /,
+      () => tf.depthwiseConv2d(picture(), tf.ones([2, 2, 2, 4]), 2, 1, 'NHWC', 1, 'ceil'),
+    ],
+    ['rounding up of maxima', /^MaxPool: /, () => tf.maxPool(picture(), 2, 2, 1, 'ceil')],
+    ['rounding up of means', /^AvgPool: /, () => tf.avgPool(picture(), 2, 2, 1, 'ceil')],
+    ['clipping of integers', /^ClipByValue: .*int32.*Cast x to float32/, () => tf.clipByValue(ints(), -2, 2)],
+    ['reciprocals of integers', /^Reciprocal: /, () => tf.reciprocal(ints())],
+    ['the search for NaN in integers', /^IsNan: /, () => tf.isNaN(ints())],
+    ['reversed truth values', /^Reverse: .*bool/, () => tf.reverse(bools())],
+    ['steps through truth values', /^StridedSlice: .*bool/, () => tf.stridedSlice(bools(), [0], [3], [2])],
+    ['a choice between truth values', /^Select: .*bool.*Cast t/, () => tf.where(bools(), bools(), bools())],
+  ])('%s', async (_, message, compute) => {
+    await tf.setBackend('wasm');
+    expect(() => tf.tidy(compute)).toThrow(message);
+  });
 });
 
 test.each([...jobCases, ...stockCases])(
