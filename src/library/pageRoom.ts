@@ -15,7 +15,8 @@ export function roomInAddress(hash: string): string | undefined {
 
 /**
  * Completes options by the page's address: its server, and its room code. If there is no code, the
- * code of the opened room is written into the address.
+ * code of the opened room is written into the address. A page that names its server may have a
+ * fragment for its own purposes, such as a route, which is kept.
  *
  * @throws UsageError if a server is neither given nor known from a page.
  */
@@ -28,12 +29,13 @@ export function atPage<T extends RoomOptions>(
     throw new UsageError('This program has no page whose address names the server. Pass server.');
   }
   const room = options.room ?? roomInAddress(address?.hash ?? '');
+  const isWritten = room === undefined && (options.server === undefined || address?.hash === '');
   return {
     ...options,
     server,
     ...(room !== undefined && { room }),
     onroom: (code: string) => {
-      if (room === undefined) writeRoom(code);
+      if (isWritten) writeRoom(code);
       options.onroom?.(code);
     },
   };

@@ -57,15 +57,13 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
 }
 
 /**
- * Completes options without a server by the page's address.
+ * Completes options by the page's address.
  *
- * @throws (rejects) UsageError if there is no page.
+ * @throws (rejects) UsageError if neither options nor a page name the server.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
-  const { server } = options;
-  if (server !== undefined) return { ...options, server };
   const located = atPage(options, await thisPage());
-  await checkServer(located.server);
+  if (options.server === undefined) await checkServer(located.server);
   return located;
 }
 

@@ -4,13 +4,16 @@ import type { DeviceChoice } from './device.ts';
 
 export interface RoomOptions {
   /**
-   * Address of the signaling server, `https://host:port`. Without it, the page's address names
-   * server and room: its origin, and the code in its fragment (`#K7F3QX`, in capitals). If there is
-   * no code, a room is opened, and its code is added to the address, which then opens the other
-   * tabs.
+   * Address of the signaling server, `https://host:port`. Default: the origin of the page, whose
+   * web server forwards to it.
    */
   server?: string;
-  /** Code of the room to join. Without it, a new room is opened; `onroom` receives its code. */
+  /**
+   * Code of the room to join. Default: the code in the fragment of the page's address (`#K7F3QX`,
+   * in capitals). If there is no code, a room is opened, and its code becomes the fragment: the
+   * address then opens the other tabs. If `server` is passed and the page has a fragment of its
+   * own, it is kept: pass on the code that `onroom` receives.
+   */
   room?: string;
   /**
    * The number of ranks. A new room forms the group when this many ranks have joined. An existing

@@ -15,7 +15,7 @@ import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { currentDevice, prepareDevice, watchDevice } from './device.ts';
 import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
-import { atPage, roomInAddress } from './pageRoom.ts';
+import { roomInAddress } from './pageRoom.ts';
 import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
@@ -47,8 +47,10 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
    * but if `fit` fails, it aborts the group for all ranks.
    */
   group?: ProcessGroup | undefined;
-  /** Called with the room's code if a room was opened. */
-  onroom?: ((room: string) => void) | undefined;
+  /** Called with the room's code; see {@link initProcessGroup}. */
+  onroom?: InitProcessGroupOptions['onroom'] | undefined;
+  /** Called when tabs have entered or left the room; see {@link initProcessGroup}. */
+  onmembers?: InitProcessGroupOptions['onmembers'] | undefined;
   /**
    * Early stopping, like Keras's EarlyStopping: `fit` stops after this many evaluations without a
    * lower held-out loss. `null` (the default): no early stopping. The model has the weights of the
@@ -59,7 +61,10 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
 }
 
 export class Trainer {
-  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'device' | 'group' | 'onroom'>;
+  readonly #world: Pick<
+    TrainerOptions,
+    'tabs' | 'server' | 'room' | 'transport' | 'device' | 'group' | 'onroom' | 'onmembers'
+  >;
   readonly #plan: TrainingPlan;
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
@@ -68,8 +73,8 @@ export class Trainer {
    *   tabs.
    */
   constructor(options: TrainerOptions = {}) {
-    const { tabs, server, room, transport, device, group, onroom, callbacks = [], ...plan } = options;
-    this.#world = { tabs, server, room, transport, device, group, onroom };
+    const { tabs, server, room, transport, device, group, onroom, onmembers, callbacks = [], ...plan } = options;
+    this.#world = { tabs, server, room, transport, device, group, onroom, onmembers };
     this.#plan = parsePlan(plan);
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
@@ -155,7 +160,7 @@ export class Trainer {
   }
 
   async #join(signal: AbortSignal | undefined): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
-    const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
+    const { group, tabs, server, room, transport = 'auto', onroom, onmembers } = this.#world;
     if (group) return { group, leave: () => Promise.resolve() };
     const isAlone = tabs === 1 && room === undefined;
     const page = isAlone ? null : await thisPage();
@@ -164,19 +169,15 @@ export class Trainer {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
-    const joined = await initProcessGroup(
-      atPage(
-        {
-          ...(server !== undefined && { server }),
-          transport,
-          device: 'current',
-          ...world,
-          ...(signal && { signal }),
-          ...(world.room === undefined && onroom && { onroom }),
-        },
-        page,
-      ),
-    );
+    const joined = await initProcessGroup({
+      ...(server !== undefined && { server }),
+      transport,
+      device: 'current',
+      ...world,
+      ...(signal && { signal }),
+      ...(onroom && { onroom }),
+      ...(onmembers && { onmembers }),
+    });
     return { group: joined, leave: () => destroyProcessGroup(joined) };
   }
 }

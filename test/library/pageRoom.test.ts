@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { startSignaling } from '../../signaling/index.ts';
 import { atPage } from '../../src/library/pageRoom.ts';
-import { checkServer } from '../../src/library/room.ts';
+import { checkServer, locateRoom } from '../../src/library/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 /** A page at `https://host` with a fragment. Adds the codes that are written to `written`. */
@@ -39,6 +39,28 @@ describe('options without a server', () => {
 
   test('are rejected in a program without a page', () => {
     expect(() => atPage({ worldSize: 2 }, { address: null, writeRoom: () => {} })).toThrow(UsageError);
+  });
+});
+
+describe('options with a server', () => {
+  const options = { server: 'https://other', worldSize: 4 };
+
+  test("take the room in the page's address", () => {
+    expect(atPage(options, pageWith('#K7F3QX'))).toMatchObject({ server: 'https://other', room: 'K7F3QX' });
+  });
+
+  test.each([
+    ['', ['K7F3QX']],
+    ['#/train', []],
+  ])("write the code of an opened room into an address with the fragment '%s': %j", (hash, expected) => {
+    const written: string[] = [];
+    atPage(options, pageWith(hash, written)).onroom?.('K7F3QX');
+    expect(written).toEqual(expected);
+  });
+
+  test('open a room in a program without a page', async () => {
+    expect(await locateRoom(options)).toMatchObject({ server: 'https://other', worldSize: 4 });
+    expect(await locateRoom(options)).not.toHaveProperty('room');
   });
 });
 
