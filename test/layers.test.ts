@@ -72,6 +72,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/util',
   ],
   'src/dataParallel.ts': ['src/library'],
+  'src/element.ts': ['src/library'],
   'src/keras.ts': ['src/library'],
   signaling: ['src/protocol', 'src/spec', 'src/util'],
   // The launcher prints its package's version.
@@ -180,6 +181,7 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
   send: /^signaling\//,
   'playwright-core': /^(launcher|tools)\//,
   preact: /^src\/app\//,
+  uqr: /^(src\/util\/qrCode|launcher\/output\/invitation)\.ts$/,
 };
 
 const layerOf = (file: string): string => {

@@ -4,31 +4,25 @@
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { Example } from '../../examples/example.ts';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST } from '../../launcher/build.ts';
 import { runInTabs } from '../../launcher/commands/example.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
-import { loadData, parseJob } from '../../src/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
-import { idxFile } from '../jobs/formats/idxFiles.ts';
-import { PATIENCE_MS } from '../tabs/eventLog.ts';
-import { buildReadmePage, PAGE_PATH, readmeHunks } from './readmePage.ts';
+import { writeDigits } from './digitFiles.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Files in the folder of examples that are not examples. */
 const OTHERS = ['catalogue.ts', 'events.ts', 'example.ts', 'page.ts', 'plot.ts'];
-
-/** Number of images in the test's files. A fifth of them is held out. */
-const IMAGES = 320;
 
 let folder: string;
 let server: SignalingServer;
@@ -36,7 +30,7 @@ let server: SignalingServer;
 beforeAll(async () => {
   await tf.setBackend('cpu');
   folder = await mkdtemp(path.join(tmpdir(), 'peergrad-digits-'));
-  await writeDigits();
+  await writeDigits(folder);
   server = await startSignaling({ dist: DIST, data: folder });
 });
 
@@ -67,14 +61,6 @@ async function printedBy(...args: string[]): Promise<string[]> {
   const { stdout } = await promisify(execFile)(process.execPath, command);
   const lines = stdout.trimEnd().split('\n');
   return lines.toSorted((a, b) => Number(a[6]) - Number(b[6]));
-}
-
-async function openPage(context: BrowserContext, url: string): Promise<Page> {
-  context.setDefaultTimeout(PATIENCE_MS);
-  await context.grantPermissions(['microphone']);
-  const page = await context.newPage();
-  await page.goto(url);
-  return page;
 }
 
 /** Returns the number at the end of each line. */
@@ -114,17 +100,6 @@ function expectLossesOf(lines: readonly (readonly string[])[]): void {
     }
     expectToFall(numbers(own));
   }
-}
-
-/** Writes a pair of MNIST's files with generated digits to {@link folder}. */
-async function writeDigits(): Promise<void> {
-  const { train } = await loadData(parseJob({ job: 'digits', seed: 1 }), { baseUrl: '' });
-  const indices = Array.from({ length: IMAGES }, (_, i) => i);
-  const [pixels, labels] = [new Float32Array(IMAGES * 28 * 28), new Int32Array(IMAGES)];
-  await train.read(indices, pixels, labels);
-  const bytes = Uint8Array.from(pixels, (pixel) => Math.round(pixel * 255));
-  await writeFile(path.join(folder, 'train-images-idx3-ubyte'), idxFile([IMAGES, 28, 28], bytes));
-  await writeFile(path.join(folder, 'train-labels-idx1-ubyte'), idxFile([IMAGES], Uint8Array.from(labels)));
 }
 
 test('the catalogue lists every example of the folder examples', () => {
@@ -319,31 +294,6 @@ describe('examples in real tabs', () => {
   test('modelFit: two ranks of distribute learn what model.fit learns', { timeout: 60_000 }, async () => {
     const lines = await linesInTabs('modelFit');
     for (const own of lines) expectModelFit(own, 2);
-  });
-
-  test("README's lines make four tabs of a stock page train one model", { timeout: 120_000 }, async () => {
-    expect((await readmeHunks()).flat().filter((line) => line.startsWith('+'))).toHaveLength(3);
-    const dist = path.join(folder, 'dist');
-    await buildReadmePage(dist);
-    const own = await startSignaling({ dist, data: folder });
-    // The page's default backend is WebGL. A browser compiles the shaders of its tabs one after the
-    // other, for about 4 s per tab, so three tabs compute on the CPU.
-    const withoutWebGl = await launchBrowser({ backend: 'wasm', flags: ['--disable-software-rasterizer'] });
-    onTestFinished(() => closeBrowser(withoutWebGl));
-    const [onWebGl, onCpu] = await Promise.all([browser.newContext(), withoutWebGl.newContext()]);
-    const first = await openPage(onWebGl, `${own.url}/${PAGE_PATH}`);
-    await first.waitForFunction(() => location.hash !== '');
-    const others = await Promise.all([1, 2, 3].map(() => openPage(onCpu, first.url())));
-    const logs = await Promise.all(
-      [first, ...others].map(async (page) => {
-        await page.getByText('trained').waitFor();
-        return (await page.locator('#log').innerText()).trim().split('\n');
-      }),
-    );
-    for (const log of logs) expect(log).toEqual(logs[0]);
-    expectToFall(logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1])));
-    await onWebGl.close();
-    await own.close();
   });
 
   test('asyncUpdate: the page of rank 0 shows the curves', { timeout: 60_000 }, async () => {

@@ -1,23 +1,10 @@
 /** The pages in a Firefox without WebGPU, as Firefox on Linux is by default. */
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { violationsOn } from '../tabs/axe.ts';
 import { worldOfFile } from '../tabs/world.ts';
-import { describeInFirefox, Firefox, type FirefoxTab } from './firefox.ts';
+import { describeInFirefox, Firefox } from './firefox.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** Returns the violations that axe finds on the page of `tab`, one text for each. */
-async function violations({ page }: FirefoxTab): Promise<string[]> {
-  await page.evaluate(AXE);
-  const found = (await page.evaluate('axe.run()')) as AxeResults;
-  return found.violations.map(
-    ({ help, nodes }) => `${help}: ${nodes.map(({ target }) => target.join(' ')).join('; ')}`,
-  );
-}
 
 describeInFirefox('a Firefox tab without WebGPU', async () => {
   const world = await worldOfFile({}, { backend: 'wasm' });
@@ -30,12 +17,12 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
   test('checks what it can do, joins by code, and trains on WebAssembly to the same bits as a Chromium tab', async () => {
     const room = world.createRoom({ maxSteps: 20, batchSize: 8, hashEvery: 10 }, 2);
     const fox = await firefox.open(`${world.server.url}/`);
-    expect(await violations(fox)).toEqual([]);
+    expect(await violationsOn(fox.page)).toEqual([]);
     await fox.type('or type a code', room);
     await fox.press('Join');
     await fox.shows('WebGL finds no GPU either, so this tab computes with WebAssembly.');
     await fox.shows('can reach others');
-    expect(await violations(fox)).toEqual([]);
+    expect(await violationsOn(fox.page)).toEqual([]);
     await fox.type('Your name', 'fox');
     await fox.press('Join');
     const chromium = await world.join(room, 'chromium');
@@ -45,13 +32,13 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     for (const result of results) {
       expect(result).toMatchObject({ stateHash, losses, worldSize: 2, backend: 'wasm', transport: 'webrtc' });
     }
-    expect(await violations(fox)).toEqual([]);
+    expect(await violationsOn(fox.page)).toEqual([]);
   });
 
   test('takes the lesson alone', async () => {
     const fox = await firefox.open(`${world.server.url}/#lesson`);
     await fox.shows('4 numbers each');
-    expect(await violations(fox)).toEqual([]);
+    expect(await violationsOn(fox.page)).toEqual([]);
     await fox.press('Next step');
     await fox.shows('step 1 of 6');
     await fox.press('All steps');
@@ -82,6 +69,6 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     await fox.page.evaluateOnNewDocument('delete globalThis.WebAssembly');
     await fox.page.reload();
     await fox.shows('WebGL finds no GPU either, and WebAssembly is missing or disabled.');
-    expect(await violations(fox)).toEqual([]);
+    expect(await violationsOn(fox.page)).toEqual([]);
   });
 });

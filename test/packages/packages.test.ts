@@ -1,6 +1,6 @@
 /**
- * The two packages as npm packs them, in projects of users: README's example on a page built by
- * Vite and on a page without a bundler, a test in Node, the server, and the library's size.
+ * The two packages as npm packs them, in projects of users: README's examples on pages of Vite and
+ * on a page without a bundler, a test in Node, the server, and the library's size.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,8 +15,12 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import send from 'send';
 import { build, transformWithOxc, type Rolldown } from 'vite';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
+import { writeDigits } from '../examples/digitFiles.ts';
+import { violationsOn } from '../tabs/axe.ts';
+import { PAGES, readmeDiffs, startVite, writePages } from './readmePages.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Milliseconds to pack and to install, with nothing in npm's cache. */
@@ -105,6 +109,7 @@ let tarballs: Record<string, string>;
 /** A page's project with the library; and a folder with the launcher. */
 let project: string;
 let launcher: string;
+let browser: Browser;
 
 beforeAll(async () => {
   // The real path: where the temporary folder is a link, Vite would know each file by two names.
@@ -123,9 +128,15 @@ beforeAll(async () => {
     ]),
   );
   await Promise.all([install(project, tarballs['peergrad']!), install(launcher, tarballs['peergrad-cli']!)]);
+  for (const name of ['@tensorflow', 'vite'])
+    await symlink(path.join(ROOT, 'node_modules', name), path.join(project, 'node_modules', name), 'dir');
+  browser = await launchBrowser();
 }, INSTALL_MS);
 
-afterAll(() => rm(folder, { recursive: true }));
+afterAll(async () => {
+  await closeBrowser(browser);
+  await rm(folder, { recursive: true });
+});
 
 /** Installs a package in an empty folder, without its peers. */
 async function install(target: string, tarball: string): Promise<void> {
@@ -136,11 +147,9 @@ async function install(target: string, tarball: string): Promise<void> {
   await run(target, 'npm', ...args, '--prefer-offline').catch(() => run(target, 'npm', ...args, '--prefer-online'));
 }
 
-/** Writes the files of the page's project. Links packages that this repository has installed. */
+/** Writes the files of the page's project. */
 async function writeProject(server: string, room: string): Promise<void> {
   await mkdir(path.join(project, 'src'), { recursive: true });
-  for (const name of ['@tensorflow', 'vite'])
-    await symlink(path.join(ROOT, 'node_modules', name), path.join(project, 'node_modules', name), 'dir');
   const main = (await readmeLines(server, room)) + REST_OF_MAIN;
   const files = {
     'index.html': VITE_HTML,
@@ -178,14 +187,19 @@ async function run(cwd: string, program: string, ...args: string[]): Promise<str
   }
 }
 
-/** Serves the project's folder, as any web server does. Pages that Vite built are in dist/. */
-async function serveProject(): Promise<{ server: Server; url: string }> {
-  const server = createServer(
-    (request, response) => void send(request, request.url!, { root: project }).pipe(response),
-  );
+/**
+ * Serves the project's folder, as any web server does. Pages that Vite built are in dist/. Adds the
+ * paths of requests to `requests`.
+ */
+async function serveProject(): Promise<{ server: Server; url: string; requests: string[] }> {
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request.url!);
+    send(request, request.url!, { root: project }).pipe(response);
+  });
   server.listen(0, 'localhost');
   await once(server, 'listening');
-  return { server, url: `http://localhost:${(server.address() as AddressInfo).port}` };
+  return { server, url: `http://localhost:${(server.address() as AddressInfo).port}`, requests };
 }
 
 /** Starts `npx peergrad-cli serve`. Resolves with the address and the room that it prints. */
@@ -225,9 +239,9 @@ test(
   "README's code trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler",
   { timeout: 120_000 },
   async () => {
-    const { server, url } = await serveProject();
+    const { server, url, requests } = await serveProject();
     const launched = await startLauncher('--start-at', '3', '--origin', url);
-    const browser = await launchBrowser();
+    const context = await browser.newContext();
     try {
       const html = await (await fetch(launched.url)).text();
       const script = /src="(.*?\.js)"/.exec(html)![1]!;
@@ -244,7 +258,6 @@ test(
         logLevel: 'error',
         build: { rolldownOptions: { input: ['index.html', 'host.html'].map((name) => path.join(project, name)) } },
       });
-      const context = await browser.newContext();
       await context.grantPermissions(['microphone']);
       const train = async (page: string): Promise<Result & { losses: number[] }> => {
         const tab = await context.newPage();
@@ -266,6 +279,10 @@ test(
       }
       // By the broker that is in the package. Pages of different builds have different brokers.
       expect(results.map(({ routes }) => routes.filter((route) => route === 'memory').length)).toEqual([1, 1, 0]);
+      // The page without a bundler loads the library as one file.
+      expect(requests.filter((file) => file.includes('/peergrad/')).toSorted()).toEqual(
+        ['brokerWorker', 'peergrad', 'pulseWorker'].map((name) => `/node_modules/peergrad/dist/${name}.js`),
+      );
       const [{ losses, trained }] = results as [Result & { losses: number[] }];
       expect(trained.parameters).toHaveLength(110);
       expect(losses).toHaveLength(30);
@@ -273,12 +290,69 @@ test(
       // Flat order is reversed: bias, then kernel.
       expect(trained.inModel.toReversed().flat()).toEqual(trained.parameters);
     } finally {
-      await browser.close();
+      await context.close();
       process.kill(-launched.child.pid!);
       server.close();
     }
   },
 );
+
+test(
+  "README's lines make four tabs of a fresh project of Vite train one model, by `server` and by a proxy",
+  { timeout: 120_000 },
+  async () => {
+    const added = (await readmeDiffs()).map((hunks) => hunks.flat().filter((line) => line.startsWith('+')).length);
+    expect(added).toEqual([3, 3]);
+    const launched = await startLauncher();
+    onTestFinished(() => void process.kill(-launched.child.pid!));
+    const root = path.join(project, 'fresh');
+    await writePages(root, new URL(launched.url).port);
+    await mkdir(path.join(root, 'public/data'), { recursive: true });
+    await writeDigits(path.join(root, 'public/data'));
+    const url = await startVite(root, { configFile: false });
+    // The page's default backend is WebGL. A browser compiles the shaders of its tabs one after the
+    // other, for about 4 s per tab, so three tabs compute on the CPU.
+    const withoutWebGl = await launchBrowser({ backend: 'wasm', flags: ['--disable-software-rasterizer'] });
+    onTestFinished(() => closeBrowser(withoutWebGl));
+    const [onWebGl, onCpu] = await Promise.all([browser.newContext(), withoutWebGl.newContext()]);
+    onTestFinished(() => onWebGl.close());
+
+    const silent = await openPage(onCpu, `${url}${PAGES.element}`);
+    await silent.getByText('is no signaling server').getByText('`npx peergrad-cli serve`').waitFor();
+    await silent.close();
+
+    const first = await openPage(onWebGl, `${url}${PAGES.server}`);
+    await first.getByText('1 of 4 ranks is present').waitFor();
+    expect(await violationsOn(first, 'peergrad-room')).toEqual([]);
+    const link = await first.getByRole('link').innerText();
+    expect(link).toBe(first.url());
+    const second = await openPage(onCpu, link);
+    await first.getByText('2 of 4 ranks are present').waitFor();
+    // It uses the dependencies that the other one has bundled for the page.
+    const proxied = await startVite(root);
+    const others = Array.from({ length: 2 }, () => openPage(onCpu, `${proxied}${PAGES.lines}${new URL(link).hash}`));
+    const tabs = [first, second, ...(await Promise.all(others))];
+    const logs = await Promise.all(
+      tabs.map(async (page) => {
+        await page.getByText('trained').waitFor();
+        return (await page.locator('#log').innerText()).trim().split('\n');
+      }),
+    );
+    for (const log of logs) expect(log).toEqual(logs[0]);
+    const losses = logs[0]!.slice(0, 3).map((line) => Number(/loss ([\d.]+)/.exec(line)![1]));
+    expect(losses).toEqual(losses.toSorted((a, b) => b - a));
+    await second.getByText('4 of 4 ranks are present').waitFor();
+    expect(await second.getByRole('link').isVisible()).toBe(false);
+  },
+);
+
+async function openPage(context: BrowserContext, url: string): Promise<Page> {
+  // Without this permission, WebRTC hides local IP addresses behind mDNS names.
+  await context.grantPermissions(['microphone']);
+  const page = await context.newPage();
+  await page.goto(url);
+  return page;
+}
 
 test("README's code and the package's declarations compile under strict TypeScript", async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
@@ -295,7 +369,9 @@ test('a world of several ranks runs in one process of plain Node', async () => {
 
 test("a page built by Vite has no settings, two workers, and README's size", async () => {
   const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
-  const [, some, all] = /adds (\d+) kB .*, everything (\d+) kB/.exec(readme)!.map(Number);
+  const [, some, all, element] = /adds (\d+) kB .*, everything (\d+) kB, the element (\d+) kB/
+    .exec(readme)!
+    .map(Number);
   const names = /`import (\{[^`]*\})`/.exec(readme)![1]!;
   const sizes = [
     await gzippedKilobytes(`import ${names} from 'peergrad'; console.log(${names});`),
@@ -303,13 +379,15 @@ test("a page built by Vite has no settings, two workers, and README's size", asy
   ];
   for (const [i, documented] of [some!, all!].entries())
     expect(Math.abs(sizes[i]! / documented - 1), `${sizes[i]} kB, not ${documented} kB`).toBeLessThan(SIZE_TOLERANCE);
+  // The import defines the element, so a bundler must keep it although no name is imported.
+  expect(Math.round(await gzippedKilobytes("import 'peergrad/element';", []))).toBe(element);
 });
 
 /**
  * Size of a program's scripts, the broker and the pulse worker after Vite has built it, without
  * TensorFlow.js.
  */
-async function gzippedKilobytes(program: string): Promise<number> {
+async function gzippedKilobytes(program: string, itsWorkers = ['broker', 'pulse']): Promise<number> {
   const input = path.join(project, 'size.js');
   await writeFile(input, program);
   const external = /^@tensorflow\//;
@@ -323,10 +401,7 @@ async function gzippedKilobytes(program: string): Promise<number> {
   // Vite builds every worker that a module can start, before it drops unused code. Without
   // settings, versions before 8 cannot build a worker that imports a module dynamically.
   const workers = output.flatMap(({ type, fileName }) => (type === 'asset' ? [path.basename(fileName)] : [])).sort();
-  expect(workers).toEqual([
-    expect.stringMatching(/^brokerWorker-.*\.js$/),
-    expect.stringMatching(/^pulseWorker-.*\.js$/),
-  ]);
+  expect(workers).toEqual(itsWorkers.map((name) => expect.stringMatching(new RegExp(`^${name}Worker-.*\\.js$`))));
   const bytes = output.map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).length);
   return bytes.reduce((sum, size) => sum + size, 0) / 1000;
 }

@@ -123,3 +123,50 @@ test(
     expect(results[0].parameters[1]).toBeCloseTo(3, 1);
   },
 );
+
+test('<peergrad-room> shows a room until all ranks are present, and errors that nobody catches', async () => {
+  const context = await page.openContext();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const tab = await page.openTab(context);
+  const set = (values: object): Promise<void> =>
+    tab.evaluate((fields) => void Object.assign(document.querySelector('peergrad-room')!, fields), values);
+  const text = (): Promise<string> => tab.locator('peergrad-room').evaluate((room) => room.shadowRoot!.textContent);
+  await tab.evaluate(() => document.body.append(document.createElement('peergrad-room')));
+  expect(await text()).toContain('Connecting to the room …');
+
+  await set({ room: 'K7F3QX', present: 1, worldSize: 3 });
+  const link = `${page.url}#K7F3QX`;
+  expect(await tab.getByRole('link').getAttribute('href')).toBe(link);
+  expect(await tab.getByRole('img', { name: `QR code of ${link}` }).isVisible()).toBe(true);
+  expect(await tab.getByRole('region', { name: 'Room K7F-3QX' }).getByRole('status').innerText()).toBe(
+    '1 of 3 ranks is present',
+  );
+  await tab.getByRole('button', { name: 'Copy the link' }).click();
+  await tab.getByText('Copied ✓').waitFor();
+  expect(await tab.evaluate(() => navigator.clipboard.readText())).toBe(link);
+
+  await set({ link: 'https://train.example/#K7F3QX', lang: 'zh' });
+  expect(await tab.getByRole('link').innerText()).toBe('https://train.example/#K7F3QX');
+  expect(await text()).not.toContain('只能在这台机器上打开');
+  await context.clearPermissions();
+  await tab.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
+  await tab.getByRole('button', { name: '复制链接' }).click();
+  await tab.getByText('请手动复制选中的链接').waitFor();
+  expect(await tab.evaluate(() => getSelection()!.toString())).toBe('https://train.example/#K7F3QX');
+
+  await set({ present: 3 });
+  expect(await tab.getByRole('link').isVisible()).toBe(false);
+  // A tab that is closed after the training does not move the page's contents.
+  await set({ present: 2 });
+  expect(await tab.getByRole('link').isVisible()).toBe(false);
+
+  await tab.evaluate(() => {
+    void Promise.reject(new Error('of the page'));
+    void window.cycle({ room: 'no code' }, 1);
+  });
+  const alert = tab.getByRole('alert');
+  await alert.getByText('"no code" is not a room code.').waitFor();
+  await tab.evaluate(() => document.querySelector('peergrad-room')!.handlers.onroom('K7F3QX'));
+  expect(await alert.isVisible()).toBe(false);
+  await context.close();
+});

@@ -4,6 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
+import '../../src/element.ts';
 import {
   createOptimizer,
   destroyProcessGroup,

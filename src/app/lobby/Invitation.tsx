@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { isLocalOnly } from '../../util/localHost.ts';
 import { askForOrigins, otherOrigins } from '../browser/serverData.ts';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
@@ -10,7 +11,7 @@ import { QrCode } from '../components/QrCode.tsx';
 import { messages } from '../locales/index.ts';
 import { hidden, route } from '../state/address.ts';
 import { view } from '../state/publishedView.ts';
-import { isLocalOnly, roomLink, viewSettings, type Part } from '../state/route.ts';
+import { roomLink, viewSettings, type Part } from '../state/route.ts';
 
 interface Props {
   room: string;

@@ -110,13 +110,6 @@ export function roomLink(
   return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
 }
 
-/** Returns whether a link with this host name only works on this machine. */
-export function isLocalOnly(hostname: string): boolean {
-  return (
-    hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
-  );
-}
-
 /** Returns an integer of a setting if it is within bounds, otherwise the default. */
 export function numberIn(
   query: URLSearchParams,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hiddenParts, isLocalOnly, parseRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
+import { hiddenParts, parseRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
 
 describe('parseRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
@@ -51,11 +51,6 @@ test('the link of a room contains the settings for guests', () => {
   const { room, query } = parseRoute(new URL(link).hash);
   expect([room, ...hiddenParts(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
   expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
-});
-
-test('isLocalOnly recognizes hosts that only this machine can reach', () => {
-  expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
-  expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
 });
 
 test('withQuery writes settings behind the name of the page, and removes settings that are null', () => {

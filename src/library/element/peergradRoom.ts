@@ -1,0 +1,179 @@
+/**
+ * `<peergrad-room>`: shows a room's code, its link, the link as a QR code, and how many ranks are
+ * present. It is a view of `onroom` and `onmembers`, and knows nothing else of the library.
+ */
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { isLocalOnly } from '../../util/localHost.ts';
+import { qrCodeOf } from '../../util/qrCode.ts';
+import type { RoomOptions } from '../roomOptions.ts';
+import { createParts, type Parts } from './parts.ts';
+import { textsIn, type Texts } from './texts.ts';
+
+export const ROOM_TAG = 'peergrad-room';
+
+declare global {
+  interface HTMLElementTagNameMap {
+    [ROOM_TAG]: PeergradRoom;
+  }
+}
+
+/** Options of `initProcessGroup`, `elastic` and `Trainer` that show their room in the element. */
+export type RoomHandlers = Required<Pick<RoomOptions, 'onroom' | 'onmembers'>>;
+
+/** Servers and workers, which may import this module, have no elements. */
+const Base =
+  (globalThis as { HTMLElement?: typeof HTMLElement }).HTMLElement ?? (Object as unknown as typeof HTMLElement);
+
+/**
+ * Shows how other tabs join. Before the room is known, it says that the page connects. When all
+ * ranks are present, it shrinks to one line, which a click expands. An error of the library that
+ * the page does not catch is shown, too. Its texts are English or Chinese, as the nearest attribute
+ * `lang` says.
+ *
+ * The properties are attributes as well. A page that hosts a worker sets them from the worker's
+ * messages. Colours follow the page's `color` and `color-scheme`. For other styles, its parts are
+ * `status`, `error`, `code`, `link`, `copy`, `note` and `qr`.
+ */
+export class PeergradRoom extends Base {
+  static readonly observedAttributes = ['room', 'link', 'present', 'world-size', 'error', 'lang'];
+
+  /** Options of `initProcessGroup`, `elastic` and `Trainer`; see {@link RoomHandlers}. */
+  readonly handlers: RoomHandlers = {
+    onroom: (room) => {
+      this.error = null;
+      this.room = room;
+    },
+    onmembers: (present, worldSize) => {
+      this.worldSize = worldSize;
+      this.present = present;
+    },
+  };
+
+  readonly #parts: Parts;
+  /** Whether all ranks were present. */
+  #isComplete = false;
+  readonly #onerror = (event: ErrorEvent | PromiseRejectionEvent): void => {
+    const error: unknown = 'reason' in event ? event.reason : event.error;
+    // The page may have another copy of the library, whose errors are of other classes.
+    if (error instanceof Error && 'context' in error) this.error = error.message;
+  };
+
+  constructor() {
+    super();
+    this.#parts = createParts(this.attachShadow({ mode: 'open' }));
+    this.#parts.copy.addEventListener('click', () => void this.#copy());
+    this.#parts.copy.addEventListener('focusout', () => this.#render());
+  }
+
+  connectedCallback(): void {
+    globalThis.addEventListener('error', this.#onerror);
+    globalThis.addEventListener('unhandledrejection', this.#onerror);
+    this.#render();
+  }
+
+  disconnectedCallback(): void {
+    globalThis.removeEventListener('error', this.#onerror);
+    globalThis.removeEventListener('unhandledrejection', this.#onerror);
+  }
+
+  attributeChangedCallback(): void {
+    this.#render();
+  }
+
+  /** The room's code; `null` (the default): not known yet. */
+  get room(): string | null {
+    return this.getAttribute('room');
+  }
+
+  set room(room: string | null) {
+    this.#set('room', room);
+  }
+
+  /**
+   * The link that other tabs open. Default: the page's address with the room's code as its
+   * fragment, where `initProcessGroup` finds it; `null` without a room.
+   */
+  get link(): string | null {
+    const { room } = this;
+    return this.getAttribute('link') ?? (room === null ? null : `${location.href.split('#', 1)[0]}#${room}`);
+  }
+
+  set link(link: string | null) {
+    this.#set('link', link);
+  }
+
+  /** Number of ranks that are present. */
+  get present(): number {
+    return Number(this.getAttribute('present'));
+  }
+
+  set present(present: number) {
+    this.#set('present', `${present}`);
+  }
+
+  /** The number of ranks with which training begins; `null` (the default): it is not known. */
+  get worldSize(): number | null {
+    const worldSize = this.getAttribute('world-size');
+    return worldSize === null ? null : Number(worldSize);
+  }
+
+  set worldSize(worldSize: number | null) {
+    this.#set('world-size', worldSize === null ? null : `${worldSize}`);
+  }
+
+  /** The message of an error; `null` (the default): none. */
+  get error(): string | null {
+    return this.getAttribute('error');
+  }
+
+  set error(message: string | null) {
+    this.#set('error', message);
+  }
+
+  get #texts(): Texts {
+    return textsIn(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
+  }
+
+  #set(name: string, value: string | null): void {
+    if (value === null) this.removeAttribute(name);
+    else this.setAttribute(name, value);
+  }
+
+  #render(): void {
+    const { room, link, present, worldSize, error } = this;
+    const { region, status, alert, invitation, code, address, copied, note, qr, ink } = this.#parts;
+    const texts = this.#texts;
+    const name = room === null ? '' : formatRoomCode(room);
+    region.ariaLabel = `${texts.region} ${name}`.trim();
+    const isKnown = room !== null && present > 0;
+    status.textContent = isKnown ? texts.present(present, worldSize) : error === null ? texts.connecting : '';
+    alert.textContent = error;
+    invitation.hidden = room === null;
+    code.textContent = name;
+    copied.textContent = texts.copy;
+    if (link !== null && link !== address.textContent) {
+      address.href = address.textContent = link;
+      const { size, path } = qrCodeOf(link);
+      qr.setAttribute('viewBox', `0 0 ${size} ${size}`);
+      ink.setAttribute('d', path);
+    }
+    qr.ariaLabel = texts.qr(link ?? '');
+    note.textContent = link !== null && isLocalOnly(new URL(link, location.href).hostname) ? texts.localOnly : '';
+    const isComplete = worldSize !== null && present >= worldSize;
+    if (isComplete && !this.#isComplete) invitation.open = false;
+    this.#isComplete ||= isComplete;
+  }
+
+  async #copy(): Promise<void> {
+    const { address, copied } = this.#parts;
+    const texts = this.#texts;
+    try {
+      await navigator.clipboard.writeText(address.href);
+      copied.textContent = texts.copied;
+    } catch {
+      // The clipboard is available only on a secure page, and with permission.
+      getSelection()?.selectAllChildren(address);
+      copied.textContent = texts.copyByHand;
+    }
+  }
+}

@@ -1,0 +1,45 @@
+/** Texts of the element, in the languages of the app. */
+
+export interface Texts {
+  region: string;
+  connecting: string;
+  present: (present: number, worldSize: number | null) => string;
+  copy: string;
+  copied: string;
+  /** Shown if the browser does not let the page copy, as on pages over plain http. */
+  copyByHand: string;
+  qr: (link: string) => string;
+  localOnly: string;
+}
+
+const EN: Texts = {
+  region: 'Room',
+  connecting: 'Connecting to the room …',
+  present: (present, worldSize) => {
+    const [total, verb] = worldSize === null ? [present, present] : [worldSize, present];
+    const count = worldSize === null ? `${present}` : `${present} of ${worldSize}`;
+    return `${count} ${total === 1 ? 'rank' : 'ranks'} ${verb === 1 ? 'is' : 'are'} present`;
+  },
+  copy: 'Copy the link',
+  copied: 'Copied ✓',
+  copyByHand: 'Copy the selected link by hand',
+  qr: (link) => `QR code of ${link}`,
+  localOnly: 'This link opens on this machine only.',
+};
+
+const ZH: Texts = {
+  region: '房间',
+  connecting: '正在连接房间……',
+  present: (present, worldSize) =>
+    worldSize === null ? `已有 ${present} 个 rank` : `已有 ${present} / ${worldSize} 个 rank`,
+  copy: '复制链接',
+  copied: '已复制 ✓',
+  copyByHand: '请手动复制选中的链接',
+  qr: (link) => `${link} 的二维码`,
+  localOnly: '这个链接只能在这台机器上打开。',
+};
+
+/** Returns the texts for a `lang` attribute. */
+export function textsIn(language: string): Texts {
+  return language.toLowerCase().startsWith('zh') ? ZH : EN;
+}

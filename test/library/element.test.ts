@@ -1,0 +1,23 @@
+/** The module of `<peergrad-room>` without a browser. Tests in tabs use the element itself. */
+import { expect, test } from 'vitest';
+import { textsIn } from '../../src/library/element/texts.ts';
+
+test('the import defines nothing in Node, where a server may render the page', async () => {
+  expect(globalThis).not.toHaveProperty('customElements');
+  await expect(import('../../src/element.ts')).resolves.toHaveProperty('PeergradRoom');
+});
+
+test('texts count ranks, in English unless the language is Chinese', () => {
+  const { present } = textsIn('en-GB');
+  expect([present(1, 4), present(2, 4), present(1, 1), present(1, null), present(3, null)]).toEqual([
+    '1 of 4 ranks is present',
+    '2 of 4 ranks are present',
+    '1 of 1 rank is present',
+    '1 rank is present',
+    '3 ranks are present',
+  ]);
+  expect(['zh', 'zh-Hant-TW', 'ZH-cn'].map((lang) => textsIn(lang).present(2, 4))).toEqual(
+    Array(3).fill('已有 2 / 4 个 rank'),
+  );
+  expect(textsIn('').copy).toBe('Copy the link');
+});
