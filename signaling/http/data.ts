@@ -56,7 +56,7 @@ async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
   const file = path.join(root, name);
   const { size, isFile } = await statOf(file).catch(() => ({ size: 0, isFile: false }));
   if (!isFile) return [];
-  const isRead = kindOfName(name) !== null || pictureFormat(await headOf(file)) !== null;
+  const isRead = kindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
   return [isRead ? { name, size } : { name }];
 }
 

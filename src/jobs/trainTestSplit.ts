@@ -11,10 +11,17 @@ const SPLIT_WORD = 0x5e1d;
 /** One sample of this number is held out. */
 const FOLD = 5;
 
-/** Returns notes about the classes that have a single sample, because it is not held out. */
-export function singlesIn(classes: Iterable<readonly [name: string, samples: number]>): DataNote[] {
+/**
+ * Returns notes about the classes that have no held-out samples.
+ *
+ * @param isHeldOut returns whether a class has some; by default, if it has several samples.
+ */
+export function notHeldOut(
+  classes: Iterable<readonly [name: string, samples: number]>,
+  isHeldOut = (_: string, samples: number): boolean => samples > 1,
+): DataNote[] {
   return [...classes].flatMap(([name, count]) =>
-    count === 1 ? [{ kind: 'class-not-held-out', count, name, example: '' } as const] : [],
+    isHeldOut(name, count) ? [] : [{ kind: 'class-not-held-out', count, name, example: '' } as const],
   );
 }
 

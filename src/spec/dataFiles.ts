@@ -44,7 +44,10 @@ const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
   ['JPEG 2000', /^(0000000c6a502020|ff4fff51)/],
   ['Photoshop', /^38425053/],
   ['icon', /^00000100.{8}0[01]/],
+  ['SVG', /^(efbbbf)?(20|09|0a|0d)*3c737667/],
 ];
+/** Names of pictures whose first bytes do not tell. */
+const SVG = /\.svgz?$/i;
 
 /** Returns whether a file is hidden, or was added by a system or a program. */
 export function isHidden(path: string): boolean {
@@ -57,7 +60,7 @@ export function kindOfName(name: string): DataFileKind | null {
 }
 
 /** Returns the format of a picture; `null` if the bytes do not begin a picture. */
-export function pictureFormat(head: Uint8Array): string | null {
+export function pictureFormat(name: string, head: Uint8Array): string | null {
   const start = hexOf(head.subarray(0, HEAD_BYTES), '');
-  return PICTURES.find(([, pattern]) => pattern.test(start))?.[0] ?? null;
+  return PICTURES.find(([, pattern]) => pattern.test(start))?.[0] ?? (SVG.test(name) ? 'SVG' : null);
 }

@@ -121,11 +121,13 @@ export const NOTE_KINDS = [
   'unit-missing',
   'notation',
   'class-above',
+  'folders-merged',
   'files-ignored',
   'pictures-undecoded',
   'folder-left-out',
   'class-not-held-out',
   'utf-16',
+  'markup',
   'weights-left-out',
   'weights-rounded',
   'weights-normalization',
@@ -240,6 +242,8 @@ export const NOTE_SENTENCES: NoteSentences = {
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
   'class-above': (notes) =>
     `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quoted(name)}, as in ${example}`)}.`,
+  'folders-merged': (notes) =>
+    `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quoted(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
   'files-ignored': (notes) =>
     `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
   'pictures-undecoded': (notes) =>
@@ -250,9 +254,14 @@ export const NOTE_SENTENCES: NoteSentences = {
       ({ name, count }) => `${counted(count, 'picture')} ${name === '' ? 'outside the folders' : `in ${name}`}`,
     )}.`,
   'class-not-held-out': (notes) =>
-    `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} one sample, which is not held out: ${named(notes, ({ name }) => quoted(name))}.`,
+    `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} no held-out samples, so ${notes.length === 1 ? 'it is' : 'they are'} not evaluated: ${named(
+      notes,
+      ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
+    )}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
+  markup: (notes) =>
+    `${counted(totalOf(notes), 'text')} ${totalOf(notes) === 1 ? 'is a page' : 'are pages'} of HTML or XML, and the model learns the tags, too: ${named(notes, ({ example }) => example)}. Export plain text to avoid this.`,
   'weights-left-out': (notes) =>
     `${counted(totalOf(notes), 'array')} of the file of weights ${are(totalOf(notes))} left out, because they are not weights of layers: ${named(
       notes,

@@ -37,7 +37,7 @@ export const decodePicture: DecodePicture = async (name, blob, { side, channels 
   try {
     bitmap = await createImageBitmap(blob);
   } catch (cause) {
-    const format = pictureFormat(new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
+    const format = pictureFormat(name, new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
     const why =
       format === null
         ? 'It is damaged, or not a picture. Replace or remove it.'

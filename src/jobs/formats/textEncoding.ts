@@ -10,11 +10,12 @@ export const EXAMINED_BYTES = 4096;
 const ZEROS = 0.3;
 
 /**
- * Returns the encoding of a file that starts with `bytes`; `null` if it is not text. UTF-16 is
- * recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is checked
+ * Returns the encoding of a file that starts with `bytes`; `null` if it is not plain text. UTF-16
+ * is recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is checked
  * later, when the file is read.
  */
 export function encodingOf(bytes: Uint8Array): TextEncoding | null {
+  if (documentFormat(bytes) !== null) return null;
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
   const zeros = [0, 1].map((odd) => bytes.filter((byte, at) => byte === 0 && at % 2 === odd).length);
@@ -24,6 +25,26 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   // A zero character has zeros in both places, and no text contains one.
   if (odd >= least && even === 0) return 'utf-16le';
   return even >= least && odd === 0 ? 'utf-16be' : null;
+}
+
+/** Documents that are not plain text: the start of each, as characters, and its format. */
+const DOCUMENTS: readonly (readonly [start: string, format: string])[] = [
+  ['%PDF-', 'a PDF document'],
+  ['{\\rtf', 'an RTF document'],
+  ['PK\x03\x04', 'a Word, OpenDocument, EPUB or zip file'],
+  ['\xd0\xcf\x11\xe0', 'an old Word document'],
+  ['\x1f\x8b', 'a gzip file'],
+];
+
+/** Returns the format of a document that is not plain text; `null` for other files. */
+export function documentFormat(bytes: Uint8Array): string | null {
+  const start = String.fromCharCode(...bytes.subarray(0, 8));
+  return DOCUMENTS.find(([beginning]) => start.startsWith(beginning))?.[1] ?? null;
+}
+
+/** Returns whether a text is a page or another text with tags between `<` and `>`. */
+export function isMarkup(bytes: Uint8Array): boolean {
+  return /^\s*<(!doctype|html|\?xml|head|body)/i.test(new TextDecoder().decode(bytes.subarray(0, 64)));
 }
 
 /**

@@ -28,6 +28,13 @@ const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
 /** Maximum size of an unpacked entry. A larger entry is probably a zip bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
+/** First bytes of other archives, in hexadecimal, and what they are. */
+const OTHERS: readonly (readonly [start: string, what: string])[] = [
+  ['52 61 72 21', 'a RAR archive'],
+  ['37 7a bc af', 'a 7z archive'],
+  ['1f 8b', 'a gzip file'],
+];
+
 interface ZipEntry {
   /** Path in the zip file, such as `cats/1.png`. */
   readonly path: string;
@@ -103,6 +110,8 @@ async function directoryError(
   const { name, size } = file;
   const start = hexOf(await file.read(0, 4), ' ');
   const fail = (what: string): DataError => new DataError(`${name} ${what}`, {}, { cause });
+  const other = OTHERS.find(([bytes]) => start.startsWith(bytes))?.[1];
+  if (other !== undefined) return fail(`is not a zip file, but ${other}. Unpack it, and pack its files as zip.`);
   switch (messageOf(cause)) {
     case ERR_EOCDR_NOT_FOUND:
     case ERR_BAD_FORMAT:

@@ -57,8 +57,10 @@ async function checked(given: readonly File[], where: string, signal?: AbortSign
   const files = given.length === 1 ? given : visible.filter((_, i) => isText[i]);
   const others = given.filter((file) => !files.includes(file));
   if (files.length === 0) {
+    const [other] = others;
+    const found = other === undefined ? '' : `: ${other.name} is not plain text`;
     throw new DataError(
-      `There is no text ${where}. Enter the address of a text file, or of a folder whose index.json lists .txt files.`,
+      `There is no text ${where}${found}. Choose .txt files, or enter the address of a text file, or of a folder whose index.json lists .txt files.`,
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);

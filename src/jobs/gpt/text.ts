@@ -3,7 +3,8 @@
  * string length, and several copies of it would be in memory.
  */
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
-import { encodingOf, EXAMINED_BYTES, type TextEncoding } from '../formats/textEncoding.ts';
+import { documentFormat, encodingOf, EXAMINED_BYTES, isMarkup, type TextEncoding } from '../formats/textEncoding.ts';
+import { byFolder } from '../fileNotes.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
@@ -33,14 +34,24 @@ export function textOf(
 ): Text {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const wide = new Set<string>();
+  const marked = new Set<string>();
   return {
     get notes() {
-      return [...notesOf('files-ignored', ignored), ...notesOf('utf-16', [...wide])];
+      const markup = notesOf('markup', [...marked]);
+      return [...byFolder('files-ignored', ignored), ...notesOf('utf-16', [...wide]), ...markup];
     },
     async *pieces() {
       for (const [i, file] of sorted.entries()) {
         if (i > 0) yield '\n';
-        const encoding = encodingOf(await bytesAt(file, 0, EXAMINED_BYTES));
+        const start = await bytesAt(file, 0, EXAMINED_BYTES);
+        const format = documentFormat(start);
+        if (format !== null) {
+          throw new DataError(
+            `${file.name} is ${format}, not plain text. Export its text as .txt in UTF-8, and choose that.`,
+          );
+        }
+        if (isMarkup(start)) marked.add(file.name);
+        const encoding = encodingOf(start);
         if (encoding !== null && encoding !== 'utf-8') {
           wide.add(file.name);
           yield* widePieces(file, encoding, pieceBytes, signal);
@@ -86,6 +97,7 @@ async function* widePieces(
     signal?.throwIfAborted();
     try {
       const piece = decoder.decode(await bytesAt(file, at, length), { stream: at + length < file.size });
+      if (piece.includes('\0')) throw new Error('a character is 0, as in UTF-32');
       if (piece !== '') yield piece;
     } catch (cause) {
       if (cause instanceof DataError) throw cause;

@@ -2,6 +2,7 @@
 import { HEAD_BYTES, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
 import { canonical } from '../classNames.ts';
+import { folderOf } from '../fileNotes.ts';
 import type { DecodePicture } from '../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
@@ -65,10 +66,10 @@ export async function findPictures(
   return { pictures, undecoded, others: visible.filter((_, at) => formats[at] === null) };
 }
 
-async function formatOf({ size, blob }: PathFile): Promise<string | null> {
+async function formatOf({ path, size, blob }: PathFile): Promise<string | null> {
   if (size === 0 || size > MAX_EXAMINED_BYTES) return null;
   const bytes = await blob();
-  return pictureFormat(new Uint8Array(await bytes.slice(0, HEAD_BYTES).arrayBuffer()));
+  return pictureFormat(path, new Uint8Array(await bytes.slice(0, HEAD_BYTES).arrayBuffer()));
 }
 
 function checkFolders(name: string, pictures: readonly PathFile[], undecoded: FoundPictures['undecoded']): void {
@@ -80,8 +81,4 @@ function checkFolders(name: string, pictures: readonly PathFile[], undecoded: Fo
     `${name}: this browser does not decode ${lost.format} pictures such as ${lost.path}, so the folder ` +
       `${JSON.stringify(folderOf(lost.path))} would lose all of its ${own.length} pictures. Convert them to JPEG or PNG, or remove the folder.`,
   );
-}
-
-export function folderOf(path: string): string {
-  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }

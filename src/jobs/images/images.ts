@@ -8,6 +8,7 @@ import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
 import type { Dataset } from '../dataset.ts';
+import { byFolder } from '../fileNotes.ts';
 import type { StoredArray } from '../formats/storedArray.ts';
 import { openIdx } from '../formats/idx.ts';
 import { openNpz } from '../formats/npz.ts';
@@ -17,15 +18,8 @@ import { findPictures, type PathFile } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../formats/decodePicture.ts';
 import { openZip } from '../formats/zip.ts';
 import { checkImages, inOrder } from './imagesAgreement.ts';
-import {
-  byFolder,
-  classFolders,
-  countsOf,
-  DecodedPictures,
-  PictureDataset,
-  type ClassFolders,
-} from './pictureFolders.ts';
-import { checkSingles, singlesIn, trainTestSplit } from '../trainTestSplit.ts';
+import { classFolders, countsOf, DecodedPictures, PictureDataset, type ClassFolders } from './pictureFolders.ts';
+import { checkSingles, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
 const SHOWN = 12;
@@ -107,7 +101,7 @@ export async function openImages(
       isShard,
       byFolder(
         'files-ignored',
-        paths.filter((one) => !idx.includes(one) && !isHidden(one.path)),
+        paths.filter((one) => !idx.includes(one) && !isHidden(one.path)).map(({ path }) => path),
       ),
     );
   }
@@ -205,6 +199,7 @@ async function ofArrays(
   if (!isShard && held === null) checkSingles(given.x.name, [...counts.values()]);
   const classes = inOrder([...counts.keys()].map(String), true);
   const known = new Set(all.y);
+  const tested = new Set(Array.from(test.rows, (row) => test.y[row]!));
   const untrained = classes.filter((label) => !known.has(Number(label)));
   await checkNumbers(test);
   const facts: ImagesFacts = {
@@ -235,7 +230,10 @@ async function ofArrays(
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       notes: [
         ...ignored,
-        ...(held === null ? singlesIn([...counts].map(([label, count]) => [String(label), count])) : []),
+        ...notHeldOut(
+          [...counts].map(([label, count]) => [String(label), count]),
+          (label) => tested.has(Number(label)),
+        ),
       ],
     },
   };
@@ -303,6 +301,7 @@ async function ofPictures(
   const decoded = new DecodedPictures(folders, { side, channels }, decode);
   const digest = await decoded.decodeAll(onprogress);
   const { train, test } = folders.split;
+  const tested = new Set(Array.from(test, (at) => classes[folders.pictures[at]!.label]!));
   const shown = firsts(
     folders.pictures.map(({ label }) => label),
     folders.classes.length,
@@ -330,7 +329,10 @@ async function ofPictures(
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
       notes: [
         ...folders.notes,
-        ...(folders.isSplit ? [] : singlesIn(perClass.map(({ name: one, count }) => [one, count]))),
+        ...notHeldOut(
+          perClass.map(({ name: one, count }) => [one, count]),
+          (one) => tested.has(one),
+        ),
       ],
     },
   };

@@ -1,10 +1,11 @@
 /** Samples from pictures in folders. The name of a folder is the class of its pictures. */
-import type { DataNote, NoteKind, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
+import type { DataNote, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import type { LoadProgress } from '../../protocol/events.ts';
 import { hashState } from '../../util/hash.ts';
-import { folderOf, type FoundPictures, type PathFile } from './findPictures.ts';
+import { byFolder, folderOf } from '../fileNotes.ts';
+import type { FoundPictures, PathFile } from './findPictures.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import { type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
@@ -133,11 +134,12 @@ export function classFolders(
       ...(below === null
         ? []
         : [{ kind: 'class-above', count: found.length, name: below, example: found[0]!.path } as const]),
-      ...byFolder('files-ignored', others),
-      ...byFolder('pictures-undecoded', undecoded),
+      ...(isNamed ? [] : mergedIn(found)),
+      ...byFolder('files-ignored', others.map(pathOf)),
+      ...byFolder('pictures-undecoded', undecoded.map(pathOf)),
       ...byFolder(
         'folder-left-out',
-        placed.filter(({ path }) => !kept.has(path)),
+        placed.map(pathOf).filter((path) => !kept.has(path)),
       ),
     ],
   };
@@ -153,6 +155,21 @@ function inEach(pictures: readonly PathFile[]): string | null {
   const [inner = ''] = names;
   const isBetween = [...folders].every((folder) => partOf([folder.split('/').at(-2) ?? 'train']) === null);
   return names.size === 1 && folders.size > 1 && isBetween && BETWEEN.test(inner) ? inner : null;
+}
+
+function pathOf({ path }: PathFile): string {
+  return path;
+}
+
+/** Returns notes about classes whose pictures are in several folders of the same name. */
+function mergedIn(found: readonly Sample[]): DataNote[] {
+  const notes = new Map<string, DataNote>();
+  for (const [folder, name] of new Map(found.map((one) => [one.folder, one.of]))) {
+    const note = notes.get(name);
+    if (note === undefined) notes.set(name, { kind: 'folders-merged', count: 1, name, example: folder });
+    else if (++note.count === 2) note.example += ` and ${folder}`;
+  }
+  return [...notes.values()].filter(({ count }) => count > 1);
 }
 
 /** Returns an error that says what to do with files that are not pictures. */
@@ -236,18 +253,6 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
         ? 'Add such pictures to train, or remove the folder.'
         : `Rename the folder to ${JSON.stringify(twin)}, or remove it.`),
   );
-}
-
-/** Notes about files, one for each folder. */
-export function byFolder(kind: NoteKind, files: readonly PathFile[]): DataNote[] {
-  const notes = new Map<string, DataNote>();
-  for (const { path } of files) {
-    const folder = folderOf(path);
-    const note = notes.get(folder);
-    if (note === undefined) notes.set(folder, { kind, count: 1, name: folder, example: path });
-    else note.count++;
-  }
-  return [...notes.values()];
 }
 
 export function countsOf({ classes, pictures }: ClassFolders): PreviewClass[] {

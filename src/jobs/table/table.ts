@@ -17,7 +17,7 @@ import { isMarker } from '../formats/missing.ts';
 import { utf16ToUtf8 } from '../formats/textEncoding.ts';
 import { nameOfNumber, NumberReader, numberOf } from '../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
-import { checkSingles, singlesIn, trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../moments.ts';
 import { checkTable, taskOf } from './tableAgreement.ts';
 import { Encoding, TableDataset } from './tableDataset.ts';
@@ -139,7 +139,7 @@ export class Table {
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
       ...this.#columns.flatMap((column, i) => [...column.notes, ...this.#training[i]!.suspects]),
-      ...singlesIn(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
+      ...notHeldOut(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
     ];
   }
 

@@ -1,6 +1,5 @@
 /** Finds the tensors of a model's variables in a file of weights. */
 import { DataError } from '../../util/errors.ts';
-import { list } from '../../util/text.ts';
 import { FLOAT_TYPES } from './floatTypes.ts';
 import { kerasPaths } from './kerasPaths.ts';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
@@ -44,7 +43,7 @@ export function fitNames(
       const other = notes.find((note) => note.kind === 'weights-left-out' && note.name === place);
       if (other) {
         throw new DataError(
-          `${file} has ${called} of type ${other.example}, but weights must be ${list(FLOAT_TYPES)}. Save the model with weights of such a type.`,
+          `${file} has ${called} of type ${other.example}, but weights must be one of ${FLOAT_TYPES.join(', ')}. Save the model with weights of such a type.`,
         );
       }
       const has = entries.map((one) => one.name).join(', ');
@@ -55,8 +54,12 @@ export function fitNames(
     found.delete(place);
     const [there, here] = [tensor.shape, shapes[i]!].map((shape) => `[${shape.join(', ')}]`);
     if (there !== here) {
+      const isTransposed = there === `[${shapes[i]!.toReversed().join(', ')}]`;
       throw new DataError(
-        `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ${advice}.`,
+        `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ` +
+          (isTransposed
+            ? 'PyTorch stores such weights transposed: save the transpose, or choose another file.'
+            : `${advice}.`),
       );
     }
     return place;

@@ -76,15 +76,23 @@ export async function encodeWeights(
  * tensors of a safetensors file are read when they are needed. Files of other formats are decoded
  * as a whole, so their size is limited.
  *
- * @throws (rejects) DataError if the format is unknown, or the file is cut off, damaged or too
- *   large.
+ * @throws (rejects) DataError if the format is unknown, the file is cut off, damaged or too large,
+ *   or a weight is NaN or infinite.
  */
 export async function openWeights(file: string, blob: Blob): Promise<WeightsFile> {
   const format = await formatOf(file, blob);
   const decoded = format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
   const { about, read, entries, notes } = withoutNormalization(decoded);
-  for (const { name } of entries) await read(name);
+  for (const { name } of entries) checkFinite(file, await read(name));
   return { file, format, entries, read, notes, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+}
+
+function checkFinite(file: string, { name, values }: NamedTensor): void {
+  const at = values.findIndex((value) => !Number.isFinite(value));
+  if (at === -1) return;
+  throw new DataError(
+    `${file} has ${values[at]} in "${name}", at position ${at}, so nothing can be learned from it. Choose a model that was saved before its training diverged.`,
+  );
 }
 
 /** Decodes a file that must be in memory as a whole. */

@@ -20,6 +20,7 @@ const MAX_INDEX_BYTES = 100_000_000;
 const MOST_NAMED = 6;
 
 const AS_SAFETENSORS = 'Save its weights as safetensors, in the layout that docs/export.md describes.';
+const UNPACK = 'Unpack it and choose what is inside.';
 const AS_KERAS = (file: string) => `Load it in Keras, and save its weights with ${saveInKeras(file)}.`;
 
 /** Members that show what a zip is: their paths, what the zip is, and what to do. */
@@ -46,7 +47,9 @@ const BINARIES: readonly (readonly [RegExp, string, string])[] = [
   [/^08[01].(12|1a|22|28|32|3a|42)/, 'is a model of ONNX', AS_SAFETENSORS],
   [/^.{8}54464c33/, 'is a model of TensorFlow Lite', 'Choose the file of weights from which it was converted.'],
   [/^47475546/, 'is a GGUF file', AS_SAFETENSORS],
-  [/^1f8b/, 'is compressed by gzip', 'Unpack it and choose what is inside.'],
+  [/^1f8b/, 'is compressed by gzip', UNPACK],
+  [/^52617221/, 'is a RAR archive', UNPACK],
+  [/^377abcaf271c/, 'is a 7z archive', UNPACK],
 ];
 
 const names = v.record(v.string(), v.union([v.string(), v.array(v.string())]));

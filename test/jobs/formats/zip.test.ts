@@ -83,6 +83,8 @@ describe('a zip file', () => {
       text('hello, world'),
       'it starts with 68 65 6c 6c at byte 0, but zip files start with 50 4b 03 04',
     ],
+    ['a RAR archive', text('Rar!\x1a'), 'a.zip is not a zip file, but a RAR archive. Unpack it'],
+    ['a gzip file', Uint8Array.of(0x1f, 0x8b, 8, 0), 'a.zip is not a zip file, but a gzip file. Unpack it'],
     ['a truncated download', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
     ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of its directory is missing'],
     ['a missing zip64 directory', changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff), 'its zip64 directory is missing'],

@@ -202,6 +202,28 @@ describe('the training text', () => {
     }
   });
 
+  test.each([
+    ['a PDF document', '%PDF-1.4\n'],
+    ['an RTF document', '{\\rtf1\\ansi '],
+    ['a Word, OpenDocument, EPUB or zip file', 'PK\x03\x04'],
+    ['a gzip file', Uint8Array.of(0x1f, 0x8b, 8)],
+  ])('is not %s, which is named, or left out beside other texts', async (format, start) => {
+    const document = new File([start, base], 'a.txt');
+    await expect(read(textOf([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
+    const files = [new File([start, base], 'a.doc'), new File([base], 'b.txt')];
+    const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    expect(await read(text)).toBe(base);
+    expect(text.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'a.doc' }]);
+  });
+
+  test('may be a page, whose tags are reported, but not UTF-32', async () => {
+    const page = textOf([file('a.html', Buffer.from(`\ufeff<!DOCTYPE html>${base}`))]);
+    await read(page);
+    expect(page.notes).toEqual([{ kind: 'markup', count: 1, name: '', example: 'a.html' }]);
+    const wide = Uint8Array.from(`\xff\xfe\0\0a\0\0\0b\0\0\0`, (letter) => letter.charCodeAt(0));
+    await expect(read(textOf([file('a.txt', wide)]))).rejects.toThrow('a.txt is damaged UTF-16 text near byte 0');
+  });
+
   test('of a folder leaves out and counts hidden files and files that are not text, but not damaged .txt files', async () => {
     const files = [
       new File([base], 'texts/a.txt'),
@@ -211,7 +233,7 @@ describe('the training text', () => {
     ];
     const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(`${base}\n${base}`);
-    expect(text.notes).toEqual([{ kind: 'files-ignored', count: 2, name: '', example: 'texts/.DS_Store' }]);
+    expect(text.notes).toEqual([{ kind: 'files-ignored', count: 2, name: 'texts', example: 'texts/.DS_Store' }]);
     const damaged = [...files, new File([Uint8Array.of(65, 0, 0, 1)], 'texts/c.txt')];
     const other = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
     await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');

@@ -61,6 +61,25 @@ test('a folder of which no picture is decoded is rejected, with the format and w
   );
 });
 
+test('drawings are pictures that the browser does not decode', async () => {
+  const [drawing, packed] = ['<svg xmlns="http://www.w3.org/2000/svg"/>', '<?xml version="1.0"?><svg/>'].map((text) =>
+    Uint8Array.from(text, (letter) => letter.charCodeAt(0)),
+  );
+  const files = { ...cats, ...folder('pets/dogs', JPEG), ...folder('pets/dogs', packed!, 1, 'svg') };
+  expect((await open(files)).preview.notes).toMatchObject([{ kind: 'pictures-undecoded', count: 1 }]);
+  await expect(open({ ...cats, ...folder('pets/dogs', drawing!, 6, 'xml') })).rejects.toThrow(
+    'this browser does not decode SVG pictures',
+  );
+});
+
+test('folders of the same name are one class, and a note names them', async () => {
+  const people = ['cats/p1', 'cats/p2', 'dogs/p1', 'dogs/p2', 'dogs/p3'].map((name) => folder(name, JPEG));
+  expect((await open(Object.assign({}, ...people) as Files)).preview.notes).toEqual([
+    { kind: 'folders-merged', count: 2, name: 'p1', example: 'cats/p1 and dogs/p1' },
+    { kind: 'folders-merged', count: 2, name: 'p2', example: 'cats/p2 and dogs/p2' },
+  ]);
+});
+
 test('files of systems are not counted', async () => {
   const system = { 'pets/Thumbs.db': JPEG, 'pets/.DS_Store': JPEG, '__MACOSX/pets/cats/._1.jpg': JPEG };
   expect((await open({ ...cats, ...folder('pets/dogs', JPEG), ...system })).preview.notes).toEqual([]);

@@ -114,7 +114,10 @@ describe('pictures in folders', () => {
     } = await load({ ...files, 'readme.txt': picture(0), '__MACOSX/a/1.png': picture(9) });
     expect((await all(train)).map(({ first }) => Math.round(255 * first))).toEqual([1, 2]);
     expect((await all(held)).map(({ first }) => Math.round(255 * first))).toEqual([3]);
-    expect(preview.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'readme.txt' }]);
+    expect(preview.notes).toEqual([
+      { kind: 'files-ignored', count: 1, name: '', example: 'readme.txt' },
+      { kind: 'class-not-held-out', count: 1, name: 'b', example: '' },
+    ]);
   });
 
   test('are left out and counted if they have no labels, as in test folders from Kaggle', async () => {
@@ -152,7 +155,7 @@ describe('pictures in folders', () => {
     const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
     const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
     expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
-    expect(loaded.preview.notes).toEqual([]);
+    expect(loaded.preview.notes).toEqual([{ kind: 'class-not-held-out', count: 3, name: 'dogs', example: '' }]);
   });
 
   test('may have a class called test or train', async () => {

@@ -127,6 +127,8 @@ describe('files of other programs', () => {
     ['a GGUF file', latin1('GGUF\x03\0\0\0'), /^x is a GGUF file\./],
     ['an array of NumPy', latin1('\x93NUMPY\x01\0'), /^x is an array of NumPy\./],
     ['a gzip file', latin1('\x1f\x8b\x08\0'), /^x is compressed by gzip\. Unpack it/],
+    ['a RAR archive', latin1('Rar!\x1a\x07'), /^x is a RAR archive\. Unpack it/],
+    ['a 7z archive', latin1('7z\xbc\xaf\x27\x1c'), /^x is a 7z archive\. Unpack it/],
     [
       'a pointer of Git LFS',
       'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n',
@@ -171,6 +173,20 @@ describe('safetensors', () => {
     ]);
   });
 
+  test('weights that are NaN or infinite are rejected, with their name and place', async () => {
+    const infinite = safetensors([['w', 'F32', [2], [0, 0, 0, 0, 0, 0, 0x80, 0x7f]]]);
+    expect((await errorOf(open('x', infinite))).message).toContain('x has Infinity in "w", at position 1,');
+    const nan = safetensors([['w', 'F16', [1], [0, 0x7e]]]);
+    expect((await errorOf(open('x', nan))).message).toContain('x has NaN in "w", at position 0,');
+  });
+
+  test('a transposed weight gets advice', async () => {
+    const file = await open('x', safetensors([['w', 'F16', [1, 2], [0, 0, 0, 0]]]));
+    const fit = (shape: number[]) => () => fitNames(file, { names: ['w'], shapes: [shape], topology: null });
+    expect(fit([2, 1])).toThrow('of shape [1, 2], but in this model its shape is [2, 1]. PyTorch stores such weights');
+    expect(fit([2, 2])).toThrow('its shape is [2, 2]. Choose the model and width');
+  });
+
   test.each(['I64', 'BOOL', 'F8_E4M3'])(
     'a tensor of type %s is left out with a note, and named if it is needed',
     async (dtype) => {
@@ -183,7 +199,9 @@ describe('safetensors', () => {
       const fit = (name: string, shape: number[]) => fitNames(file, { names: [name], shapes: [shape], topology: null });
       expect(file.notes).toEqual([{ kind: 'weights-left-out', count: 1, name: 'steps', example: dtype }]);
       expect(fit('w', [1])).toEqual(['w']);
-      expect(() => fit('steps', [])).toThrow(`x has "steps" of type ${dtype}, but weights must be float16, bfloat16,`);
+      expect(() => fit('steps', [])).toThrow(
+        `x has "steps" of type ${dtype}, but weights must be one of float16, bfloat16,`,
+      );
     },
   );
 });

@@ -142,6 +142,8 @@ export const lobby: Messages['lobby'] = {
       notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
       'class-above': (notes) =>
         `图片的类别是 ${named(notes, ({ name, example }) => `${quoted(name)} 的上一级文件夹名（如 ${example}）`)}。`,
+      'folders-merged': (notes) =>
+        `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quoted(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
       'files-ignored': (notes) =>
         `${formatCount(totalOf(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
       'pictures-undecoded': (notes) =>
@@ -152,8 +154,10 @@ export const lobby: Messages['lobby'] = {
           ({ name, count }) => `${name === '' ? '文件夹之外' : `${name} 中`}的 ${count} 张图片`,
         )}。`,
       'class-not-held-out': (notes) =>
-        `有 ${notes.length} 个类别只有一个样本，不留作测试：${named(notes, ({ name }) => quoted(name))}。`,
+        `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoted(name)}（${formatCount(count)} 个样本）`)}。`,
       'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
+      markup: (notes) =>
+        `${totalOf(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
       'weights-left-out': (notes) =>
         `权重文件中有 ${formatCount(totalOf(notes))} 个数组不是层的权重，不使用：${named(
           notes,
