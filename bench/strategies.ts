@@ -4,7 +4,7 @@
  */
 import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
-import { STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
+import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import { theoryBytes } from './allreduce.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
@@ -50,22 +50,10 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
     throw new PeergradError(`Bytes differ from theory by more than the headers: ${wrong.join('; ')}.`);
 }
 
-/**
- * Strategies with a server on rank 0, which sends and receives all bytes. For them, theory includes
- * both directions.
- */
-const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server']);
 /** Strategies that `bench methods` measures, and `auto`, which does not train. */
 const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'auto']);
 /** Strategies whose bytes have a simple theory. */
 const MEASURED = STRATEGY_NAMES.filter((name) => !UNMEASURED.has(name));
-/** Strategies that exchange once per period instead of once per step. */
-const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
-/**
- * Strategies that send the same bytes in every run. Their bytes may differ from theory by at most
- * {@link TOLERANCE}.
- */
-const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
 /** Relative difference that is allowed for the headers of frames. */
 const TOLERANCE = 0.01;
 
@@ -96,17 +84,17 @@ interface StrategyRow {
  * `syncEvery` steps.
  */
 export function theoryOf(strategy: StrategyName, n: number, K: number, syncEvery: number): number {
-  if (SERVERS.has(strategy)) return 2 * K * (n - 1);
+  if (STRATEGIES[strategy].exchanges === 'server') return 2 * K * (n - 1);
   return theoryBytes(n, K) / syncEvery;
 }
 
 /** @param period `syncEvery` of the job. The number of steps is a multiple of it. */
 export function rowOf(result: RunResult, period: number): StrategyRow {
   const { strategy, worldSize: n, gradientBytes: K, steps, bytesSentPerRank, bytesReceivedPerRank, stepMs } = result;
-  const syncEvery = PERIODIC.has(strategy) ? period : 1;
+  const syncEvery = STRATEGIES[strategy].exchanges === 'parameters' ? period : 1;
   const ranks = bytesSentPerRank.map((sent, rank) => ({ sent, received: bytesReceivedPerRank[rank]! }));
   const { sent, received } = ranks.reduce((a, b) => (b.sent + b.received > a.sent + a.received ? b : a));
-  const busiestBytesPerStep = (SERVERS.has(strategy) ? sent + received : sent) / steps;
+  const busiestBytesPerStep = (STRATEGIES[strategy].exchanges === 'server' ? sent + received : sent) / steps;
   const theory = theoryOf(strategy, n, K, syncEvery);
   return {
     strategy,
@@ -125,7 +113,7 @@ export function rowOf(result: RunResult, period: number): StrategyRow {
 /** Returns a text for each row whose bytes should be exact and differ from theory. */
 export function contradictions(rows: readonly StrategyRow[]): string[] {
   return rows
-    .filter(({ strategy, ratio }) => EXACT.has(strategy) && !(Math.abs(ratio - 1) <= TOLERANCE))
+    .filter(({ strategy, ratio }) => STRATEGIES[strategy].isSynchronous && !(Math.abs(ratio - 1) <= TOLERANCE))
     .map(
       ({ strategy, n, busiestBytesPerStep, theory }) =>
         `${strategy} with ${n} ranks moved ${Math.round(busiestBytesPerStep)} bytes per step, but theory is ${Math.round(theory)}`,

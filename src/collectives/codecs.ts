@@ -13,12 +13,9 @@
  */
 import type { Displacements } from './plans/plans.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
-import type { JobCodec } from '../spec/names.ts';
+import type { CodecName } from '../spec/codecs.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
-
-/** Encoding of the values of an all-reduce. With `fp32`, values are sent unchanged. */
-export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
 /**
  * Encodes and decodes one segment at a time. Every Float32Array has the segment's length. `frame`

@@ -2,7 +2,7 @@
 import type { ReduceOp } from '../protocol/frame.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
-import type { CodecName } from './codecs.ts';
+import type { CodecName } from '../spec/codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 /** What the ranks that an op waits for do, according to somebody who hears their heartbeats. */

@@ -7,7 +7,8 @@ import { MAX_PROMPT } from '../spec/gpt.ts';
 import { Metrics } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
 import { METHOD_NAMES } from '../spec/methods.ts';
-import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
+import { CODEC_NAMES } from '../spec/codecs.ts';
+import { STRATEGY_NAMES } from '../spec/strategies.ts';
 
 /**
  * The longest generated text, in characters. Texts have few tokens, but a byte-pair token may be a

@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
+import { CODEC_NAMES, CODECS } from './codecs.ts';
 import {
   defaultValuesOf,
   field,
@@ -21,23 +22,24 @@ import { JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names
 import { FileManifest } from './fileManifest.ts';
 import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
-  codecsOf,
   defaultOptimizer,
   FITTING_ALGORITHM,
   FITTING_CODEC,
   FITTING_RANGE_TEST,
   fitsAlgorithm,
   fitsRangeTest,
-  isLocalSteps,
   onlyMeasures,
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
   shardProblem,
 } from './plan.ts';
+import { reducesGradients, STRATEGIES, WITH_GRADIENTS } from './strategies.ts';
 import { misfitOf, tooLarge, Topology } from './topology.ts';
 
+export * from './codecs.ts';
 export * from './names.ts';
+export * from './strategies.ts';
 
 /** The widest hidden layer. Its gradient has 13 MB, which takes seconds per step over WebRTC. */
 export const MAX_HIDDEN = 4096;
@@ -167,9 +169,10 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
 /** Returns why the job cannot be trained in a pipeline; `null` if it can, or if it is in none. */
 function pipelineProblem(job: JobFields): string | null {
   if (!isPipeline(job)) return null;
-  if (job.strategy !== 'ddp') return 'a pipeline requires the strategy ddp';
+  if (!reducesGradients(job.strategy)) return `a pipeline requires the strategy ${WITH_GRADIENTS}`;
   if (job.job === 'lesson') return 'the lesson has no model that could be cut into stages';
-  if (job.codec !== 'fp32' && job.codec !== 'fp16') return 'the values between stages can have the codec fp32 or fp16';
+  if (job.codec === 'auto' || !CODECS[job.codec].fitsPipelines)
+    return `the values between stages can have the codec ${CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines).join(' or ')}`;
   if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
   if (job.schedule === 'range-test') return 'a range test needs the whole model in each tab';
   if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
@@ -215,10 +218,13 @@ export const JobSpec = v.pipe(
     const problem = task && unfitMeasure(dataset.value, task);
     if (problem) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
-  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
-  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson requires the strategy ddp'),
+  v.check(
+    ({ job, strategy }) => job !== 'lesson' || reducesGradients(strategy),
+    `the lesson requires the strategy ${WITH_GRADIENTS}`,
+  ),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed || dataset.issues) return;
     const message = pipelineProblem(dataset.value);
@@ -255,7 +261,7 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
  * of a rank: all ranks have it, or, in a pipeline, a rank has a copy of its neighbour's stage.
  */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
-  return strategy === 'ddp' || isLocalSteps(strategy);
+  return STRATEGIES[strategy].isElastic;
 }
 
 /** Returns whether a run can be saved as a checkpoint: each rank has the whole state. */

@@ -2,7 +2,8 @@
  * The methods that a run with the strategy `auto` compares: strategies and codecs that differ in
  * how much they send.
  */
-import type { PlannedCodec, StrategyName } from './names.ts';
+import type { PlannedCodec } from './codecs.ts';
+import type { StrategyName } from './strategies.ts';
 
 /** From those that change least what is learned to those that change most. */
 export const METHOD_NAMES = ['ddp', 'ddp-int8', 'ddp-powersgd', 'diloco', 'streaming-diloco', 'sparseloco'] as const;

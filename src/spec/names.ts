@@ -19,41 +19,9 @@ export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] 
  */
 export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
-/**
- * Strategies by which ranks learn together. A run with `auto` only compares methods (`methods.ts`),
- * and leaves the model unchanged.
- */
-export const STRATEGY_NAMES = [
-  'ddp',
-  'parameter-server',
-  'async-parameter-server',
-  'local-sgd',
-  'diloco',
-  'streaming-diloco',
-  'sparseloco',
-  'auto',
-] as const;
-
-/**
- * Encodings of gradients, from lossless to most lossy. `codecsOf`
- * defines which strategies support them. `fp16` and `int8` are codecs of an all-reduce; `powersgd`
- * sends low-rank matrices.
- */
-export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
-
-/**
- * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose
- * one of {@link CODEC_NAMES} together.
- */
-export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
-
 export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
-export type StrategyName = (typeof STRATEGY_NAMES)[number];
-/** A run's codec. Collectives implement fewer codecs. */
-export type JobCodec = (typeof CODEC_NAMES)[number];
-export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 /**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a

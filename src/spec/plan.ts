@@ -2,18 +2,25 @@
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
-import { defaultValuesOf, field, issuePath, problemOf, schemasOf, sentenceOf } from './fields.ts';
 import {
-  BALANCE_NAMES,
-  OPTIMIZER_NAMES,
+  CODEC_NAMES,
+  CODECS,
+  COLLECTIVE_CODECS,
+  isCollectiveCodec,
   PLANNED_CODECS,
-  PRECISION_NAMES,
-  SCHEDULE_NAMES,
-  STRATEGY_NAMES,
-  type OptimizerName,
   type PlannedCodec,
+} from './codecs.ts';
+import { defaultValuesOf, field, issuePath, problemOf, schemasOf, sentenceOf } from './fields.ts';
+import { BALANCE_NAMES, OPTIMIZER_NAMES, PRECISION_NAMES, SCHEDULE_NAMES, type OptimizerName } from './names.ts';
+import {
+  CODECS_BY_STRATEGY,
+  reducesGradients,
+  STRATEGIES,
+  STRATEGY_NAMES,
+  strategiesWith,
+  WITH_GRADIENTS,
   type StrategyName,
-} from './names.ts';
+} from './strategies.ts';
 
 export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
@@ -91,7 +98,7 @@ export const PLAN_FIELDS = {
    */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
-    help: 'steps between two synchronizations (local-sgd, diloco, streaming-diloco, sparseloco, async-parameter-server)',
+    help: `steps between two synchronizations (${strategiesWith(({ settings }) => settings.includes('syncEvery'))})`,
   }),
   /**
    * Learning rate of the outer optimizer, for the DiLoCo family; `null`: the strategy's default.
@@ -99,7 +106,7 @@ export const PLAN_FIELDS = {
   outerLearningRate: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
     name: 'outer-lr',
     value: 'rate',
-    help: "learning rate of the outer optimizer (diloco, streaming-diloco, sparseloco; default: the strategy's)",
+    help: `learning rate of the outer optimizer (${strategiesWith(({ settings }) => settings.includes('outerLearningRate'))}; default: the strategy's)`,
   }),
   /**
    * For `async-parameter-server`: the largest number of steps by which a rank may be ahead of the
@@ -112,7 +119,7 @@ export const PLAN_FIELDS = {
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
   algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
-    help: 'algorithm of the all-reduce (ddp, local-sgd, diloco, streaming-diloco); auto: chosen by a cost model',
+    help: `algorithm of the all-reduce (${strategiesWith(({ hasAllReduces }) => hasAllReduces)}); auto: chosen by a cost model`,
   }),
   /**
    * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
@@ -129,7 +136,7 @@ export const PLAN_FIELDS = {
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
     value: 'name',
-    help: 'encoding of gradients (ddp: all; diloco, streaming-diloco: fp16, int8); auto: chosen from the speed of links',
+    help: `encoding of gradients (${CODECS_BY_STRATEGY}); auto: chosen from the speed of links`,
   }),
   /**
    * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
@@ -153,32 +160,30 @@ export const PLAN_FIELDS = {
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
 export const FITTING_RANGE_TEST =
-  `range-test requires the strategy ddp and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
+  `range-test requires the strategy ${WITH_GRADIENTS} and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
   'also holds for parameter-server';
 
 /**
  * Returns whether a range test is possible with this plan. All ranks must know the loss of each
  * step, so a range test requires `ddp`, with which all ranks take every step together.
  */
-export function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
+export function fitsRangeTest(plan: { schedule: string; strategy: StrategyName; maxSteps: number | null }): boolean {
   const { schedule, strategy, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
-  return schedule !== 'range-test' || (strategy === 'ddp' && isLong);
+  return schedule !== 'range-test' || (reducesGradients(strategy) && isLong);
 }
 
-export const FITTING_CODEC =
-  'ddp supports every codec, diloco and streaming-diloco support fp16 and int8, and other strategies support fp32 only';
+export const FITTING_CODEC = `the codecs of the strategies are ${CODECS_BY_STRATEGY}`;
 
-export const FITTING_ALGORITHM =
-  'the algorithm doubling supports only the codecs fp32 and powersgd: with others, the roundings of two ranks would differ';
+export const FITTING_ALGORITHM = `the algorithm doubling supports only the codecs ${CODEC_NAMES.filter((name) => !encodesHops(name)).join(' and ')}: with others, the roundings of two ranks would differ`;
 
 /**
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
 export function encodesHops(codec: PlannedCodec): boolean {
-  return codec !== 'fp32' && codec !== 'powersgd';
+  return codec === 'auto' || CODECS[codec].encodes === 'hop';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */
@@ -191,15 +196,7 @@ export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; 
  * the strategy has no all-reduces.
  */
 export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
-  return hasAllReduces(strategy) ? misfitOfAlgorithm(algorithm, n) : null;
-}
-
-/**
- * Returns whether ranks train alone for some steps and then exchange what they have learned; see
- * src/parallel/localSteps/localSteps.ts.
- */
-export function isLocalSteps(strategy: StrategyName): boolean {
-  return strategy === 'local-sgd' || isDiloco(strategy) || strategy === 'sparseloco' || strategy === 'auto';
+  return STRATEGIES[strategy].hasAllReduces ? misfitOfAlgorithm(algorithm, n) : null;
 }
 
 /**
@@ -207,20 +204,8 @@ export function isLocalSteps(strategy: StrategyName): boolean {
  * comparison of methods.
  */
 export function onlyMeasures({ schedule, strategy }: Pick<TrainingPlan, 'schedule' | 'strategy'>): boolean {
-  return schedule === 'range-test' || strategy === 'auto';
+  return schedule === 'range-test' || STRATEGIES[strategy].onlyMeasures;
 }
-
-/** Returns whether an outer optimizer applies what ranks exchange by all-reduces. */
-function isDiloco(strategy: unknown): boolean {
-  return strategy === 'diloco' || strategy === 'streaming-diloco';
-}
-
-/** Returns whether ranks all-reduce gradients (`ddp`) or what they have learned. */
-export function hasAllReduces(strategy: StrategyName): boolean {
-  return strategy === 'ddp' || strategy === 'local-sgd' || isDiloco(strategy);
-}
-
-const SHARDED_CODECS: readonly PlannedCodec[] = ['fp32', 'fp16', 'int8'];
 
 /** Returns why the optimizer of a plan cannot be sharded; `null` if it can, or if it is whole. */
 export function shardProblem({
@@ -230,10 +215,11 @@ export function shardProblem({
   algorithm,
 }: Pick<TrainingPlan, 'shardOptimizer' | 'strategy' | 'codec' | 'algorithm'>): string | null {
   if (!shardOptimizer) return null;
-  if (strategy !== 'ddp')
-    return 'only the strategy ddp can shard the optimizer: choose ddp, or turn shardOptimizer off';
-  if (!SHARDED_CODECS.includes(codec)) {
-    return `the codec ${codec} reduces whole gradients, but a sharded optimizer reduces shards: choose fp32, fp16 or int8`;
+  if (!reducesGradients(strategy)) {
+    return `only the strategy ${WITH_GRADIENTS} can shard the optimizer: choose ${WITH_GRADIENTS}, or turn shardOptimizer off`;
+  }
+  if (!isCollectiveCodec(codec)) {
+    return `the codec ${codec} reduces whole gradients, but a sharded optimizer reduces shards: choose one of ${COLLECTIVE_CODECS.join(', ')}`;
   }
   if (algorithm !== 'auto' && algorithm !== 'ring') {
     return `shards of gradients are summed on the ring, not by ${algorithm}: choose the algorithm ring or auto`;
@@ -243,7 +229,7 @@ export function shardProblem({
 
 const TrainingPlan = v.pipe(
   v.strictObject(schemasOf(PLAN_FIELDS)),
-  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
   v.rawCheck(({ dataset, addIssue }) => {
@@ -256,22 +242,11 @@ export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
-/**
- * Returns the codecs that a strategy supports. `ddp` exchanges gradients. DiLoCo exchanges
- * differences of parameters, which can be rounded like gradients. Other strategies send parameters
- * and therefore only support `fp32`: rounding errors of parameters would persist.
- */
-export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
-  if (strategy === 'ddp') return PLANNED_CODECS;
-  return isDiloco(strategy) ? ['fp32', 'fp16', 'int8'] : ['fp32'];
-}
-
-/**
- * Returns the strategy's default optimizer. The inner optimizer of DiLoCo and SparseLoCo is AdamW,
- * as in their papers.
- */
+/** Returns the strategy's default optimizer. */
 export function defaultOptimizer(strategy: unknown): OptimizerName {
-  return isDiloco(strategy) || strategy === 'sparseloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
+  return STRATEGY_NAMES.includes(strategy as StrategyName)
+    ? STRATEGIES[strategy as StrategyName].optimizer
+    : DEFAULT_PLAN.optimizer;
 }
 
 /**
@@ -279,8 +254,7 @@ export function defaultOptimizer(strategy: unknown): OptimizerName {
  * train alone between exchanges, because the averages of the inner one are a rank's own.
  */
 export function stateOptimizer({ strategy, optimizer }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
-  if (isDiloco(strategy)) return 'nesterov';
-  return isLocalSteps(strategy) ? 'sgd' : optimizer;
+  return STRATEGIES[strategy].outerOptimizer ?? optimizer;
 }
 
 /**

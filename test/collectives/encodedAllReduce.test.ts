@@ -3,7 +3,7 @@
  * and exact residuals.
  */
 import { describe, expect, test } from 'vitest';
-import type { CodecName } from '../../src/collectives/codecs.ts';
+import type { CodecName } from '../../src/spec/codecs.ts';
 import type { AllReduceOptions } from '../../src/collectives/options.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createMeshes, runRanks, runWorld } from '../../src/testing/index.ts';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { codecsOf } from '../../src/spec/plan.ts';
 import {
   JOB_NAMES,
   OPTIMIZER_NAMES,
   parseJob,
   SCHEDULE_NAMES,
+  STRATEGIES,
   STRATEGY_NAMES,
   type JobSpec,
 } from '../../src/spec/job.ts';
@@ -56,7 +56,7 @@ const jobs = fc
         strategy: fc.constant(strategy),
         data: sources[job],
         model: fc.constantFrom(...(job === 'table' ? (['mlp'] as const) : (['mlp', 'cnn'] as const))),
-        codec: fc.constantFrom(...codecsOf(strategy)),
+        codec: fc.constantFrom(...STRATEGIES[strategy].codecs),
         optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
         schedule: fc.constantFrom(...SCHEDULE_NAMES),
         learningRate: fc.double({ min: 1e-9, max: 10, noNaN: true }),

@@ -6,7 +6,7 @@ import { parsePlan } from '../../src/spec/plan.ts';
 test.each([
   [{ strategy: 'local-sgd' }, 'only the strategy ddp can shard the optimizer: choose ddp'],
   [{ codec: 'powersgd' }, 'the codec powersgd reduces whole gradients'],
-  [{ codec: 'auto' }, 'choose fp32, fp16 or int8'],
+  [{ codec: 'auto' }, 'choose one of fp32, fp16, int8'],
   [{ algorithm: 'doubling' }, 'shards of gradients are summed on the ring, not by doubling: choose the algorithm ring'],
 ])('%o', (fields, reason) => {
   for (const parse of [parseJob, parsePlan]) {

@@ -3,7 +3,7 @@
  * the tabs' events.
  */
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { isLocalSteps } from '../../src/spec/plan.ts';
+import { STRATEGIES } from '../../src/spec/strategies.ts';
 import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
@@ -191,7 +191,7 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 function countedSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
   const batches = new Map<number, number>();
   for (const { event } of observations) {
-    if (event.type !== 'generation' || !isLocalSteps(event.job.strategy)) continue;
+    if (event.type !== 'generation' || STRATEGIES[event.job.strategy].exchanges !== 'parameters') continue;
     batches.set(event.generation, event.job.batchSize * event.worldSize);
   }
   if (batches.size === 0) return steps;

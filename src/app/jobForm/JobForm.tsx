@@ -4,14 +4,23 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf, hasAllReduces } from '../../spec/plan.ts';
-import { kindOfModel, parseJob, takesFiles, type JobSpec, type ModelName, type PlannedCodec } from '../../spec/job.ts';
+import {
+  CODECS,
+  kindOfModel,
+  parseJob,
+  reducesGradients,
+  STRATEGIES,
+  takesFiles,
+  type JobSpec,
+  type ModelName,
+  type PlannedCodec,
+  type StrategySetting,
+} from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
-import { SETTINGS } from '../state/strategies.ts';
 import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { Select } from '../components/Fields.tsx';
@@ -117,7 +126,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       {job.job !== 'gpt' && job.model === 'mlp' && (
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
-      {job.strategy === 'ddp' && (
+      {reducesGradients(job.strategy) && (
         <Select
           label={labels.averages}
           value={job.shardOptimizer ? 'sharded' : 'whole'}
@@ -125,7 +134,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(value) => set({ shardOptimizer: value === 'sharded' })}
         />
       )}
-      {codecsOf(job.strategy).length > 1 && (
+      {STRATEGIES[job.strategy].codecs.length > 1 && (
         <Select
           label={isPipeline(job) ? messages.value.pipeline.fields.codec : labels.codec}
           value={job.codec}
@@ -133,7 +142,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
         />
       )}
-      {hasAllReduces(job.strategy) && !isPipeline(job) && (
+      {STRATEGIES[job.strategy].hasAllReduces && !isPipeline(job) && (
         <Select
           label={labels.algorithm}
           value={job.algorithm}
@@ -163,14 +172,16 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
 /** Returns the schedules that the job can use. Only DDP with whole models has the range test. */
 function scheduleOptions(job: JobSpec): Record<JobSpec['schedule'], string> {
   const { 'range-test': search, ...all } = messages.value.job.schedules;
-  const fitting = { ...all, ...(job.strategy === 'ddp' && !isPipeline(job) && { 'range-test': search }) };
+  const fitting = { ...all, ...(reducesGradients(job.strategy) && !isPipeline(job) && { 'range-test': search }) };
   return fitting as Record<JobSpec['schedule'], string>;
 }
 
 /** Returns the codecs that the job can use. */
 function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = messages.value.job;
-  const fitting = codecsOf(job.strategy).filter((codec) => !isPipeline(job) || codec === 'fp32' || codec === 'fp16');
+  const fitting = STRATEGIES[job.strategy].codecs.filter(
+    (codec) => !isPipeline(job) || (codec !== 'auto' && CODECS[codec].fitsPipelines),
+  );
   return Object.fromEntries(fitting.map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
@@ -178,7 +189,8 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { strategy } = job;
   const { job: labels } = messages.value;
   const about = useId();
-  const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
+  const { settings } = STRATEGIES[strategy];
+  const has = (setting: StrategySetting): boolean => settings.includes(setting);
   return (
     <>
       <div class="strategy">
@@ -193,7 +205,7 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           {isPipeline(job) ? messages.value.pipeline.hides : labels.does[strategy]}
         </p>
       </div>
-      {SETTINGS[strategy].length > 0 && (
+      {settings.length > 0 && (
         <div class="fields">
           {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import type { JobSpec } from '../../spec/job.ts';
+import { reducesGradients, type JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
@@ -98,9 +98,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             }}
           />
         )}
-        {((job.value.strategy === 'ddp' && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
-          <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
-        )}
+        {((reducesGradients(job.value.strategy) && job.value.job !== 'lesson' && !blocked.value) ||
+          origin.value !== null) && <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />}
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || entering.value || misfit !== null}>

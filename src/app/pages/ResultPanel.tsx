@@ -3,7 +3,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
-import type { JobSpec } from '../../spec/job.ts';
+import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { onlyMeasures } from '../../spec/plan.ts';
 import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
@@ -25,7 +25,6 @@ import { withMethod, withRate } from '../state/jobForm.ts';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
-import { hasServer } from '../state/strategies.ts';
 import { messages } from '../locales/index.ts';
 
 interface Props {
@@ -89,16 +88,16 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         </div>
         {result.pipeline && <PipelineFacts pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
         <div>
-          <dt>{hasServer(result.strategy) ? labels.sentOnAverage : labels.eachSent}</dt>
+          <dt>{STRATEGIES[result.strategy].exchanges === 'server' ? labels.sentOnAverage : labels.eachSent}</dt>
           <dd>
             {worldSize === 1 ? (
               <span class="dim">{labels.nothing}</span>
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                {isWhole && result.codec !== 'powersgd' && !result.pipeline && !onlyMeasures(job) && (
+                {isWhole && isCollectiveCodec(result.codec) && !result.pipeline && !onlyMeasures(job) && (
                   <span class="dim small">
-                    {result.strategy === 'ddp'
+                    {reducesGradients(result.strategy)
                       ? labels.theory(formatBytes(theory), overhead(sent, theory))
                       : labels.ringWouldSend(formatBytes(theory))}
                   </span>

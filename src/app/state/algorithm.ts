@@ -2,6 +2,7 @@
  * The all-reduce algorithm of a room: the page's default, whether the tabs can run it, and what
  * `auto` would save; pure.
  */
+import { codecOf } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
 import { rowsFor, shapesOf } from '../../jobs/gpt/shapes.ts';
 import { createLayout } from '../../parallel/ddp/buckets.ts';
@@ -12,9 +13,9 @@ import {
   type AlgorithmName,
   type AllReduceName,
 } from '../../spec/algorithms.ts';
-import { DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
+import { DEFAULT_JOB, isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
-import { encodesHops, fitsAlgorithm, hasAllReduces } from '../../spec/plan.ts';
+import { encodesHops, fitsAlgorithm } from '../../spec/plan.ts';
 import { rowsOf } from '../../spec/topology.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { messages } from '../locales/index.ts';
@@ -41,7 +42,7 @@ export function algorithmOptions(): Record<AlgorithmName, string> {
 export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'strategy'>, n: number): string | null {
   const { misfits } = messages.value.job;
   const { algorithm, strategy } = job;
-  if (!hasAllReduces(strategy)) return null;
+  if (!STRATEGIES[strategy].hasAllReduces) return null;
   if (!fitsAlgorithm(job)) return misfits.codec;
   return misfitOfAlgorithm(algorithm, n) === null ? null : misfits.groups(n);
 }
@@ -67,14 +68,20 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   return model === 'cnn' ? [CNN_PARAMETERS] : [IMAGE_SIDE ** 2 * hidden, hidden, hidden * CLASSES, CLASSES];
 }
 
-/** Bytes of a gradient's element, by codec. With PowerSGD and `auto`, they are not known before. */
-const ELEMENT_BYTES: Partial<Record<JobSpec['codec'], number>> = { fp32: 4, fp16: 2, int8: 1 };
-
-/** Returns the bytes of the buckets of a gradient, as far as they are known before a run. */
+/**
+ * Returns the bytes of the buckets of a gradient, as far as they are known before a run. A codec
+ * that replaces the gradient, and `auto`, count as float32.
+ */
 export function bucketBytesOf(job: JobSpec): number[] | null {
   const sizes = parameterSizes(job);
-  const elementBytes = ELEMENT_BYTES[job.codec] ?? 4;
-  return sizes && createLayout(sizes).buckets.map(({ start, end }) => (end - start) * elementBytes);
+  const codec = isCollectiveCodec(job.codec) ? codecOf(job.codec) : null;
+  return (
+    sizes &&
+    createLayout(sizes).buckets.map(({ start, end }) => {
+      const elements = end - start;
+      return codec === null ? elements * Float32Array.BYTES_PER_ELEMENT : codec.bytesOf(elements);
+    })
+  );
 }
 
 /** Returns the algorithm by which `auto` sends most bytes of the buckets. */
@@ -94,8 +101,8 @@ export function autoSaving(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
   const { auto } = messages.value.lobby;
   const buckets = bucketBytesOf(job);
-  if (!hasAllReduces(strategy) || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
-  if (buckets === null || ELEMENT_BYTES[codec] === undefined) return null;
+  if (!STRATEGIES[strategy].hasAllReduces || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
+  if (buckets === null || !isCollectiveCodec(codec)) return null;
   const chosen = mainAlgorithm(n, buckets, encodesHops(codec));
   if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
   const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;

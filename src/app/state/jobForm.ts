@@ -8,6 +8,7 @@ import {
   keepsModel,
   learnsDigits,
   readsFiles,
+  reducesGradients,
   type JobSpec,
   type StrategyName,
 } from '../../spec/job.ts';
@@ -130,7 +131,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only DDP has a range test, so another strategy gets the default schedule.
-  const isUnfitSchedule = spec.schedule === 'range-test' && strategy !== 'ddp';
+  const isUnfitSchedule = spec.schedule === 'range-test' && !reducesGradients(strategy);
   const scheduled = isUnfitSchedule ? withRate(optimized, optimized.learningRate) : optimized;
   return {
     ...scheduled,

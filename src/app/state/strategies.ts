@@ -1,35 +1,16 @@
-/** Tells which settings each strategy has and what the page can show of it; pure. */
+/** Tells what the page can show of a strategy; pure. */
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
-import type { JobSpec, StrategyName } from '../../spec/job.ts';
-import { encodesHops, isLocalSteps } from '../../spec/plan.ts';
+import { STRATEGIES, type JobSpec } from '../../spec/job.ts';
+import { encodesHops } from '../../spec/plan.ts';
 import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
-
-/** The settings of each strategy. A strategy ignores the other settings. */
-export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness')[]> = {
-  ddp: [],
-  'parameter-server': [],
-  'async-parameter-server': ['staleness', 'syncEvery'],
-  'local-sgd': ['syncEvery'],
-  diloco: ['syncEvery'],
-  'streaming-diloco': ['syncEvery'],
-  sparseloco: ['syncEvery'],
-  auto: [],
-};
 
 /**
  * Returns whether the loss and the samples that this rank reports for a step are its own only. The
  * ranks then exchange results after several steps, not in every step.
  */
 export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
-  return (strategy === 'async-parameter-server' || isLocalSteps(strategy)) && worldSize > 1;
-}
-
-/**
- * Returns whether all gradients are sent to rank 0. Then rank 0 sends more than the other ranks.
- */
-export function hasServer(strategy: StrategyName): boolean {
-  return strategy === 'parameter-server' || strategy === 'async-parameter-server';
+  return !STRATEGIES[strategy].isSynchronous && worldSize > 1;
 }
 
 /** What is drawn for a run without an all-reduce of gradients. */
@@ -54,32 +35,17 @@ export function pictureOf(
   bucketBytes: readonly number[] | null,
 ): AllReduceName | Instead {
   const { instead } = messages.value.job;
-  switch (strategy) {
-    case 'ddp': {
-      if (codec === 'powersgd') return { lines: 'none', words: instead[codec] };
-      const known = ALL_REDUCE_NAMES.find((name) => name === used);
-      if (known !== undefined) return known;
-      if (shardOptimizer) return 'ring';
-      // A world that cannot run the algorithm uses the ring.
-      if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
-      if (bucketBytes === null || worldSize < 2) return 'ring';
-      return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
-    }
-    case 'parameter-server':
-      return { lines: 'star', words: instead.server };
-    case 'async-parameter-server':
-      return { lines: 'star', words: instead.asyncServer };
-    case 'local-sgd':
-      return { lines: 'none', words: instead.average(syncEvery) };
-    case 'diloco':
-      return { lines: 'none', words: instead.diloco(syncEvery) };
-    case 'streaming-diloco':
-      return { lines: 'none', words: instead.streamingDiloco(syncEvery) };
-    case 'sparseloco':
-      return { lines: 'none', words: instead.sparseloco(syncEvery) };
-    case 'auto':
-      return { lines: 'none', words: instead.auto };
-    default:
-      return strategy satisfies never;
+  const words = instead.strategies[strategy];
+  if (words !== null) {
+    return { lines: STRATEGIES[strategy].exchanges === 'server' ? 'star' : 'none', words: words(syncEvery) };
   }
+  const replaced = instead.codecs[codec];
+  if (replaced !== null) return { lines: 'none', words: replaced };
+  const known = ALL_REDUCE_NAMES.find((name) => name === used);
+  if (known !== undefined) return known;
+  if (shardOptimizer) return 'ring';
+  // A world that cannot run the algorithm uses the ring.
+  if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
+  if (bucketBytes === null || worldSize < 2) return 'ring';
+  return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
 }

@@ -9,7 +9,7 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Tested } from './evaluation.ts';
 import type { MethodTest } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
-import type { JobCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import type { StateComparison } from './stateComparison.ts';
 import type { StepReporter } from './telemetry/stepReporter.ts';

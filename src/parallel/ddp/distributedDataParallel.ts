@@ -18,7 +18,8 @@
  * The file is long because about half of its lines document the API of one class.
  */
 import { checkAlgorithm } from '../../collectives/argumentChecks.ts';
-import { codecOf, type CodecName } from '../../collectives/codecs.ts';
+import { codecOf } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';

@@ -1,5 +1,5 @@
 /** Options of DistributedDataParallel. */
-import type { CodecName } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
 import { systemClock } from '../../util/clock.ts';

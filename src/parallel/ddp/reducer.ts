@@ -3,7 +3,8 @@
  * them over all ranks. The all-reduce of one bucket runs while the GPU computes and copies the
  * next.
  */
-import { codecOf, type CodecName } from '../../collectives/codecs.ts';
+import { codecOf } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import { divide } from '../../util/divide.ts';

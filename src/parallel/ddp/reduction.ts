@@ -1,5 +1,5 @@
 /** What the reducer is created with, receives and returns. */
-import type { CodecName } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';

@@ -19,7 +19,7 @@
  * all ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's
  * averages are a rank's own. They are not rolled back, and a rank that joins begins with zero.
  */
-import type { CodecName } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkState, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';

@@ -2,7 +2,7 @@
  * Averages what ranks have learned alone. The outer gradient of a rank is the negative change of
  * its parameters since the last exchange.
  */
-import type { CodecName } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { JobCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
 import { median } from '../../util/statistics.ts';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';
 import type { StepReport } from './strategy.ts';

@@ -7,7 +7,7 @@ import { LOCAL_SGD_STEPS } from '../localSteps/periods.ts';
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { CODEC_NAMES, type JobCodec } from '../../spec/names.ts';
+import { CODEC_NAMES, CODECS, type JobCodec } from '../../spec/codecs.ts';
 
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
@@ -23,13 +23,6 @@ const WORTH = 0.9;
 const TOO_MUCH = 0.5;
 /** Factor by which the measured communication time may be too high or too low. */
 const DOUBT = 2;
-/**
- * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
- * multiplies matrices; its value is for matrix rank 8.
- */
-const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
-/** Number of consecutive all-reduces in a step. */
-const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
 /**
  * Chooses the codec of the next steps.
@@ -45,8 +38,9 @@ export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, 
   const wireMs = communicateMs - latencyMs;
   const hiddenMs = communicateMs - exposedMs;
   const expectedMs = byCodec((codec) => {
-    const codingMs = bytes.fp32 * CODING_MS_PER_BYTE[codec];
-    const ms = EXCHANGES[codec] * latencyMs + (wireMs * bytes[codec]) / bytes.fp32 + codingMs;
+    const { exchanges, codingMsPerByte } = CODECS[codec];
+    const codingMs = bytes.fp32 * codingMsPerByte;
+    const ms = exchanges * latencyMs + (wireMs * bytes[codec]) / bytes.fp32 + codingMs;
     return Math.max(0, ms - hiddenMs);
   });
   const shareOf = (ms: number): number => ms / (ownMs + ms);

@@ -12,7 +12,7 @@
  * step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { JobCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';

@@ -1,6 +1,6 @@
 /** The ability of a strategy to continue in another group after ranks have joined or left. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { JobCodec } from '../../spec/names.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
 import type { Progress } from '../recovery/progress.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import type { DdpState } from './ddpState.ts';

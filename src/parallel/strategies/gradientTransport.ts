@@ -4,7 +4,7 @@
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { JobCodec, PlannedCodec } from '../../spec/names.ts';
+import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../ddp/flatten.ts';
 import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
@@ -62,13 +62,13 @@ export class GradientTransport {
   }
 
   get gradientBytes(): number {
-    if (this.#codec !== 'powersgd') return this.#ddp.gradientBytes;
+    if (isCollectiveCodec(this.#codec)) return this.#ddp.gradientBytes;
     const tallyBytes = this.#ddp.gradientBytes - this.#ddp.layout.size * Float32Array.BYTES_PER_ELEMENT;
     return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
   }
 
   get bucketBytes(): readonly number[] {
-    if (this.#codec !== 'powersgd') return this.#ddp.bucketBytes;
+    if (isCollectiveCodec(this.#codec)) return this.#ddp.bucketBytes;
     return this.#ddp.layout.buckets.map(({ slots }) =>
       powerSgdBytes(
         slots.map(({ parameter }) => this.#parameters[parameter]!),
@@ -103,7 +103,7 @@ export class GradientTransport {
   /** @param plainSteps number of uncompressed steps before PowerSGD. */
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
-    if (codec !== 'powersgd') return this.#ddp.setTransport(codec, null);
+    if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
     const hook = createPowerSgdHook({
       matrixApproximationRank: this.#powerSgdRank,
       startPowerSgdIter: plainSteps,

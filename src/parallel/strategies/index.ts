@@ -1,5 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import { Momentum, Sgd } from '../../optim/sgd.ts';
+import { COLLECTIVE_CODECS, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
@@ -57,8 +58,9 @@ export function createStrategy(
   const outer = outerLearningRate === null ? {} : { learningRate: outerLearningRate };
   /** DiLoCo and its variants. */
   const diloco = (steps: number, streaming?: Streaming): Promise<LocalSteps> => {
-    if (codec === 'powersgd' || codec === 'auto')
-      throw new UsageError('DiLoCo supports only the codecs fp32, fp16 and int8. Choose one of them.');
+    if (!isCollectiveCodec(codec)) {
+      throw new UsageError(`${strategy} supports only the codecs ${COLLECTIVE_CODECS.join(', ')}. Choose one of them.`);
+    }
     return LocalSteps.create({
       ...options,
       codec,

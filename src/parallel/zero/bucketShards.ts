@@ -3,7 +3,7 @@
  * computes in the ring all-reduce of that bucket. So a reduce-scatter gives a shard the bits of an
  * all-reduce.
  */
-import type { CodecName } from '../../collectives/codecs.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';

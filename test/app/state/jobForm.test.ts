@@ -13,10 +13,9 @@ import {
   withSource,
   withStrategy,
 } from '../../../src/app/state/jobForm.ts';
-import { SETTINGS } from '../../../src/app/state/strategies.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
 import { METHOD_NAMES } from '../../../src/spec/methods.ts';
-import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGIES, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
@@ -178,7 +177,7 @@ describe('a job in words', () => {
     const job = withStrategy(DEFAULT_JOB, strategy);
     for (const setting of ['syncEvery', 'staleness'] as const) {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
-      expect(isTold, setting).toBe(SETTINGS[strategy].includes(setting));
+      expect(isTold, setting).toBe(STRATEGIES[strategy].settings.includes(setting));
     }
   });
 });

@@ -6,8 +6,8 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadData } from '../../../src/jobs/index.ts';
-import { CODEC_NAMES, isElastic, parseJob } from '../../../src/spec/job.ts';
-import { codecsOf, parsePlan } from '../../../src/spec/plan.ts';
+import { CODEC_NAMES, isElastic, parseJob, STRATEGIES } from '../../../src/spec/job.ts';
+import { parsePlan } from '../../../src/spec/plan.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { relative, train } from '../train.ts';
 import {
@@ -85,10 +85,10 @@ describe('a run', () => {
   test('rejects codecs that its strategy does not support', () => {
     expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
     expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(
-      /diloco and streaming-diloco support fp16 and int8/,
+      /ddp: all; diloco, streaming-diloco: fp32, fp16, int8; others: fp32/,
     );
     for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
-    expect(codecsOf('parameter-server')).toEqual(['fp32']);
+    expect(STRATEGIES['parameter-server'].codecs).toEqual(['fp32']);
   });
 });
 

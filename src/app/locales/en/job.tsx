@@ -2,7 +2,7 @@
 import { formatCount, plural } from '../format.ts';
 import { upperFirst } from '../../../util/text.ts';
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import type { JobSpec } from '../../../spec/job.ts';
+import { STRATEGIES, type JobSpec, type PlannedCodec, type StrategyName } from '../../../spec/job.ts';
 
 const often = (steps: number | null): string =>
   steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;
@@ -199,24 +199,13 @@ export const job = {
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec): string => {
-    const name = strategies[strategy];
-    switch (strategy) {
-      case 'ddp':
-        return pipeline > 1 ? `pipeline of ${pipeline} stages` : name;
-      case 'parameter-server':
-        return name;
-      case 'async-parameter-server':
-        return `${name}, at most ${plural(staleness, 'step')} ahead${syncEvery === null ? '' : `, waits for all ${often(syncEvery)}`}`;
-      case 'local-sgd':
-      case 'diloco':
-      case 'streaming-diloco':
-      case 'sparseloco':
-        return syncEvery === null ? name : `${name}, an exchange ${often(syncEvery)}`;
-      case 'auto':
-        return 'compares strategies';
-      default:
-        return strategy satisfies never;
-    }
+    const { settings, exchanges, onlyMeasures } = STRATEGIES[strategy];
+    if (pipeline > 1) return `pipeline of ${pipeline} stages`;
+    if (onlyMeasures) return 'compares strategies';
+    const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
+    const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
+    const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
+    return `${strategies[strategy]}${ahead}${period}`;
   },
   /** The comparison of methods. */
   methods: {
@@ -240,21 +229,33 @@ export const job = {
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },
-  /** What ranks do in a run without an all-reduce of gradients. */
+  /** What ranks do in a run without an all-reduce of gradients; `null`: they all-reduce them. */
   instead: {
-    server: 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
-    asyncServer:
-      'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
-    powersgd:
-      'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
-    average: (steps: number | null) =>
-      `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
-    diloco: (steps: number | null) =>
-      `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
-    streamingDiloco: (steps: number | null) =>
-      `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
-    sparseloco: (steps: number | null) =>
-      `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
-    auto: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
+    strategies: {
+      ddp: null,
+      'parameter-server': () => 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
+      'async-parameter-server': () =>
+        'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
+      'local-sgd': (steps) =>
+        `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
+      diloco: (steps) =>
+        `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
+      'streaming-diloco': (steps) =>
+        `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
+      sparseloco: (steps) =>
+        `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
+      auto: () => 'Each rank takes a few steps by itself. Then the ranks measure their links.',
+    } satisfies Record<StrategyName, ((syncEvery: number | null) => string) | null> as Record<
+      StrategyName,
+      ((syncEvery: number | null) => string) | null
+    >,
+    codecs: {
+      fp32: null,
+      fp16: null,
+      int8: null,
+      powersgd:
+        'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
+      auto: null,
+    } as Record<PlannedCodec, string | null>,
   },
 };

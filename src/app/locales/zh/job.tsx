@@ -1,5 +1,5 @@
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import type { JobSpec } from '../../../spec/job.ts';
+import { STRATEGIES, type JobSpec } from '../../../spec/job.ts';
 import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
 
@@ -171,24 +171,13 @@ export const job: Messages['job'] = {
     return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec) => {
-    const name = strategies[strategy];
-    switch (strategy) {
-      case 'ddp':
-        return pipeline > 1 ? `${pipeline} 段的流水线` : name;
-      case 'parameter-server':
-        return name;
-      case 'async-parameter-server':
-        return `${name}，最多领先 ${staleness} 步${syncEvery === null ? '' : `，${often(syncEvery)}全体等待`}`;
-      case 'local-sgd':
-      case 'diloco':
-      case 'streaming-diloco':
-      case 'sparseloco':
-        return syncEvery === null ? name : `${name}，${often(syncEvery)}交换一次`;
-      case 'auto':
-        return '比较各种策略';
-      default:
-        return strategy satisfies never;
-    }
+    const { settings, exchanges, onlyMeasures } = STRATEGIES[strategy];
+    if (pipeline > 1) return `${pipeline} 段的流水线`;
+    if (onlyMeasures) return '比较各种策略';
+    const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
+    const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
+    const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
+    return `${strategies[strategy]}${ahead}${period}`;
   },
   methods: {
     names: {
@@ -212,14 +201,24 @@ export const job: Messages['job'] = {
       `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
   },
   instead: {
-    server: '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
-    asyncServer: '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
-    powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
-    average: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
-    diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
-    streamingDiloco: (steps) =>
-      `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
-    sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
-    auto: '每个 rank 先各自走几步，然后测量链路。',
+    strategies: {
+      ddp: null,
+      'parameter-server': () => '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
+      'async-parameter-server': () =>
+        '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
+      'local-sgd': (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
+      diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
+      'streaming-diloco': (steps) =>
+        `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
+      sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
+      auto: () => '每个 rank 先各自走几步，然后测量链路。',
+    },
+    codecs: {
+      fp32: null,
+      fp16: null,
+      int8: null,
+      powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
+      auto: null,
+    },
   },
 };
