@@ -13,7 +13,7 @@ import { checkState, type Optimizer, type OptimizerState } from '../../optim/opt
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
-import type { FlatLayout } from '../ddp/buckets.ts';
+import { createLayout, rearrange, type FlatLayout } from '../ddp/buckets.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipShards } from './clipShards.ts';
 import { intersect, pack, sizeOf, withinShard } from './ranges.ts';
@@ -86,12 +86,14 @@ export class ZeroRedundancyOptimizer {
   async consolidateStateDict(to = 0): Promise<void> {
     const { name, scalars, slots } = this.#shard().optimizer.state();
     const whole = await this.#ddp.shards.gather(slots, to);
+    for (const slot of whole ?? []) rearrange(slot, this.#ddp.layout, this.#stateLayout);
     this.#consolidated = whole && { name, scalars: scalars.slice(), slots: whole };
   }
 
   /**
-   * Returns the state of the whole optimizer, in the order of `ddp.layout`, as it was when
-   * {@link consolidateStateDict} was called.
+   * Returns the state of the whole optimizer, as it was when {@link consolidateStateDict} was
+   * called. Its order is that of the model's trainable weights from the last to the first, also if
+   * that of `ddp.layout` differs because a weight was not used in the first backward.
    *
    * @throws UsageError on ranks on which it was not consolidated.
    */
@@ -104,8 +106,8 @@ export class ZeroRedundancyOptimizer {
   }
 
   /**
-   * Takes this rank's shard of the state of a whole optimizer, in the order of `ddp.layout` after
-   * the first backward. It may be called before that. Every rank must call it.
+   * Takes this rank's shard of the state of a whole optimizer, in the order of {@link stateDict}.
+   * It may be called before the first backward. Every rank must call it.
    *
    * @throws MismatchError if the state belongs to another optimizer or model.
    */
@@ -115,10 +117,22 @@ export class ZeroRedundancyOptimizer {
     const { size } = this.#ddp.layout;
     checkState({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
     const { name, scalars, slots } = state;
-    optimizer.load({ name, scalars, slots: slots.map((slot) => pack(slot, shard)) });
+    optimizer.load(this.#partOf(state, shard));
     // The averages of the shard are taken again when its elements are known.
     if (this.#ddp.isOrdered) this.#loaded = null;
     else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
+  }
+
+  /** Layout before ranks agree on the order of the first backward, which may differ between runs. */
+  get #stateLayout(): FlatLayout {
+    return createLayout(this.#ddp.layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ size }) => size));
+  }
+
+  /** Returns a shard of a whole state. */
+  #partOf({ slots, ...head }: OptimizerState, shard: readonly Range[]): OptimizerState {
+    const whole = slots.map((slot) => slot.slice());
+    for (const slot of whole) rearrange(slot, this.#stateLayout, this.#ddp.layout);
+    return { ...head, slots: whole.map((slot) => pack(slot, shard)) };
   }
 
   /** Ranks agree on the layout in the first backward, so the shard is known only afterwards. */
@@ -129,7 +143,7 @@ export class ZeroRedundancyOptimizer {
     if (!own || (own.layout !== layout && !own.isOrdered)) {
       const optimizer = this.#create(sizeOf(shard));
       const loaded = this.#loaded;
-      if (loaded) optimizer.load({ ...loaded, slots: loaded.slots.map((slot) => pack(slot, shard)) });
+      if (loaded) optimizer.load(this.#partOf(loaded, shard));
       if (own) optimizer.learningRate = own.optimizer.learningRate;
       own = { optimizer, layout, shard, isOrdered };
       this.#own = own;
