@@ -5,18 +5,28 @@
 import * as tf from '@tensorflow/tfjs';
 import { createRng } from '../../util/rng.ts';
 
-/** Sums over the values of a tensor. */
+/**
+ * Sums over the values of a tensor. Each column is divided by its size, so that no column hides
+ * differences in others, such as a time in milliseconds those in a share.
+ */
 export interface Sketch {
   /** Sum with a random weight for each column; it does not depend on the order of rows. */
   content: number;
   /** Sum with a random weight for each column and row. */
   order: number;
-  /** Root of the sum of squares. */
+  /** Sum of the logarithms of the columns' sizes, with the same weights. */
+  scale: number;
+  /** Root of the number of columns, by which rounding grows. */
   size: number;
+  /** Sum over the values that are not finite numbers, with a random weight for each row. */
+  others: number;
 }
 
 /** Rounding of float32 changes a sum by about 1e-7 of the size. */
 const TOLERANCE = 1e-5;
+
+/** Smaller values may be rounding of zeros. */
+const SMALLEST = 1e-3;
 
 /** Values that are read from the device at once. */
 const CHUNK = 2 ** 22;
@@ -48,46 +58,69 @@ export function sketchOfColumn(values: Float32Array): Sketch {
 
 class SketchSums {
   readonly #columns: Float64Array;
+  readonly #contents: Float64Array;
+  readonly #orders: Float64Array;
+  readonly #squares: Float64Array;
   readonly #rowWeights = createRng(2);
-  #content = 0;
-  #order = 0;
-  #squares = 0;
+  #rows = 0;
+  #codes = 0;
+  #others = 0;
 
   constructor(width: number) {
     const rng = createRng(1);
     this.#columns = Float64Array.from({ length: width }, () => 1 + rng.next());
+    [this.#contents, this.#orders, this.#squares] = [0, 0, 0].map(() => new Float64Array(width)) as Sums;
   }
 
   /** Adds whole rows. */
   add(values: ArrayLike<number | string>): void {
     const width = this.#columns.length;
     for (let row = 0; row < values.length; row += width) {
-      let [sum, squares] = [0, 0];
+      const weight = 2 * this.#rowWeights.next() - 1;
+      this.#rows++;
       for (let column = 0; column < width; column++) {
-        const value = numberOf(values[row + column]!);
-        sum += this.#columns[column]! * value;
-        squares += value * value;
+        const value = values[row + column]!;
+        if (typeof value !== 'number' || !Number.isFinite(value)) {
+          const code = this.#columns[column]! * codeOf(value);
+          this.#codes += code;
+          this.#others += weight * code;
+          continue;
+        }
+        this.#contents[column]! += value;
+        this.#orders[column]! += weight * value;
+        this.#squares[column]! += value * value;
       }
-      this.#content += sum;
-      this.#order += (2 * this.#rowWeights.next() - 1) * sum;
-      this.#squares += squares;
     }
   }
 
   get sketch(): Sketch {
-    return { content: this.#content, order: this.#order, size: Math.sqrt(this.#squares) };
+    const width = this.#columns.length;
+    const whole = this.#squares.reduce((sum, square) => sum + square, 0);
+    const smallest = Math.sqrt(Math.min(whole, SMALLEST ** 2 * this.#rows));
+    const sketch = { content: this.#codes, order: 0, scale: 0, size: Math.sqrt(width), others: this.#others };
+    if (whole === 0) return sketch;
+    for (const [column, weight] of this.#columns.entries()) {
+      const size = Math.max(smallest, Math.sqrt(this.#squares[column]!));
+      sketch.content += (weight * this.#contents[column]!) / size;
+      sketch.order += (weight * this.#orders[column]!) / size;
+      sketch.scale += weight * Math.log(size);
+    }
+    return sketch;
   }
 }
 
-/** Other values than finite numbers, such as words and missing values, must be equal, too. */
-function numberOf(value: number | string): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return value;
+type Sums = [Float64Array, Float64Array, Float64Array];
+
+/** Returns a number for a word or a missing value. */
+function codeOf(value: number | string): number {
   return Array.from(String(value)).reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) % 65_521, 1);
 }
 
 /** Returns whether values or their order differ; `null`: neither. */
 export function contrast(mine: Sketch, theirs: Sketch): 'order' | 'values' | null {
   const bound = TOLERANCE * Math.max(mine.size, theirs.size);
-  if (Math.abs(mine.order - theirs.order) <= bound) return null;
-  return Math.abs(mine.content - theirs.content) > bound ? 'values' : 'order';
+  const differs = (name: keyof Sketch): boolean => !(Math.abs(mine[name] - theirs[name]) <= bound);
+  if (differs('scale')) return 'values';
+  if (!differs('order') && !differs('others')) return null;
+  return differs('content') ? 'values' : 'order';
 }

@@ -127,3 +127,24 @@ test('a sketch reads large tensors in parts, and distinguishes missing values', 
   expect(contrast(await sketchOf(missing), await sketchOf(zeros))).toBe('values');
   tf.dispose([rows, others, missing, zeros]);
 });
+
+test.each([
+  ['a column of large values', [1.7e12, 3e9, -2e12, 5e11]],
+  ['missing values', [NaN, 1, NaN, 2]],
+  ['infinite values', [Infinity, 1, -Infinity, 2]],
+])('%s does not hide a difference in another column', async (_, large) => {
+  const tableOf = (small: number[]): tf.Tensor2D =>
+    tf.stack([tf.tensor1d(large), tf.tensor1d(small)], 1) as tf.Tensor2D;
+  const tables = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.401], [0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4 + 1e-8]]; // prettier-ignore
+  const all = tf.tidy(() => tables.map(tableOf));
+  const [same, ...others] = await Promise.all(all.map(sketchOf));
+  expect(others.map((other) => contrast(same!, other))).toEqual(['values', 'order', null]);
+  tf.dispose(all);
+});
+
+test('twice the values are other values, and rounding of zeros is none', async () => {
+  const all = [[1, 0], [2, 0], [1, 1e-9]].map((row) => tf.tensor2d([row, row.map((value) => 3 * value)])); // prettier-ignore
+  const [one, two, rounded] = await Promise.all(all.map(sketchOf));
+  expect([contrast(one!, two!), contrast(one!, rounded!)]).toEqual(['values', null]);
+  tf.dispose(all);
+});
