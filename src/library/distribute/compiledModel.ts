@@ -16,11 +16,13 @@ export interface CompiledModel {
   /** Losses and metrics as they were passed to `compile`. */
   readonly loss: unknown;
   readonly metrics: unknown;
-  readonly inputs: readonly unknown[];
+  readonly inputs: readonly { readonly shape: tf.Shape }[];
   readonly outputs: readonly unknown[];
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
   readonly optimizer: tf.Optimizer;
+  /** The weights that were trained when the model was compiled. */
+  readonly collectedTrainableWeights: tf.LayersModel['trainableWeights'];
   /** The loss of each output. */
   readonly lossFunctions: readonly LossFunction[];
   /**
@@ -47,7 +49,10 @@ const METHODS = [
   'apply',
   'calculateLosses',
 ] as const satisfies readonly (keyof CompiledModel)[];
-const FIELDS = ['lossFunctions', 'metricsTensors', 'inputNames', 'outputNames'] as const;
+const FIELDS = [
+  ...(['lossFunctions', 'metricsTensors', 'inputNames', 'outputNames'] as const),
+  'collectedTrainableWeights',
+] as const;
 
 /**
  * Returns the model on which TensorFlow.js runs `fit`: of a `tf.Sequential`, the model inside it.
@@ -71,7 +76,13 @@ export function compiledModelOf(model: tf.LayersModel): CompiledModel {
         'version 4, or train with DistributedDataParallel.',
     );
   }
-  return core as unknown as CompiledModel;
+  const compiled = core as unknown as CompiledModel;
+  const unfrozen = core.trainableWeights.find((weight) => !compiled.collectedTrainableWeights.includes(weight));
+  if (!unfrozen) return compiled;
+  throw new UsageError(
+    `The weight "${unfrozen.name}" was frozen when the model "${model.name}" was compiled, so model.fit would not train it. Call ` +
+      'model.compile after setting `trainable`, before distribute.',
+  );
 }
 
 /** Returns losses and metrics as texts, without the names of outputs, which may be generated. */

@@ -13,6 +13,8 @@ export interface DatasetBatchesOptions {
   /** Batches in an epoch. Then one iterator yields the batches of all epochs. */
   batchesPerEpoch: number | null;
   classWeight: ClassWeights;
+  /** See {@link checkLosses}. */
+  isShared: boolean;
 }
 
 export class DatasetBatches implements BatchSource {
@@ -20,14 +22,16 @@ export class DatasetBatches implements BatchSource {
   readonly #model: CompiledModel;
   readonly #share: Share;
   readonly #classWeight: ClassWeights;
+  readonly #isShared: boolean;
   /** Whether the losses can be weighted. */
   #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
-  constructor(model: CompiledModel, share: Share, { batchesPerEpoch, classWeight }: DatasetBatchesOptions) {
+  constructor(model: CompiledModel, share: Share, { batchesPerEpoch, classWeight, isShared }: DatasetBatchesOptions) {
     this.#model = model;
     this.#share = share;
     this.#classWeight = classWeight;
+    this.#isShared = isShared;
     this.steps = batchesPerEpoch;
   }
 
@@ -42,7 +46,7 @@ export class DatasetBatches implements BatchSource {
       await this.#share.compare();
       if (!element) return null;
       const weights = await weightsOf(this.#model, element.targets, { classWeight: this.#classWeight });
-      if (!this.#isChecked) await checkLosses(this.#model, element, weights);
+      if (!this.#isChecked) await checkLosses(this.#model, element, weights, this.#isShared);
       this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {

@@ -126,7 +126,7 @@ export class DistributedModel {
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
       const weights = await weightsOf(model, data.targets, args);
-      await checkLosses(model, data, weights);
+      await checkLosses(model, data, weights, worldSize > 1);
       const given = validationData ? await prepareTensors(place, validationData, batchSize) : null;
       const { classWeight: _, ...held } = args;
       const split = isSplit
@@ -190,7 +190,11 @@ export class DistributedModel {
         own: training.own,
         run: (all: OwnTraining[]) => {
           const share = shareOf(dataset, place, 'fitDataset');
-          const source = new DatasetBatches(model, share, { batchesPerEpoch, classWeight });
+          const source = new DatasetBatches(model, share, {
+            batchesPerEpoch,
+            classWeight,
+            isShared: this.group.worldSize > 1,
+          });
           return training.run(all, source, { samples: null, batchSize: null });
         },
       };

@@ -94,26 +94,53 @@ async function sampleWeightsOf({ shape }: tf.Tensor, weight: tf.Tensor): Promise
   return Float32Array.from(await weight.data());
 }
 
+/** Number of samples whose losses are compared. */
+const CHECKED_SAMPLES = 8;
+
 /** Largest difference of losses that are the same but for rounding, relative to their size. */
 const ROUNDING = 1e-3;
 
 /**
- * Compares the losses of two samples with the losses of each of them alone. A loss function may
- * return losses of samples, or their mean.
+ * Compares the losses of some samples with the losses of each of them alone. A loss function may
+ * return losses of samples, or their mean. Another function of the program's own is reported,
+ * because each rank computes it from its part of a batch.
  *
+ * @param isShared whether several ranks share batches.
  * @throws (rejects) UsageError for another loss of an output with weights.
  */
-export async function checkLosses(model: CompiledModel, samples: Samples, weights: readonly Weights[]): Promise<void> {
+export async function checkLosses(
+  model: CompiledModel,
+  samples: Samples,
+  weights: readonly Weights[],
+  isShared = false,
+): Promise<void> {
   const size = samples.inputs[0]!.shape[0];
-  if (size === 0 || weights.every((each) => each === null)) return;
-  const rows = tf.tensor1d([0, size - 1], 'int32');
+  // A model with a fixed batch size cannot compute these samples.
+  const isReported = isShared && model.inputs.every(({ shape }) => shape[0] === null);
+  const isChecked = model.lossFunctions.map((lossOf, i) => weights[i] || (isReported && isOwn(model, lossOf)));
+  if (size === 0 || !isChecked.some(Boolean)) return;
+  const count = Math.min(size, CHECKED_SAMPLES);
+  const rows = tf.tensor1d(
+    Array.from({ length: count }, (_, i) => Math.floor((i * size) / count)),
+    'int32',
+  );
   const [inputs, targets] = [samples.inputs, samples.targets].map((all) => all.map((each) => each.gather(rows)));
   const outputs = [tf.tidy(() => model.apply(inputs!, { training: false }))].flat();
   try {
     for (const [i, lossOf] of model.lossFunctions.entries()) {
-      if (!weights[i] || (await isOfSamples(lossOf, targets![i]!, outputs[i]!))) continue;
+      if (!isChecked[i]) continue;
+      const check = isOfSamples(lossOf, targets![i]!, outputs[i]!);
+      // The loss function may need more than one sample.
+      if (await (weights[i] ? check : check.catch(() => false))) continue;
+      if (!weights[i]) {
+        console.warn(
+          `The loss of ${model.outputNames[i]} is not a mean over samples. Each rank computes it from its part of a batch, and the ` +
+            'mean of the ranks is learned, which is not the loss of the whole batch. Return losses of the shape [batch] or their mean.',
+        );
+        continue;
+      }
       throw new UsageError(
-        `The loss of ${model.outputNames[i]} cannot be weighted by sampleWeight or classWeight: its value for two samples is ` +
+        `The loss of ${model.outputNames[i]} cannot be weighted by sampleWeight or classWeight: its value for several samples is ` +
           'neither a value for each of them nor the mean of their values. Return losses of the shape [batch].',
       );
     }
@@ -122,13 +149,22 @@ export async function checkLosses(model: CompiledModel, samples: Samples, weight
   }
 }
 
+/** Whether a loss function was passed to `compile`, and not its name. */
+function isOwn({ loss }: CompiledModel, lossOf: LossFunction): boolean {
+  return typeof loss === 'object' && loss !== null ? Object.values(loss).includes(lossOf) : loss === lossOf;
+}
+
 async function isOfSamples(lossOf: LossFunction, target: tf.Tensor, output: tf.Tensor): Promise<boolean> {
   const [together, alone] = tf.tidy(() => {
     const losses = lossOf(target, output);
-    const ofSamples = losses.shape[0] === 2 ? losses.reshape([2, -1]).mean(1) : losses;
-    const each = [0, 1].map((i) => lossOf(target.slice(i, 1), output.slice(i, 1)).mean());
+    const count = output.shape[0];
+    const hasEach = losses.shape[0] === count;
+    const each = Array.from({ length: count }, (_, i) => lossOf(target.slice(i, 1), output.slice(i, 1)).mean());
     const expected = tf.stack(each);
-    return [ofSamples.flatten(), losses.shape[0] === 2 ? expected : expected.mean().flatten()];
+    return [
+      (hasEach ? losses.reshape([count, -1]).mean(1) : losses).flatten(),
+      hasEach ? expected : expected.mean().flatten(),
+    ];
   }) as [tf.Tensor1D, tf.Tensor1D];
   const [actual, expected] = await Promise.all([together.data(), alone.data()]);
   tf.dispose([together, alone]);

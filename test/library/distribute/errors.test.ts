@@ -12,6 +12,13 @@ let y: tf.Tensor;
 useSamples((samples) => ({ x, y } = samples));
 
 const mlp = () => compiled('mlp');
+const unfrozen = (): tf.LayersModel => {
+  const model = MODELS.mlp();
+  model.layers[0]!.trainable = false;
+  model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+  model.layers[0]!.trainable = true;
+  return model;
+};
 const fitOn =
   (argsOf: (rank: number) => DistributedFitArgs) =>
   (trainer: DistributedModel, { rank }: ProcessGroup) =>
@@ -85,6 +92,12 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
       }
       expect(isAlive).toBe(true);
     }
+  });
+
+  test('a weight that was unfrozen after the model was compiled', async () => {
+    const errors = await errorsOf(unfrozen, () => Promise.resolve());
+    for (const { error } of errors)
+      expect(error.message).toMatch(/kernel" was frozen when .*Call model\.compile after/);
   });
 
   test('an uncompiled model', async () => {

@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { convertSyncBatchNorm } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
 import {
@@ -8,6 +8,7 @@ import {
   distributed,
   expectEqual,
   largestDifference,
+  MODELS,
   samplesOf,
   twoByTwo,
   useSamples,
@@ -231,6 +232,34 @@ describe('fit', () => {
     );
     expect(all[1]!.weights).toEqual(all[0]!.weights);
     expect(all[1]!.history.history).toEqual(all[0]!.history.history);
+  });
+});
+
+const LOSSES: [string, number, (target: tf.Tensor, output: tf.Tensor) => tf.Tensor][] = [
+  ['a sum is reported', 2, (target, output) => tf.squaredDifference(target, output).sum()],
+  ['a root of a mean is reported', 2, (target, output) => tf.losses.meanSquaredError(target, output).sqrt()],
+  [
+    'a function of pairs is reported',
+    2,
+    (target, output) => tf.squaredDifference(target, output).reshape([2, -1]).mean(1).prod(),
+  ],
+  ['a mean is not', 0, (target, output) => tf.losses.huberLoss(target, output)],
+  ['a loss of each sample is not', 0, (target, output) => tf.metrics.meanAbsoluteError(target, output)],
+];
+
+describe('of the loss functions of the program', () => {
+  test.each(LOSSES)('%s by each rank before it trains', async (_, reports, loss) => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
+    const create = (): tf.LayersModel => {
+      const model = MODELS.mlp();
+      model.compile({ optimizer: tf.train.sgd(0.01), loss });
+      return model;
+    };
+    await distributed(2, create, (model) => model.fit(x, y, { batchSize: 22, shuffle: false }));
+    const calls = warn.mock.calls.map(([text]) => String(text));
+    warn.mockRestore();
+    expect(calls).toHaveLength(reports);
+    for (const text of calls) expect(text).toMatch(/^The loss of .* is not a mean over samples\..*Return losses of/);
   });
 });
 
