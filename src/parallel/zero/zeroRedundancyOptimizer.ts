@@ -123,7 +123,7 @@ export class ZeroRedundancyOptimizer {
     else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
   }
 
-  /** Layout before ranks agree on the order of the first backward, which may differ between runs. */
+  /** The layout before the first backward, whose order may differ from that of other runs. */
   get #stateLayout(): FlatLayout {
     return createLayout(this.#ddp.layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ size }) => size));
   }
