@@ -9,6 +9,7 @@ import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
 import { checkTwins } from './classNames.ts';
 import type { Dataset } from './dataset.ts';
+import type { LoadDataOptions } from './fileSource.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textAgreement.ts';
@@ -38,7 +39,11 @@ export interface TextShard {
  *
  * @throws (rejects) DataError if the files cannot be read.
  */
-export async function openShard(job: JobSpec, files: readonly File[]): Promise<SampleShard | TextShard> {
+export async function openShard(
+  job: JobSpec,
+  files: readonly File[],
+  onprogress?: LoadDataOptions['onprogress'],
+): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
     const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
     return {
@@ -51,10 +56,10 @@ export async function openShard(job: JobSpec, files: readonly File[]): Promise<S
     };
   }
   if (job.job === 'table') {
-    const table = await Table.open(oneTable(files), job);
+    const table = await Table.open(oneTable(files), job, onprogress);
     return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
-  const images = await openImages(files, job, { isShard: true });
+  const images = await openImages(files, job, { isShard: true, onprogress });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
 }
 

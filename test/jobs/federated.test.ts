@@ -56,6 +56,16 @@ const FRUIT = [
 ];
 
 describe('federated tables', () => {
+  test('report how much of a large table is read', async () => {
+    const file = new File(
+      [`size,kind\n${Array.from({ length: 400_000 }, (_, i) => `${i},${i % 2}\n`).join('')}`],
+      'a.csv',
+    );
+    const done: number[] = [];
+    await openShard(jobOf(), [file], (progress) => done.push(progress.done));
+    expect([done.length > 4, done.at(-1)]).toEqual([true, file.size]);
+  });
+
   test('are scaled and encoded with the facts of all tabs, even if each tab has only one class', async () => {
     const facts = await factsOf(FRUIT);
     const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());

@@ -119,7 +119,8 @@ export class RunModel {
    * @throws (rejects) as {@link loop}.
    */
   async open(): Promise<void> {
-    if (this.#shard) await this.#shard.open();
+    const shard = this.#shard;
+    if (shard) await this.#options.activity.during('load the data', () => shard.open(this.#source.onprogress));
     else if (this.#options.shared === null) await this.#build();
   }
 

@@ -3,6 +3,7 @@
  * data on which ranks have agreed, such as columns, classes or characters.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
+import type { LoadDataOptions } from '../../../jobs/fileSource.ts';
 import { agreeOn, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 import type { ShardFacts } from '../../../spec/dataFacts.ts';
@@ -49,10 +50,12 @@ export class OwnShard {
   /**
    * Reads the files. Later calls return the same promise.
    *
+   * @param onprogress receives the progress of the first call.
+   *
    * @throws (rejects) DataError if the files cannot be used for training.
    */
-  open(): Promise<SampleShard | TextShard> {
-    this.#shard ??= openShard(this.#job, this.#files);
+  open(onprogress?: LoadDataOptions['onprogress']): Promise<SampleShard | TextShard> {
+    this.#shard ??= openShard(this.#job, this.#files, onprogress);
     return this.#shard;
   }
 
