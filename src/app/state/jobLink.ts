@@ -118,10 +118,11 @@ function modelInLink(model: JobSpec['model']): string {
 }
 
 /**
- * Returns the unpacked model. A text that was not packed is returned as it is, and is not a valid
- * model.
+ * Returns the unpacked model. A text that was not packed, or is longer than those of links, which
+ * could unpack to gigabytes, is returned as it is, and is not a valid model.
  */
 function unpacked(text: string): unknown {
+  if (text.length > MAX_PACKED_LENGTH) return text;
   try {
     const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0));
     return JSON.parse(strFromU8(inflateSync(bytes)));

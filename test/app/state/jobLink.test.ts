@@ -1,3 +1,4 @@
+import { deflateSync, strToU8 } from 'fflate';
 import { expect, test } from 'vitest';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
@@ -80,6 +81,15 @@ test.each([
   const { job, problem } = jobOfLink(new URLSearchParams(query));
   expect(job).toEqual(DEFAULT_PAGE_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
+});
+
+test('a link that would unpack to much more than its layers is not unpacked', () => {
+  const [usual, bomb] = [0, 4_000_000].map((spaces) => {
+    const bytes = deflateSync(strToU8(JSON.stringify(OWN) + ' '.repeat(spaces)));
+    return `layers:${Buffer.from(bytes).toString('base64url')}`;
+  });
+  const problems = [usual!, bomb!].map((model) => jobOfLink(new URLSearchParams({ model })).problem);
+  expect(problems).toEqual([null, expect.stringContaining('model')]);
 });
 
 test('a model with many layers is too large for a link', () => {
