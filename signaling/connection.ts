@@ -26,7 +26,7 @@ import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } fr
 import { outlineOf } from './monitoring/errorOutline.ts';
 import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
-import type { LeaveReason } from './room/index.ts';
+import { RESTORE_MS, type LeaveReason } from './room/index.ts';
 import { SilenceTimer } from './silenceTimer.ts';
 import type { RoomLog } from './monitoring/roomLog.ts';
 import type { RoomOwner, RoomDirectory } from './roomDirectory.ts';
@@ -45,6 +45,7 @@ export interface ServerContext {
   /** Limits the number of rooms that tabs of one address open. */
   readonly openings: AddressBuckets;
   readonly bootId: string;
+  readonly startedAt: number;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly roomLog: RoomLog;
@@ -316,7 +317,8 @@ export class Connection implements Peer {
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (owner === null) {
       wrongCodes.add(this.#address, room);
-      return this.refuse('no-room', noRoom(room));
+      const { clock, startedAt } = this.#server;
+      return this.refuse('no-room', noRoom(room, startedAt + RESTORE_MS - clock.now()));
     }
     const holdsKey = this.#isHost(room, hostKey);
     this.#enter(room, owner, { type: 'join', name, browser, rank, isSpectator, worldSize, holdsKey });

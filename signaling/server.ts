@@ -160,6 +160,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     restores: new FailureCounter(clock, limits.restoresPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
+    startedAt: clock.now(),
     roomLog,
   };
   const limiter = new ConnectionLimiter(clock, limits, origins);

@@ -30,9 +30,15 @@ export function roomCodeOf(text: string): string {
   return code;
 }
 
-/** Returns the server's message for a room that does not exist. */
-export function noRoom(code: string): string {
-  return `There is no room ${code} here. Check the code.`;
+/**
+ * Returns the server's message for a room that does not exist.
+ *
+ * @param returnMs time in which tabs return to a server that has just started; 0 if it is over.
+ */
+export function noRoom(code: string, returnMs = 0): string {
+  const text = `There is no room ${code} here. Check the code.`;
+  if (returnMs <= 0) return text;
+  return `${text} If it was open a moment ago, try again in ${Math.ceil(returnMs / 1000)} s: the server has restarted, and the room's tabs may not have returned.`;
 }
 
 /** Formats `K7F3QX` as `K7F-3QX`. */

@@ -255,6 +255,7 @@ export class SignalingWorld {
       restores: new FailureCounter(clock, limits.restoresPerMinute),
       openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
       bootId: 'boot',
+      startedAt: clock.now(),
       log,
       metrics,
       roomLog,

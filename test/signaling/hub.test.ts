@@ -37,6 +37,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
     metrics,
     ice: NO_ICE,
     bootId: 'boot',
+    startedAt: 0,
     roomLog,
     credentials: new Credentials('the secret of the test'),
     wrongCodes: new FailureCounter(clock, 100),

@@ -27,6 +27,25 @@ describe('the server', () => {
     expect(await ada.closed).toBe(1008);
   });
 
+  test('says how long tabs take to return to a room after a restart', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock });
+    const messages: string[] = [];
+    for (const passed of [0, 5000, 10_000]) {
+      clock.advance(passed);
+      const newcomer = member(server);
+      await newcomer.join('AAAAAA');
+      messages.push((await newcomer.next('refused')).message);
+    }
+    expect(messages).toEqual([
+      expect.stringMatching(
+        /Check the code\. If it was open a moment ago, try again in 15 s: the server has restarted/,
+      ),
+      expect.stringContaining('try again in 10 s'),
+      'There is no room AAAAAA here. Check the code.',
+    ]);
+  });
+
   test('refuses newcomers from an address for a minute after it sent too many wrong room codes', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });

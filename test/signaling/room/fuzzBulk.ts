@@ -62,6 +62,7 @@ const context: ServerContext = {
   metrics,
   ice: NO_ICE,
   bootId: 'boot',
+  startedAt: 0,
   credentials,
   wrongCodes: new FailureCounter(clock, many),
   restores: new FailureCounter(clock, many),
