@@ -89,8 +89,11 @@ export function createHttpHandler(options: HttpOptions) {
       res.end(await metrics.text());
       return;
     }
-    // The library asks whether this is a signaling server.
-    if (pathname === SIGNALING_PATH) return plain(res, 426, 'Open a WebSocket here.');
+    if (pathname === SIGNALING_PATH) {
+      // The library asks whether this is a signaling server. Browsers log other answers as errors.
+      if (req.method === 'HEAD') return void res.writeHead(204).end();
+      return plain(res, 426, 'Open a WebSocket here.');
+    }
     if (pathname === ORIGINS_PATH) return json(res, 200, isFromThisMachine(req) ? origins() : []);
     if (data !== null && pathname.startsWith(DATA_PATH)) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');

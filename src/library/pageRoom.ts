@@ -18,7 +18,7 @@ export function roomInAddress(hash: string): string | undefined {
  * code of the opened room is written into the address. A page that names its server may have a
  * fragment for its own purposes, such as a route, which is kept.
  *
- * @throws UsageError if a server is neither given nor known from a page.
+ * @throws UsageError if a server is neither given nor known from a page, or has no address of http.
  */
 export function atPage<T extends RoomOptions>(
   options: T,
@@ -28,6 +28,8 @@ export function atPage<T extends RoomOptions>(
   if (server === undefined) {
     throw new UsageError('This program has no page whose address names the server. Pass server.');
   }
+  if (!isServer(server))
+    throw new UsageError(`"${server}" is not the address of a server. Pass one such as http://localhost:8080.`);
   const room = options.room ?? roomInAddress(address?.hash ?? '');
   const isWritten = room === undefined && (options.server === undefined || address?.hash === '');
   return {
@@ -39,4 +41,9 @@ export function atPage<T extends RoomOptions>(
       options.onroom?.(code);
     },
   };
+}
+
+/** Whether a text is an address with a scheme: `localhost:8080` has the scheme `localhost:`. */
+function isServer(text: string): boolean {
+  return URL.canParse(text) && /^(http|ws)s?:$/.test(new URL(text).protocol);
 }

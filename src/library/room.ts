@@ -15,7 +15,7 @@ import { connectTab } from '../transport/tabLink.ts';
 import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
-import { AbortError, PeerGoneError, reasonOf, UsageError } from '../util/errors.ts';
+import { AbortError, PeerGoneError, reasonOf, SignalingError, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
 import type { Page } from './page.ts';
 import { atPage } from './pageRoom.ts';
@@ -59,11 +59,13 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
 /**
  * Completes options by the page's address.
  *
- * @throws (rejects) UsageError if neither options nor a page name the server.
+ * @throws (rejects) UsageError if neither options nor a page name a server.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
-  const located = atPage(options, await thisPage());
-  if (options.server === undefined) await checkServer(located.server);
+  const page = await thisPage();
+  const located = atPage(options, page);
+  // A page cannot read what another origin answers.
+  if (new URL(located.server).origin === page.address?.origin) await checkServer(located.server);
   return located;
 }
 
@@ -74,16 +76,24 @@ const CHECK_MS = 5000;
  * Checks that a page's web server is a signaling server, or forwards to one. Vite and others do not
  * answer a WebSocket that they do not know, so an attempt to open one would only time out.
  *
- * @throws (rejects) UsageError if the server answers otherwise.
+ * @throws (rejects) UsageError if it answers otherwise, SignalingError if it forwards to a server
+ *   that does not answer.
  */
 export async function checkServer(server: string, request: typeof fetch = fetch): Promise<void> {
   const url = new URL(SIGNALING_PATH, server);
   // If it fails now, the first attempt to connect reports that.
-  const answer = await request(url, { signal: AbortSignal.timeout(CHECK_MS) }).catch(() => null);
-  if (!answer?.ok) return;
-  throw new UsageError(
-    `The web server of this page, ${url.origin}, is no signaling server, and does not forward ${SIGNALING_PATH} to one. ` +
-      'Start one by `npx peergrad-cli serve`, and pass its address as server, such as http://localhost:8080.',
+  const answer = await request(url, { method: 'HEAD', signal: AbortSignal.timeout(CHECK_MS) }).catch(() => null);
+  if (answer === null || answer.status === 204) return;
+  if (answer.ok) {
+    throw new UsageError(
+      `The web server of this page, ${url.origin}, is no signaling server, and does not forward ${SIGNALING_PATH} to one. ` +
+        'Start one by `npx peergrad-cli serve`, and pass its address as server, such as http://localhost:8080.',
+    );
+  }
+  if (answer.status < 500) return;
+  throw new SignalingError(
+    `The signaling server to which ${url.origin} forwards ${SIGNALING_PATH} does not answer (status ${answer.status}). ` +
+      'Start it by `npx peergrad-cli serve`, and check the address in the settings of the web server.',
   );
 }
 

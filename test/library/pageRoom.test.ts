@@ -58,6 +58,15 @@ describe('options with a server', () => {
     expect(written).toEqual(expected);
   });
 
+  test.each(['localhost:8080', '', '192.168.1.5', 'file:///page.html', '/signal'])(
+    'are rejected if the server is "%s", and the error has an example',
+    (server) => {
+      expect(() => atPage({ server, worldSize: 4 }, pageWith(''))).toThrow(
+        `"${server}" is not the address of a server. Pass one such as http://localhost:8080.`,
+      );
+    },
+  );
+
   test('open a room in a program without a page', async () => {
     expect(await locateRoom(options)).toMatchObject({ server: 'https://other', worldSize: 4 });
     expect(await locateRoom(options)).not.toHaveProperty('room');
@@ -79,9 +88,16 @@ describe("a page's web server", () => {
     await expect(checkServer('http://localhost:8080', () => Promise.reject(new TypeError()))).resolves.toBeUndefined();
   });
 
-  test('answers 426 if it is one', async () => {
+  test.each([500, 502, 504])('that forwards to a server that does not run answers %i', async (status) => {
+    await expect(checkServer('http://localhost:5173', answering(status))).rejects.toThrow(
+      /to which http:\/\/localhost:5173 forwards \/signal does not answer \(status 50\d\)\. Start it by `npx peergrad-cli serve`/,
+    );
+  });
+
+  test('answers without an error that browsers log if it is one', async () => {
     const server = await startSignaling({ port: 0, logLevel: 'silent' });
     await expect(checkServer(server.url)).resolves.toBeUndefined();
+    expect((await fetch(new URL('/signal', server.url), { method: 'HEAD' })).status).toBe(204);
     expect((await fetch(new URL('/signal', server.url))).status).toBe(426);
     await server.close();
   });
