@@ -1,7 +1,7 @@
 // A page that trains on MNIST with TensorFlow.js alone, in one tab.
 import * as tf from '@tensorflow/tfjs';
 
-/** Fetches one of MNIST's files, without its header. */
+/** Fetches one of MNIST's files (in Vite from public/data, uncompressed), without its header. */
 async function load(name, headerBytes) {
   const response = await fetch(`/data/${name}`);
   return new Uint8Array(await response.arrayBuffer(), headerBytes);

@@ -56,9 +56,8 @@ export async function writePages(folder: string, port: string): Promise<void> {
     'worldSize: 4,',
     `worldSize: 4, ${await inReadme(/`(server: 'http.*?)`/, port)},`,
   );
-  const config = `export default { ${await inReadme(/`(server: \{ proxy.*?)`/, port)} };\n`;
   await mkdir(folder);
-  await writeFile(path.join(folder, 'vite.config.js'), config);
+  await writeFile(path.join(folder, 'vite.config.js'), await inReadme(/`(export default .*?)`/, port));
   for (const [name, code] of Object.entries({ lines, element: withElement, server: withServer })) {
     await writeFile(path.join(folder, `${name}.js`), code);
     const page = PAGES[name as keyof typeof PAGES];
