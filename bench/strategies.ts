@@ -50,8 +50,8 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
     throw new PeergradError(`Bytes differ from theory by more than the headers: ${wrong.join('; ')}.`);
 }
 
-/** Strategies that `bench methods` measures, and `auto`, which does not train. */
-const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'auto']);
+/** Strategies that `bench methods` measures. */
+const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco']);
 /** Strategies whose bytes have a simple theory. */
 const MEASURED = STRATEGY_NAMES.filter((name) => !UNMEASURED.has(name));
 /** Relative difference that is allowed for the headers of frames. */

@@ -230,7 +230,7 @@ function checkFolder(option: string, file: string | undefined): void {
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
-      'This run only measures and does not train the model. Remove --out and --checkpoint, or choose another --schedule or --strategy.',
+      'This run only measures and does not train the model. Remove --out and --checkpoint, or remove --measure.',
     );
   }
   const format = out === undefined ? null : weightsFormatOf(out);

@@ -245,7 +245,7 @@ function gptFields(
   file: Record<string, unknown>,
   minutes?: number,
 ): Record<string, unknown> {
-  const { preset, schedule } = options;
+  const { preset, measure } = options;
   const chosen = fieldsFrom(options, GPT_OPTIONS);
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...chosen }));
@@ -254,7 +254,7 @@ function gptFields(
     return {};
   }
   const { model, ...plan } = preset === undefined ? { model: {} } : PRESETS[preset];
-  const isTest = (schedule ?? file['schedule']) === 'range-test';
+  const isTest = (measure ?? file['measure']) === 'learning-rate';
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,

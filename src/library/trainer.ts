@@ -79,8 +79,8 @@ export class Trainer {
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
-    if (this.#plan.strategy === 'auto') {
-      throw new UsageError(`A Trainer does not support the strategy ${this.#plan.strategy}. Choose ddp, for instance.`);
+    if (this.#plan.measure === 'methods') {
+      throw new UsageError('A Trainer cannot measure methods. Measure them in a room, or remove this option.');
     }
     if (group && (tabs !== undefined || room !== undefined)) {
       throw new UsageError(
@@ -104,7 +104,7 @@ export class Trainer {
    * last step. With these three strategies, `val_loss` and `val_acc` are only passed if all ranks
    * have the same parameters after that step. After the final epoch, this is always true.
    *
-   * With the schedule `range-test`, `fit` searches for a learning rate and restores the model. The
+   * With `measure: 'learning-rate'`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.
    *
    * @param fit `signal` ends `fit` on every rank when it is aborted, also while it waits for other

@@ -2,9 +2,10 @@
  * Learning rate schedules. Every rank computes the rate itself, so the rules of `optimizer.ts`
  * apply. `Math.cos` and `Math.exp` differ between machines; polynomials replace them here.
  */
-import type { ScheduleName } from '../spec/names.ts';
+import type { MeasureName, ScheduleName } from '../spec/names.ts';
 
 interface Schedule {
+  measure?: MeasureName | null;
   /** The highest rate. A range test ignores it and has its own rates. */
   learningRate: number;
   schedule: ScheduleName;
@@ -29,8 +30,8 @@ const HIGHEST_EXPONENT = 1;
  * @param step index of the step, from 0
  * @param done share of the run that is done before the step, 0 .. 1
  */
-export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
-  if (schedule === 'range-test') return rangeRate(done);
+export function rateAt({ measure, learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
+  if (measure === 'learning-rate') return rangeRate(done);
   const warm = step < warmupSteps ? (step + 1) / warmupSteps : 1;
   const share = schedule === 'constant' ? 1 : FINAL_SHARE + ((1 - FINAL_SHARE) * (1 + cosineOfHalfTurns(done))) / 2;
   return learningRate * warm * share;

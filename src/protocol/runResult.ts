@@ -74,7 +74,7 @@ export const RateTest = v.object({
 });
 export type RateTest = v.InferOutput<typeof RateTest>;
 
-/** The result of a run with the strategy `auto`. All ranks have the same. */
+/** The result of a run that measures methods. All ranks have the same. */
 export const MethodComparison = v.object({
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: finite,

@@ -25,10 +25,8 @@ import {
   defaultOptimizer,
   FITTING_ALGORITHM,
   FITTING_CODEC,
-  FITTING_RANGE_TEST,
   fitsAlgorithm,
-  fitsRangeTest,
-  onlyMeasures,
+  measureProblem,
   PLAN_FIELDS,
   positiveInteger,
   RANGE_TEST_STEPS,
@@ -174,7 +172,7 @@ function pipelineProblem(job: JobFields): string | null {
   if (job.codec === 'auto' || !CODECS[job.codec].fitsPipelines)
     return `the values between stages can have the codec ${CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines).join(' or ')}`;
   if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
-  if (job.schedule === 'range-test') return 'a range test needs the whole model in each tab';
+  if (job.measure !== null) return 'a measurement needs the whole model in each tab';
   if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
   if (job.shardOptimizer) return 'a stage has an optimizer of its own layers: turn shardOptimizer off';
   if (typeof job.model === 'object' && job.model.class_name === 'Functional') {
@@ -220,7 +218,11 @@ export const JobSpec = v.pipe(
   }),
   v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
-  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const message = measureProblem(dataset.value);
+    if (message !== null) addIssue({ message, path: issuePath(['measure']) });
+  }),
   v.check(
     ({ job, strategy }) => job !== 'lesson' || reducesGradients(strategy),
     `the lesson requires the strategy ${WITH_GRADIENTS}`,
@@ -270,8 +272,8 @@ export function hasCheckpoints(job: Pick<JobSpec, 'strategy' | 'pipeline'>): boo
 }
 
 /** Returns whether a run ends with a trained model. Lessons and measurements do not. */
-export function keepsModel(job: Pick<JobSpec, 'job' | 'schedule' | 'strategy'>): boolean {
-  return job.job !== 'lesson' && !onlyMeasures(job);
+export function keepsModel(job: Pick<JobSpec, 'job' | 'measure'>): boolean {
+  return job.job !== 'lesson' && job.measure === null;
 }
 
 export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);
@@ -295,17 +297,15 @@ const GPT_PLAN = {
 
 /**
  * SparseLoCo's settings for language models, which take thousands of steps; see docs/STRATEGIES.md.
- * A run with `auto` assumes the same period.
  */
-const GPT_SPARSE = { syncEvery: 6, outerLearningRate: 1 };
+export const GPT_SPARSE = { syncEvery: 6, outerLearningRate: 1 };
 
-/** Returns the default fields for this job, strategy and schedule. */
-export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown): JobSpec {
-  if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
+/** Returns the default fields for this job, strategy and measurement. */
+export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = null): JobSpec {
+  if (measure === 'learning-rate') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') {
-    const isSparse = strategy === 'sparseloco' || strategy === 'auto';
-    return { ...plan, ...GPT_PLAN, job, ...(isSparse && GPT_SPARSE) };
+    return { ...plan, ...GPT_PLAN, job, ...(strategy === 'sparseloco' && GPT_SPARSE) };
   }
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.
@@ -330,7 +330,7 @@ export function parseJob(fields: Record<string, unknown>): JobSpec {
  * callers that write their own error messages.
  */
 export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
-  const { job, strategy, schedule } = fields;
-  const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, schedule), ...fields });
+  const { job, strategy, measure } = fields;
+  const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, measure), ...fields });
   return result.success ? { job: result.output } : { problem: problemOf(result.issues) };
 }

@@ -68,7 +68,7 @@ export function readJobFile(name: string, text: string): JobFile {
  * The list of distributed files is left out.
  */
 export function writeJobFile(job: JobSpec): string {
-  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), ...usualData(job.job) };
+  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.measure), ...usualData(job.job) };
   const sizes = Object.entries(job.gpt).filter(([name, size]) => size !== usual.gpt[name as keyof JobSpec['gpt']]);
   const { kind } = job.data;
   const written = {

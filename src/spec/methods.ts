@@ -1,5 +1,5 @@
 /**
- * The methods that a run with the strategy `auto` compares: strategies and codecs that differ in
+ * The methods that a measuring run compares: strategies and codecs that differ in
  * how much they send.
  */
 import type { PlannedCodec } from './codecs.ts';

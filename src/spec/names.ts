@@ -12,15 +12,19 @@ export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson']
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
+/** Schedules of the learning rate: constant, or falling to a tenth along a cosine. */
+export const SCHEDULE_NAMES = ['constant', 'cosine'] as const;
+
 /**
- * Schedules of the learning rate: constant, or falling to a tenth along a cosine. A range test
- * searches for a learning rate: it raises the rate until the loss explodes, and then restores the
- * model.
+ * Measurements that a run can take instead of training a model. `methods`: compares strategies and
+ * codecs (`methods.ts`). `learning-rate`: a range test, which raises the rate until the loss
+ * explodes. Both leave the model unchanged.
  */
-export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
+export const MEASURE_NAMES = ['methods', 'learning-rate'] as const;
 
 export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
+export type MeasureName = (typeof MEASURE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
 
 /**

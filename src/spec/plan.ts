@@ -11,7 +11,14 @@ import {
   type PlannedCodec,
 } from './codecs.ts';
 import { defaultValuesOf, field, issuePath, problemOf, schemasOf, sentenceOf } from './fields.ts';
-import { BALANCE_NAMES, OPTIMIZER_NAMES, PRECISION_NAMES, SCHEDULE_NAMES, type OptimizerName } from './names.ts';
+import {
+  BALANCE_NAMES,
+  MEASURE_NAMES,
+  OPTIMIZER_NAMES,
+  PRECISION_NAMES,
+  SCHEDULE_NAMES,
+  type OptimizerName,
+} from './names.ts';
 import {
   CODECS_BY_STRATEGY,
   reducesGradients,
@@ -65,7 +72,7 @@ export const PLAN_FIELDS = {
   }),
   schedule: field(v.picklist(SCHEDULE_NAMES), 'constant', {
     value: 'name',
-    help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant); range-test searches for a rate',
+    help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant)',
   }),
   /** Number of steps at the start in which the learning rate rises to its full value. */
   warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
@@ -146,6 +153,11 @@ export const PLAN_FIELDS = {
     value: 'on|off',
     help: 'add the rounding error of a codec to the next gradient',
   }),
+  /** What the run measures instead of training the model; `null`: it trains. */
+  measure: field(v.nullable(v.picklist(MEASURE_NAMES)), null, {
+    value: 'name',
+    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${WITH_GRADIENTS})`,
+  }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
   shardOptimizer: field(v.boolean(), false, {
     value: 'on|off',
@@ -159,19 +171,19 @@ export const PLAN_FIELDS = {
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
-export const FITTING_RANGE_TEST =
-  `range-test requires the strategy ${WITH_GRADIENTS} and maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}; its result ` +
-  'also holds for parameter-server';
-
-/**
- * Returns whether a range test is possible with this plan. All ranks must know the loss of each
- * step, so a range test requires `ddp`, with which all ranks take every step together.
- */
-export function fitsRangeTest(plan: { schedule: string; strategy: StrategyName; maxSteps: number | null }): boolean {
-  const { schedule, strategy, maxSteps } = plan;
+/** Returns why a plan cannot measure what it should; `null` if it can, or if it trains. */
+export function measureProblem({
+  measure,
+  strategy,
+  maxSteps,
+}: Pick<TrainingPlan, 'measure' | 'strategy' | 'maxSteps'>): string | null {
+  if (measure === null) return null;
   const { least, most } = RANGE_TEST_STEPS;
+  if (!reducesGradients(strategy)) return `a measurement requires the strategy ${WITH_GRADIENTS}`;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
-  return schedule !== 'range-test' || (reducesGradients(strategy) && isLong);
+  return measure === 'learning-rate' && !isLong
+    ? `the search for a learning rate requires maxSteps of ${least} to ${most}`
+    : null;
 }
 
 export const FITTING_CODEC = `the codecs of the strategies are ${CODECS_BY_STRATEGY}`;
@@ -199,14 +211,6 @@ export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strate
   return STRATEGIES[strategy].hasAllReduces ? misfitOfAlgorithm(algorithm, n) : null;
 }
 
-/**
- * Returns whether a run only measures, and leaves the model unchanged: a range test, or a
- * comparison of methods.
- */
-export function onlyMeasures({ schedule, strategy }: Pick<TrainingPlan, 'schedule' | 'strategy'>): boolean {
-  return schedule === 'range-test' || STRATEGIES[strategy].onlyMeasures;
-}
-
 /** Returns why the optimizer of a plan cannot be sharded; `null` if it can, or if it is whole. */
 export function shardProblem({
   shardOptimizer,
@@ -231,7 +235,10 @@ const TrainingPlan = v.pipe(
   v.strictObject(schemasOf(PLAN_FIELDS)),
   v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
   v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
-  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
+  v.rawCheck(({ dataset, addIssue }) => {
+    const message = dataset.typed ? measureProblem(dataset.value) : null;
+    if (message !== null) addIssue({ message, path: issuePath(['measure']) });
+  }),
   v.rawCheck(({ dataset, addIssue }) => {
     const message = dataset.typed ? shardProblem(dataset.value) : null;
     if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
@@ -270,7 +277,7 @@ export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
     throw new UsageError(`Trainer has no option "${unknown}": choose one of ${Object.keys(PLAN_FIELDS).join(', ')}.`);
   }
   const optimizer = defaultOptimizer(given['strategy']);
-  const maxSteps = given['schedule'] === 'range-test' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
+  const maxSteps = given['measure'] === 'learning-rate' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
   const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
   if (result.success) return result.output;
   throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);

@@ -32,8 +32,6 @@ export interface StrategyFacts {
   optimizer: OptimizerName;
   /** The optimizer that is applied to what ranks exchange; `null`: the rank's own. */
   outerOptimizer: OptimizerName | null;
-  /** Whether the run only measures, and leaves the model unchanged. */
-  onlyMeasures: boolean;
 }
 
 const SERVER = {
@@ -43,7 +41,6 @@ const SERVER = {
   codecs: ['fp32'],
   optimizer: 'adam',
   outerOptimizer: null,
-  onlyMeasures: false,
 } as const satisfies Partial<StrategyFacts>;
 
 /** Ranks train alone between two exchanges. */
@@ -56,7 +53,6 @@ const LOCAL = {
   settings: ['syncEvery'],
   optimizer: 'adam',
   outerOptimizer: 'sgd',
-  onlyMeasures: false,
 } as const satisfies StrategyFacts;
 
 /** AdamW is the inner optimizer of the papers, and Nesterov momentum the outer one. */
@@ -78,7 +74,6 @@ const ROWS = {
     settings: [],
     optimizer: 'adam',
     outerOptimizer: null,
-    onlyMeasures: false,
   },
   'parameter-server': { ...SERVER, isSynchronous: true, settings: [] },
   'async-parameter-server': { ...SERVER, isSynchronous: false, settings: ['staleness', 'syncEvery'] },
@@ -91,8 +86,6 @@ const ROWS = {
     settings: ['syncEvery', 'outerLearningRate'],
     optimizer: 'adamw',
   },
-  // Ranks take a few steps alone, and then compare methods (`methods.ts`).
-  auto: { ...LOCAL, hasAllReduces: false, settings: [], onlyMeasures: true },
 } as const satisfies Record<string, StrategyFacts>;
 
 export type StrategyName = keyof typeof ROWS;
@@ -108,7 +101,7 @@ export function strategiesWith(has: (facts: StrategyFacts) => boolean): string {
 
 /**
  * Whether all ranks take every step together with the averaged gradient. Pipelines, sharded
- * optimizers, range tests and the lesson require it.
+ * optimizers, measurements and the lesson require it.
  */
 export function reducesGradients(strategy: StrategyName): boolean {
   return STRATEGIES[strategy].exchanges === 'gradients';

@@ -4,7 +4,7 @@ import { parseJob } from '../../src/spec/job.ts';
 
 const job = parseJob({});
 const pipeline = parseJob({ pipeline: 2 });
-const rateTest = parseJob({ schedule: 'range-test', maxSteps: 50 });
+const rateTest = parseJob({ measure: 'learning-rate', maxSteps: 50 });
 
 describe('the final model', () => {
   test('is discarded without --out, and the line names the possible endings of its file', () => {

@@ -23,7 +23,7 @@ test('the rate of a warm-up rises in equal steps up to the full rate', () => {
 });
 
 test('the rate of a range test rises from 1e-7 to 10 by the same factor in every step, whatever rate is given', () => {
-  const plan = { learningRate: 0.3, schedule: 'range-test', warmupSteps: 10 } as const;
+  const plan = { learningRate: 0.3, measure: 'learning-rate', schedule: 'constant', warmupSteps: 10 } as const;
   for (let step = 0; step <= 80; step++) {
     expect(rateAt(plan, step, step / 80) / 10 ** (step / 10 - 7)).toBeCloseTo(1, 12);
   }

@@ -4,6 +4,7 @@ import {
   JOB_NAMES,
   OPTIMIZER_NAMES,
   parseJob,
+  MEASURE_NAMES,
   SCHEDULE_NAMES,
   STRATEGIES,
   STRATEGY_NAMES,
@@ -59,6 +60,7 @@ const jobs = fc
         codec: fc.constantFrom(...STRATEGIES[strategy].codecs),
         optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
         schedule: fc.constantFrom(...SCHEDULE_NAMES),
+        measure: fc.constantFrom(null, ...MEASURE_NAMES),
         learningRate: fc.double({ min: 1e-9, max: 10, noNaN: true }),
         maxSteps: fc.oneof(fc.integer({ min: 20, max: 1000 }), fc.option(fc.integer({ min: 1, max: 10_000_000 }))),
         seed: fc.integer({ min: 0, max: 0xffffffff }),
@@ -70,8 +72,8 @@ const jobs = fc
     ),
   )
   .filter(
-    ({ schedule, strategy, maxSteps = 20 }) =>
-      schedule !== 'range-test' || (strategy === 'ddp' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
+    ({ measure, strategy, maxSteps = 20 }) =>
+      (measure ?? null) === null || (strategy === 'ddp' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
   )
   .map(({ gpt, ...fields }) => {
     const usual = parseJob(fields);
@@ -102,10 +104,10 @@ test('a job file contains only the fields that differ from the defaults', () => 
     job: 'gpt',
     gpt: { layers: 3 },
   });
-  expect(writtenOf({ job: 'gpt', schedule: 'range-test' })).toEqual({
+  expect(writtenOf({ job: 'gpt', measure: 'learning-rate' })).toEqual({
     peergrad: 1,
     job: 'gpt',
-    schedule: 'range-test',
+    measure: 'learning-rate',
   });
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });

@@ -111,7 +111,7 @@ test('a host that only watches can start, pause and stop the run, and sees the s
 });
 
 test('two tabs find a learning rate together, and the host, which only watches, uses this rate for the next run', async () => {
-  const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
+  const ann = await world.open('#new?name=ann&measure=learning-rate&maxSteps=24&batchSize=8');
   await button(ann, 'Open and only watch').click();
   const { room } = await ann.event('admitted');
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
@@ -127,12 +127,12 @@ test('two tabs find a learning rate together, and the host, which only watches, 
     .waitFor();
   await ann.page.getByRole('button', { name: /^Use / }).click();
   const { suggested: learningRate } = rateTest!;
-  await ann.event('room', ({ job }) => job.learningRate === learningRate && job.schedule === 'constant');
+  await ann.event('room', ({ job }) => job.learningRate === learningRate && job.measure === null);
   await button(ann, 'Start').waitFor();
 });
 
 test('two tabs compare strategies, and the host accepts one for the next run', async () => {
-  const ann = await world.open('#new?name=ann&strategy=auto&batchSize=8');
+  const ann = await world.open('#new?name=ann&measure=methods&batchSize=8');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
   const ben = await world.join(room, 'ben');

@@ -40,7 +40,7 @@ export function Curves({ run, pointed }: Props) {
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
   }, [shown]);
-  const looksForRate = run.job.schedule === 'range-test';
+  const looksForRate = run.job.measure === 'learning-rate';
   const shared = { run, axis: axis.value, isLog: isLog.value, shown, pointed };
   return (
     <>

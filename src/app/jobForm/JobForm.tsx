@@ -19,7 +19,7 @@ import {
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
-import { withJob, withOptimizer, withSchedule, withStrategy } from '../state/jobForm.ts';
+import { withJob, withMeasure, withOptimizer, withStrategy } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
@@ -117,8 +117,8 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       <Select
         label={labels.schedule}
         value={job.schedule}
-        options={scheduleOptions(job)}
-        onpick={(schedule) => offer(withSchedule(job, schedule))}
+        options={labels.schedules}
+        onpick={(schedule) => offer({ ...job, schedule })}
       />
       <JobNumber name="warmupSteps" label={labels.warmupSteps} job={job} offer={offer} />
       <JobNumber name="clipNorm" label={labels.clipNorm} empty={labels.noLimit} job={job} offer={offer} />
@@ -169,13 +169,6 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Returns the schedules that the job can use. Only DDP with whole models has the range test. */
-function scheduleOptions(job: JobSpec): Record<JobSpec['schedule'], string> {
-  const { 'range-test': search, ...all } = messages.value.job.schedules;
-  const fitting = { ...all, ...(reducesGradients(job.strategy) && !isPipeline(job) && { 'range-test': search }) };
-  return fitting as Record<JobSpec['schedule'], string>;
-}
-
 /** Returns the codecs that the job can use. */
 function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = messages.value.job;
@@ -185,14 +178,32 @@ function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
   return Object.fromEntries(fitting.map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
+/** The purpose of the run and, if it trains, its strategy. */
 function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { strategy } = job;
+  const { strategy, measure } = job;
   const { job: labels } = messages.value;
   const about = useId();
   const { settings } = STRATEGIES[strategy];
   const has = (setting: StrategySetting): boolean => settings.includes(setting);
+  const purpose = (
+    <Select
+      label={labels.purpose}
+      value={measure ?? 'train'}
+      options={labels.purposes}
+      onpick={(value) => offer(withMeasure(job, value === 'train' ? null : value))}
+    />
+  );
+  if (measure !== null) {
+    return (
+      <div class="strategy">
+        {purpose}
+        <p class="dim small">{labels.measures[measure]}</p>
+      </div>
+    );
+  }
   return (
     <>
+      <div class="fields">{purpose}</div>
       <div class="strategy">
         <Select
           label={labels.strategy}

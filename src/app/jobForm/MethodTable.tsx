@@ -1,4 +1,4 @@
-/** The expected costs of each method in this room, measured by a run with the strategy `auto`. */
+/** The expected costs of each method in this room, measured by a run. */
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { changesLearning, type MethodName } from '../../spec/methods.ts';
 import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';

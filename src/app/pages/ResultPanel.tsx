@@ -4,7 +4,6 @@
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '../../spec/job.ts';
-import { onlyMeasures } from '../../spec/plan.ts';
 import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { mean } from '../../util/statistics.ts';
@@ -58,7 +57,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         <p>{meaning}</p>
       </div>
       <dl class="facts">
-        {!onlyMeasures(job) && (
+        {job.measure === null && (
           <div>
             <dt>{labels.loss}</dt>
             <dd>{formatLoss(result.loss)}</dd>
@@ -95,7 +94,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                {isWhole && isCollectiveCodec(result.codec) && !result.pipeline && !onlyMeasures(job) && (
+                {isWhole && isCollectiveCodec(result.codec) && !result.pipeline && job.measure === null && (
                   <span class="dim small">
                     {reducesGradients(result.strategy)
                       ? labels.theory(formatBytes(theory), overhead(sent, theory))

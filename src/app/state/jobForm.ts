@@ -5,7 +5,6 @@ import {
   DEFAULT_JOB,
   defaultsOf,
   JOB_FIELDS,
-  keepsModel,
   learnsDigits,
   readsFiles,
   reducesGradients,
@@ -99,18 +98,20 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 }
 
 /**
- * Changes the schedule. The number of steps becomes the default of the new schedule, unless
- * somebody set a number that is valid for both schedules.
+ * Changes what the run measures; `null`: it trains. The number of steps becomes the usual one,
+ * unless somebody set a number that is valid for both. Only whole models in all tabs are measured.
  */
-export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobSpec {
-  const [before, usual] = [spec.schedule, schedule].map((one) => defaultsOf(spec.job, spec.strategy, one).maxSteps);
-  const isUsual = spec.maxSteps === before || 'problem' in checkJob({ ...spec, schedule });
-  return { ...spec, schedule, maxSteps: isUsual ? usual! : spec.maxSteps };
+export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
+  const fitting = measure === null || reducesGradients(spec.strategy) ? spec : withStrategy(spec, 'ddp');
+  const [before, usual] = [spec.measure, measure].map((one) => defaultsOf(spec.job, fitting.strategy, one).maxSteps);
+  const next = { ...fitting, ...(measure !== null && NO_PIPELINE), measure };
+  const isUsual = spec.maxSteps === before || 'problem' in checkJob(next);
+  return { ...next, maxSteps: isUsual ? usual! : spec.maxSteps };
 }
 
-/** Sets the learning rate that a range test found, and the default schedule of the job. */
+/** Sets the learning rate that a range test found, and trains with it. */
 export function withRate(spec: JobSpec, learningRate: number): JobSpec {
-  return { ...withSchedule(spec, defaultsOf(spec.job, spec.strategy).schedule), learningRate };
+  return { ...withMeasure(spec, null), learningRate };
 }
 
 /** The fields of pipelines in a job without one. */
@@ -130,11 +131,10 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const { syncEvery, outerLearningRate, staleness, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
-  // Only DDP has a range test, so another strategy gets the default schedule.
-  const isUnfitSchedule = spec.schedule === 'range-test' && !reducesGradients(strategy);
-  const scheduled = isUnfitSchedule ? withRate(optimized, optimized.learningRate) : optimized;
+  // Only whole models that learn from averaged gradients are measured.
+  const fitting = reducesGradients(strategy) ? optimized : withMeasure(optimized, null);
   return {
-    ...scheduled,
+    ...fitting,
     ...NO_PIPELINE,
     strategy,
     syncEvery,
@@ -146,13 +146,13 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
 }
 
 /**
- * Chooses one of the methods that a run with the strategy `auto` has compared. Fields that not
- * every method supports are reset, because the comparison assumes their defaults.
+ * Trains with one of the methods that a run has compared. Fields that not every method supports are
+ * reset, because the comparison assumes their defaults.
  */
 export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
   const { strategy, codec } = METHOD_FIELDS[method];
   const { algorithm, shardOptimizer } = DEFAULT_JOB;
-  return { ...withStrategy(spec, strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
+  return { ...withStrategy(withMeasure(spec, null), strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
 }
 
 /** The fields, besides strategy and codec, on which the costs of a step depend. */
@@ -171,9 +171,8 @@ export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
   if (pipeline <= 1) return { ...spec, pipeline, microBatches: null, recompute: false };
   const { codec, precision, shardOptimizer } = DEFAULT_JOB;
   const synchronous = withStrategy({ ...spec, pipeline: 1 }, 'ddp');
-  const scheduled = keepsModel(synchronous) ? synchronous : withRate(synchronous, synchronous.learningRate);
   return {
-    ...scheduled,
+    ...withMeasure(synchronous, null),
     pipeline,
     codec: spec.codec === 'fp16' ? 'fp16' : codec,
     shardOptimizer,

@@ -90,7 +90,7 @@ export function fitsLink({ model }: JobSpec): boolean {
  */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = {
-    ...defaultsOf(job.job, job.strategy, job.schedule),
+    ...defaultsOf(job.job, job.strategy, job.measure),
     ...PAGE_JOB,
     job: DEFAULT_JOB.job,
   };

@@ -9,8 +9,8 @@ import { mainAlgorithm } from './algorithm.ts';
  * Returns whether the loss and the samples that this rank reports for a step are its own only. The
  * ranks then exchange results after several steps, not in every step.
  */
-export function reportsOwnLossOnly({ strategy }: JobSpec, worldSize: number): boolean {
-  return !STRATEGIES[strategy].isSynchronous && worldSize > 1;
+export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: number): boolean {
+  return (measure === 'methods' || !STRATEGIES[strategy].isSynchronous) && worldSize > 1;
 }
 
 /** What is drawn for a run without an all-reduce of gradients. */
@@ -29,12 +29,13 @@ export interface Instead {
  * @param bucketBytes sizes of the buckets; `null` until they are known.
  */
 export function pictureOf(
-  { strategy, syncEvery, algorithm, codec, shardOptimizer }: JobSpec,
+  { measure, strategy, syncEvery, algorithm, codec, shardOptimizer }: JobSpec,
   worldSize: number,
   used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
 ): AllReduceName | Instead {
   const { instead } = messages.value.job;
+  if (measure === 'methods') return { lines: 'none', words: instead.methods };
   const words = instead.strategies[strategy];
   if (words !== null) {
     return { lines: STRATEGIES[strategy].exchanges === 'server' ? 'star' : 'none', words: words(syncEvery) };

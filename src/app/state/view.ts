@@ -6,7 +6,6 @@
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { onlyMeasures } from '../../spec/plan.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
 import { initialRoom, reduceRoom, type RoomView } from './room.ts';
@@ -73,7 +72,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'generation':
       return {
         ...view,
-        ...withoutOrigin(view, onlyMeasures(event.job)),
+        ...withoutOrigin(view, event.job.measure !== null),
         // A note of an earlier run does not concern this one.
         note: view.run?.number === event.run ? view.note : null,
         suspension: null,

@@ -52,7 +52,7 @@ export class LearningRate {
   schedule(step: number, totalSteps: number): void {
     const plan = this.#plan;
     const share = step / totalSteps;
-    const done = plan.schedule === 'range-test' ? share : Math.max(share, shareOfTime(this.trainedMs, plan));
+    const done = plan.measure === 'learning-rate' ? share : Math.max(share, shareOfTime(this.trainedMs, plan));
     const rate = rateAt(plan, step, Math.min(1, done));
     for (const optimizer of this.#optimizers) optimizer.learningRate = rate;
   }

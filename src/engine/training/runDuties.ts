@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import { onlyMeasures, type TrainingPlan } from '../../spec/plan.ts';
+import { type TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/clock.ts';
 import type { WholeStates } from '../storage/wholeStates.ts';
 import {
@@ -146,7 +146,7 @@ export class RunDuties {
     const wasOver = run.isOver;
     const step = run.now.step - 1;
     await this.#losses.collect(group, run.now.losses);
-    if (samples > 0 && heldOut > 0 && !onlyMeasures(plan)) await this.#tests.run(group, run.now, samples, heldOut);
+    if (samples > 0 && heldOut > 0 && plan.measure === null) await this.#tests.run(group, run.now, samples, heldOut);
     // Checked again, because an evaluation may end the run.
     const { isOver } = run;
     if (isOver && !wasOver) {

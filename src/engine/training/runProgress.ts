@@ -16,7 +16,7 @@ export class RunProgress {
   readonly #rangeTest: RangeTest | null;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
-    this.#bounds = plan.strategy === 'auto' ? METHOD_TEST_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
+    this.#bounds = plan.measure === 'methods' ? METHOD_TEST_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
     this.#maxSteps = this.#bounds.maxSteps ?? Infinity;
     this.#rangeTest = rangeTest;
   }

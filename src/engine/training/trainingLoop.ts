@@ -14,7 +14,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
-import { misfitOfPlan, onlyMeasures, type TrainingPlan } from '../../spec/plan.ts';
+import { misfitOfPlan, type TrainingPlan } from '../../spec/plan.ts';
 import { Yielder, type Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -168,7 +168,7 @@ export class TrainingLoop {
       const { clock, emit } = options;
       const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
       await emit(compiling);
-      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, !onlyMeasures(options.plan), {
+      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, options.plan.measure === null, {
         clock,
         onprogress: (shaders) => void emit({ ...compiling, shaders }),
       });

@@ -23,6 +23,7 @@ export type { StepReport } from './strategy.ts';
 export type StrategyChoice = Pick<
   TrainingPlan,
   | 'strategy'
+  | 'measure'
   | 'syncEvery'
   | 'outerLearningRate'
   | 'staleness'
@@ -52,7 +53,17 @@ const OUTER = {
  * strategy, of the same kind, to the common group.
  */
 export function createStrategy(
-  { strategy, syncEvery, outerLearningRate, staleness, codec, errorFeedback, shardOptimizer, clipNorm }: StrategyChoice,
+  {
+    strategy,
+    measure,
+    syncEvery,
+    outerLearningRate,
+    staleness,
+    codec,
+    errorFeedback,
+    shardOptimizer,
+    clipNorm,
+  }: StrategyChoice,
   options: StrategyOptions,
 ): Promise<Ddp | LocalSteps | ServerStrategy> {
   const outer = outerLearningRate === null ? {} : { learningRate: outerLearningRate };
@@ -70,6 +81,16 @@ export function createStrategy(
       ...(streaming && { streaming }),
     });
   };
+  // The run ends before an exchange, and its end does not change the parameters.
+  if (measure === 'methods') {
+    return LocalSteps.create({
+      ...options,
+      codec: 'fp32',
+      syncEvery: Number.MAX_SAFE_INTEGER,
+      createOuterOptimizer: (size) => new Sgd(OUTER.average, size),
+      createMean: () => NO_MEAN,
+    });
+  }
   switch (strategy) {
     case 'ddp':
       return Ddp.create({ ...options, codec, errorFeedback, shardOptimizer, clipNorm });
@@ -97,15 +118,6 @@ export function createStrategy(
         syncEvery: syncEvery ?? SPARSE_STEPS,
         createOuterOptimizer: (size) => new Sgd({ ...OUTER.sparse, ...outer }, size),
         createMean: (size) => new SparseMean(size),
-      });
-    // The run ends before an exchange, and its end does not change the parameters.
-    case 'auto':
-      return LocalSteps.create({
-        ...options,
-        codec: 'fp32',
-        syncEvery: Number.MAX_SAFE_INTEGER,
-        createOuterOptimizer: (size) => new Sgd(OUTER.average, size),
-        createMean: () => NO_MEAN,
       });
     default:
       return strategy satisfies never;

@@ -9,7 +9,7 @@ import {
   withPipeline,
   withPreset,
   withRate,
-  withSchedule,
+  withMeasure,
   withSource,
   withStrategy,
 } from '../../../src/app/state/jobForm.ts';
@@ -35,12 +35,12 @@ test('tabs of one browser are linked by message ports, but by WebRTC in a lesson
   ).toEqual(['auto', 'auto', 'webrtc', 'auto']);
 });
 
-describe('a method that `auto` has compared', () => {
+describe('a method that a run has compared', () => {
   test.each(METHOD_NAMES)('%s makes a valid job with the same costs', (method) => {
-    for (const job of [parseJob({ strategy: 'auto' }), parseJob({ job: 'gpt', strategy: 'auto' })]) {
+    for (const job of [parseJob({ measure: 'methods' }), parseJob({ job: 'gpt', measure: 'methods' })]) {
       const chosen = withMethod(job, method);
       expect(checkJob(chosen)).toEqual({ job: chosen });
-      expect(chosen.strategy).not.toBe('auto');
+      expect(chosen.measure).toBeNull();
       expect(hasSameCosts(job, chosen)).toBe(true);
       expect(hasSameCosts(job, { ...chosen, batchSize: 7 })).toBe(false);
     }
@@ -48,22 +48,22 @@ describe('a method that `auto` has compared', () => {
 
   test.each(METHOD_NAMES)('%s makes a valid job, whatever the host has chosen before', (method) => {
     for (const fields of [
-      { strategy: 'auto', algorithm: 'doubling' },
+      { measure: 'methods', algorithm: 'doubling' },
       { pipeline: 2 },
       { shardOptimizer: true },
-      { schedule: 'range-test' },
+      { measure: 'learning-rate' },
     ]) {
       expect(checkJob(withMethod(parseJob(fields), method))).toHaveProperty('job');
     }
   });
 
   test.each(METHOD_NAMES)('%s keeps the schedule that the host has chosen', (method) => {
-    const job = parseJob({ strategy: 'auto', schedule: 'cosine', maxSteps: 77 });
+    const job = parseJob({ measure: 'methods', schedule: 'cosine', maxSteps: 77 });
     expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
   });
 
   test('gives language models the periods that suit them', () => {
-    const gpt = parseJob({ job: 'gpt', strategy: 'auto' });
+    const gpt = parseJob({ job: 'gpt', measure: 'methods' });
     expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });
     expect(withMethod(gpt, 'diloco')).toMatchObject({ syncEvery: null, outerLearningRate: null, codec: 'int8' });
   });
@@ -187,28 +187,28 @@ describe('a learning-rate range test', () => {
     'of %s has a hundred steps, and choosing the found rate restores the usual job with this rate',
     (job) => {
       const usual = parseJob({ job });
-      const search = withSchedule(usual, 'range-test');
-      expect(search).toEqual(parseJob({ job, schedule: 'range-test' }));
+      const search = withMeasure(usual, 'learning-rate');
+      expect(search).toEqual(parseJob({ job, measure: 'learning-rate' }));
       expect(search.maxSteps).toBe(100);
-      expect(withSchedule(search, usual.schedule)).toEqual(usual);
+      expect(withMeasure(search, null)).toEqual(usual);
       expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
     },
   );
 
   test('has the chosen number of steps if a range test allows this number, and 100 steps otherwise', () => {
-    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
-    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
-    const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');
+    expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate').maxSteps).toBe(300);
+    expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 5000 }, 'learning-rate').maxSteps).toBe(100);
+    const search = withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate');
     expect(withRate(search, 0.03).maxSteps).toBe(300);
   });
 
   test('ends when another strategy than DDP is chosen', () => {
-    const search = withSchedule(DEFAULT_JOB, 'range-test');
+    const search = withMeasure(DEFAULT_JOB, 'learning-rate');
     expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
   });
 
   test('is described as a range test', () => {
-    expect(described({ schedule: 'range-test' })).toBe(
+    expect(described({ measure: 'learning-rate' })).toBe(
       'DDP; finds a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );
   });
@@ -220,7 +220,7 @@ describe('a pipeline', () => {
     const divided = withPipeline({ ...planned, codec: 'fp32' }, 4);
     expect(divided).toMatchObject({ pipeline: 4, strategy: 'ddp', syncEvery: null, seed: 5 });
     expect(checkJob({ ...divided })).toHaveProperty('job');
-    const tested = withSchedule({ ...DEFAULT_JOB, codec: 'int8', precision: 'mixed' }, 'range-test');
+    const tested = withMeasure({ ...DEFAULT_JOB, codec: 'int8', precision: 'mixed' }, 'learning-rate');
     expect(checkJob({ ...withPipeline(tested, 2) })).toHaveProperty('job');
     expect(withPipeline({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
   });

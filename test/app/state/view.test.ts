@@ -211,7 +211,7 @@ describe('the run', () => {
 
   test('clears the chosen initial weights when it begins, unless the run is a range test', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors', notes: [] };
-    const job = parseJob({ schedule: 'range-test' });
+    const job = parseJob({ measure: 'learning-rate' });
     const search: EngineEvent = { ...GENERATION, job };
     expect(fold(ADMITTED, ROOM, weights, search).beginsWith).toBe('a.safetensors');
     expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();

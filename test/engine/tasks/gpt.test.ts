@@ -45,7 +45,7 @@ async function train(
 }
 
 test('a comparison of methods expects the steps of a language model', async () => {
-  const [result] = (await train(1, { strategy: 'auto', batchSize: 2 })).results;
+  const [result] = (await train(1, { measure: 'methods', batchSize: 2 })).results;
   const timeOf = (name: string): number => result!.methods!.costs.find(({ method }) => method === name)!.timeToGoal;
   // One rank communicates nothing, so only numbers of steps differ. Classifiers need fewer with
   // diloco.

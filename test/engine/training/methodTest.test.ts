@@ -18,7 +18,7 @@ describe('a comparison of methods', () => {
     const untrained: string[] = [];
     const { results, events } = await train(
       3,
-      { strategy: 'auto', batchSize: 4, maxSteps: 1000 },
+      { measure: 'methods', batchSize: 4, maxSteps: 1000 },
       {
         tamper: (run) => untrained.push(run.stateHash()),
       },
@@ -36,12 +36,12 @@ describe('a comparison of methods', () => {
   });
 
   test('works on a rank that is alone', async () => {
-    const { results } = await train(1, { strategy: 'auto', batchSize: 4 });
+    const { results } = await train(1, { measure: 'methods', batchSize: 4 });
     expect(results[0]!.methods).toMatchObject({ bytesPerMs: null, best: 'ddp' });
   });
 
   test('takes all its steps on a small data set', async () => {
-    const { results } = await train(2, { strategy: 'auto', batchSize: 8 }, { trainSize: 20 });
+    const { results } = await train(2, { measure: 'methods', batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBe(20);
   });
 
@@ -50,7 +50,7 @@ describe('a comparison of methods', () => {
     let lateMs = 0;
     const { results, events } = await train(
       1,
-      { strategy: 'auto', batchSize: 4 },
+      { measure: 'methods', batchSize: 4 },
       {
         clock: { ...systemClock, now: () => systemClock.now() + lateMs },
         spoil: () => (lateMs += reads++ < 12 ? 10_000 : 0),
@@ -65,7 +65,7 @@ describe('a comparison of methods', () => {
     const taken: string[] = [];
     await train(
       2,
-      { strategy: 'auto', batchSize: 4 },
+      { measure: 'methods', batchSize: 4 },
       {
         onStep: async (rank, step) => {
           taken.push(`rank ${rank}, step ${step}`);
@@ -78,6 +78,6 @@ describe('a comparison of methods', () => {
   });
 
   test('is not possible in a Trainer', () => {
-    expect(() => new Trainer({ strategy: 'auto' })).toThrow(/does not support the strategy auto/);
+    expect(() => new Trainer({ measure: 'methods' })).toThrow(/cannot measure methods/);
   });
 });

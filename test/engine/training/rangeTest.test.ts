@@ -8,7 +8,7 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { train } from '../train.ts';
 import { createMember, runGeneration, type Member } from '../worlds.ts';
 
-const PLAN = { schedule: 'range-test', optimizer: 'sgd', maxSteps: 24, batchSize: 2, hashEvery: 5 };
+const PLAN = { measure: 'learning-rate', optimizer: 'sgd', maxSteps: 24, batchSize: 2, hashEvery: 5 };
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -43,7 +43,7 @@ const disposeAll = (members: readonly Member[]): void => members.forEach((member
 
 describe('a range test', () => {
   test('finds the same rate for digits on 1 rank and on 4 ranks', async () => {
-    const fields = { schedule: 'range-test', maxSteps: 30, optimizer: 'adam' };
+    const fields = { measure: 'learning-rate', maxSteps: 30, optimizer: 'adam' };
     const { results: one } = await train(1, { ...fields, batchSize: 32 });
     const { results: four, events } = await train(4, { ...fields, batchSize: 8 });
     for (const result of four) {
@@ -140,7 +140,7 @@ describe('a range test', () => {
     await runWorld(2, async (group) => {
       const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, activation: 'sigmoid', inputShape: [2] })] });
       const before = await model.getWeights()[0]!.data();
-      const trainer = new Trainer({ schedule: 'range-test', optimizer: 'sgd', maxSteps: 40, batchSize: 32, group });
+      const trainer = new Trainer({ measure: 'learning-rate', optimizer: 'sgd', maxSteps: 40, batchSize: 32, group });
       const { rateTest } = await trainer.fit(model, { xs, ys }, { loss: 'meanSquaredError' });
       expect(rateTest!.suggested).toBeGreaterThan(0.1);
       if (group.rank === 0) expect(await model.getWeights()[0]!.data()).toEqual(before);
@@ -148,10 +148,10 @@ describe('a range test', () => {
   });
 
   test.each([
-    [{ strategy: 'local-sgd' }, /range-test requires the strategy ddp/],
+    [{ strategy: 'local-sgd' }, /a measurement requires the strategy ddp/],
     [{ maxSteps: 5 }, /maxSteps of 20 to 1000/],
     [{ maxSteps: null }, /maxSteps of 20 to 1000/],
   ])('is rejected with %o', (fields, message) => {
-    expect(() => new Trainer({ schedule: 'range-test', ...fields } as object)).toThrow(message);
+    expect(() => new Trainer({ measure: 'learning-rate', ...fields } as object)).toThrow(message);
   });
 });

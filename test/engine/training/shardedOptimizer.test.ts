@@ -93,7 +93,7 @@ describe('a run with a sharded optimizer', () => {
   );
 
   test('searches for a learning rate as a run with whole optimizers, and restores the model', async () => {
-    const fields = { schedule: 'range-test', maxSteps: 20, optimizer: 'adam', learningRate: 1, hashEvery: 7 };
+    const fields = { measure: 'learning-rate', maxSteps: 20, optimizer: 'adam', learningRate: 1, hashEvery: 7 };
     const [whole, sharded] = [await trained(2, fields), await trained(2, { ...fields, shardOptimizer: true })];
     expect(sharded.results[0]!.rateTest).toEqual(whole.results[0]!.rateTest);
     expect(sharded.results[0]!.losses).toEqual(whole.results[0]!.losses);

@@ -33,6 +33,7 @@ async function makeStrategy(
   const made = await createStrategy(
     {
       strategy,
+      measure: null,
       syncEvery,
       outerLearningRate: null,
       staleness,
@@ -54,9 +55,6 @@ async function makeStrategy(
 const ignore = (): void => {};
 
 const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
-
-/** The strategies that exchange what they learn. Runs with `auto` only measure. */
-const TRAINING = STRATEGY_NAMES.filter((name) => name !== 'auto');
 
 describe('diloco with int8', () => {
   test('rounds an early exchange after one step no more coarsely than an exchange after twenty steps', async () => {
@@ -93,7 +91,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(TRAINING)('%s ends with the same parameters on every rank, and the loss falls', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s ends with the same parameters on every rank, and the loss falls', async (strategy) => {
     const { results } = await train(3, { batchSize: 8, maxSteps: 23, syncEvery: 5, strategy });
     for (const { stateHash, losses } of results) {
       expect(new Set(stateHash).size).toBe(1);
@@ -103,11 +101,14 @@ describe('strategies', () => {
     }
   });
 
-  test.each(TRAINING)('%s trains even if some ranks have no samples in the last step of an epoch', async (strategy) => {
-    const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
-    expect(new Set(results[0]!.stateHash).size).toBe(1);
-    expect(results[0]!.steps).toBe(4);
-  });
+  test.each(STRATEGY_NAMES)(
+    '%s trains even if some ranks have no samples in the last step of an epoch',
+    async (strategy) => {
+      const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
+      expect(new Set(results[0]!.stateHash).size).toBe(1);
+      expect(results[0]!.steps).toBe(4);
+    },
+  );
 
   test.each([
     ['parameter-server', 4],
@@ -202,7 +203,7 @@ describe('strategies', () => {
     },
   );
 
-  test.each(TRAINING)(
+  test.each(STRATEGY_NAMES)(
     '%s sends buffers that a pass has changed, and sends frozen weights only once',
     async (strategy) => {
       const seen = await runWorld(3, async (group) => {
@@ -302,7 +303,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(TRAINING)('%s fails on every rank when one rank aborts between steps', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s fails on every rank when one rank aborts between steps', async (strategy) => {
     const failures: unknown[] = [];
     await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(0));
@@ -321,7 +322,7 @@ describe('strategies', () => {
     for (const error of failures) expect((error as Error).message).toBe('gave up');
   });
 
-  test.each(TRAINING)('%s leaks no tensor in 100 steps', async (strategy) => {
+  test.each(STRATEGY_NAMES)('%s leaks no tensor in 100 steps', async (strategy) => {
     const counts: number[] = [];
     const before = tf.memory().numTensors;
     const { events } = await train(

@@ -15,7 +15,6 @@ const strategies = {
   diloco: 'DiLoCo',
   'streaming-diloco': 'streaming DiLoCo',
   sparseloco: 'SparseLoCo',
-  auto: 'automatic',
 };
 
 /** Names of codecs inside a sentence. */
@@ -69,6 +68,14 @@ export const job = {
     parameters: 'Weights',
     sum: (layers: number, parameters: string) => `${plural(layers, 'layer')}, ${parameters} weights to train:`,
   },
+  purpose: 'Purpose',
+  purposes: { train: 'train a model', 'learning-rate': 'find a learning rate', methods: 'compare strategies' },
+  measures: {
+    'learning-rate':
+      'The run raises the learning rate in every step until the loss explodes, and suggests a rate. The model is unchanged at the end.',
+    methods:
+      'The run takes a few steps, measures the links between the tabs, and compares the strategies. It does not train the model. You then choose a strategy.',
+  },
   strategy: 'Strategy',
   strategies,
   /** What each strategy does, and its cost. */
@@ -86,7 +93,6 @@ export const job = {
       'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
     sparseloco:
       'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
-    auto: 'The run takes a few steps, measures the links between the tabs, and compares the strategies. It does not train the model. You then choose a strategy.',
   },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
@@ -100,7 +106,7 @@ export const job = {
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Schedule',
-  schedules: { constant: 'constant', cosine: 'cosine decay', 'range-test': 'range test' },
+  schedules: { constant: 'constant', cosine: 'cosine decay' },
   warmupSteps: 'Warm-up steps',
   clipNorm: 'Clip gradients above',
   weightDecay: 'Weight decay',
@@ -190,18 +196,18 @@ export const job = {
     const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${codecs[spec.codec]}`;
     const optimizer = `${optimizers[spec.optimizer]}${spec.shardOptimizer ? ' (averages divided among tabs)' : ''}`;
     const plan =
-      spec.schedule === 'range-test'
+      spec.measure === 'learning-rate'
         ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and tab, ${optimizer}`
-        : spec.strategy === 'auto'
+        : spec.measure === 'methods'
           ? `a few steps, ${spec.batchSize} samples per step and tab`
           : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
-  describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec): string => {
-    const { settings, exchanges, onlyMeasures } = STRATEGIES[strategy];
+  describeStrategy: ({ measure, strategy, syncEvery, staleness, pipeline }: JobSpec): string => {
+    const { settings, exchanges } = STRATEGIES[strategy];
     if (pipeline > 1) return `pipeline of ${pipeline} stages`;
-    if (onlyMeasures) return 'compares strategies';
+    if (measure === 'methods') return 'compares strategies';
     const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
@@ -231,6 +237,7 @@ export const job = {
   },
   /** What ranks do in a run without an all-reduce of gradients; `null`: they all-reduce them. */
   instead: {
+    methods: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
     strategies: {
       ddp: null,
       'parameter-server': () => 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
@@ -244,7 +251,6 @@ export const job = {
         `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
       sparseloco: (steps) =>
         `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
-      auto: () => 'Each rank takes a few steps by itself. Then the ranks measure their links.',
     } satisfies Record<StrategyName, ((syncEvery: number | null) => string) | null> as Record<
       StrategyName,
       ((syncEvery: number | null) => string) | null

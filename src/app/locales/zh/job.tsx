@@ -14,7 +14,6 @@ const strategies = {
   diloco: 'DiLoCo',
   'streaming-diloco': '流式 DiLoCo',
   sparseloco: 'SparseLoCo',
-  auto: '自动',
 };
 
 const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '适合链路的编码' };
@@ -58,6 +57,12 @@ export const job: Messages['job'] = {
     parameters: '权重数',
     sum: (layers, parameters) => `共 ${layers} 层，要学习 ${parameters} 个权重：`,
   },
+  purpose: '目的',
+  purposes: { train: '训练模型', 'learning-rate': '寻找学习率', methods: '比较策略' },
+  measures: {
+    'learning-rate': '每一步都提高学习率，直到损失爆炸，然后建议一个学习率。运行结束时模型不变。',
+    methods: '先走几步，测量标签页之间的链路，再比较各种策略。这次运行不训练模型，之后由你选择策略。',
+  },
   strategy: '策略',
   strategies,
   does: {
@@ -69,7 +74,6 @@ export const job: Messages['job'] = {
     'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
     sparseloco:
       '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
-    auto: '先走几步，测量标签页之间的链路，再比较各种策略。这次运行不训练模型，之后由你选择策略。',
   },
   advanced: '更多设置',
   optimizer: '优化器',
@@ -83,7 +87,7 @@ export const job: Messages['job'] = {
   noLimit: '不限',
   seed: '随机种子',
   schedule: '学习率调度',
-  schedules: { constant: '不变', cosine: '按余弦下降', 'range-test': '范围测试' },
+  schedules: { constant: '不变', cosine: '按余弦下降' },
   warmupSteps: '预热步数',
   clipNorm: '梯度裁剪上限',
   weightDecay: '权重衰减',
@@ -163,17 +167,17 @@ export const job: Messages['job'] = {
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
     const [begins, ends] =
-      spec.schedule === 'range-test'
+      spec.measure === 'learning-rate'
         ? [`寻找学习率${timed}`, '']
-        : spec.strategy === 'auto'
+        : spec.measure === 'methods'
           ? ['走几步', '']
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
     return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
-  describeStrategy: ({ strategy, syncEvery, staleness, pipeline }: JobSpec) => {
-    const { settings, exchanges, onlyMeasures } = STRATEGIES[strategy];
+  describeStrategy: ({ measure, strategy, syncEvery, staleness, pipeline }: JobSpec) => {
+    const { settings, exchanges } = STRATEGIES[strategy];
     if (pipeline > 1) return `${pipeline} 段的流水线`;
-    if (onlyMeasures) return '比较各种策略';
+    if (measure === 'methods') return '比较各种策略';
     const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
     const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
@@ -201,6 +205,7 @@ export const job: Messages['job'] = {
       `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
   },
   instead: {
+    methods: '每个 rank 先各自走几步，然后测量链路。',
     strategies: {
       ddp: null,
       'parameter-server': () => '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
@@ -211,7 +216,6 @@ export const job: Messages['job'] = {
       'streaming-diloco': (steps) =>
         `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
       sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
-      auto: () => '每个 rank 先各自走几步，然后测量链路。',
     },
     codecs: {
       fp32: null,

@@ -1,5 +1,5 @@
 /**
- * A run that only compares methods, for the strategy `auto`. Ranks train a few steps alone, measure
+ * A run that only compares methods. Ranks train a few steps alone, measure
  * their links, and estimate the time of a step with each method. Nothing of what ranks learn is
  * exchanged, so the model is unchanged at the end.
  */
@@ -12,6 +12,7 @@ import { SPARSE_STEPS } from '../../../parallel/localSteps/periods.ts';
 import { powerSgdBytes } from '../../../parallel/strategies/gradientTransport.ts';
 import type { Device } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';
+import { GPT_SPARSE } from '../../../spec/job.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { Task } from '../../tasks/task.ts';
@@ -49,9 +50,9 @@ export class MethodTest {
     this.#parameters = parameters;
   }
 
-  /** Creates the test of a plan. Returns `null` if the plan has another strategy. */
+  /** Creates the test of a plan. Returns `null` if the plan has none. */
   static of(options: MethodTestOptions, parameters: readonly Variable[]): MethodTest | null {
-    return options.plan.strategy === 'auto' ? new MethodTest(options, parameters) : null;
+    return options.plan.measure === 'methods' ? new MethodTest(options, parameters) : null;
   }
 
   /** The result; `null` before {@link compare}. */
@@ -76,7 +77,8 @@ export class MethodTest {
    * @param figures of this rank's steps.
    */
   async compare(group: ProcessGroup, figures: Pick<RunStats, 'latestStepMs'>): Promise<void> {
-    const { plan, clock, task, device } = this.#options;
+    const { clock, task, device } = this.#options;
+    const isLanguageModel = task.isLanguageModel === true;
     const stepMs = figures.latestStepMs(TIMED_STEPS);
     const { worldSize } = group;
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
@@ -87,9 +89,9 @@ export class MethodTest {
     const busyMs = Math.max(...times.map(([, ms]) => ms!));
     const costs = methodCosts({
       ...{ worldSize, size, ownMs, busyMs, ...links },
-      learner: task.isLanguageModel === true ? 'language model' : 'classifier',
+      learner: isLanguageModel ? 'language model' : 'classifier',
       powerSgdBytes: powerSgdBytes(this.#parameters),
-      sparseSteps: plan.syncEvery ?? SPARSE_STEPS,
+      sparseSteps: isLanguageModel ? GPT_SPARSE.syncEvery : SPARSE_STEPS,
     });
     const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
     this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };

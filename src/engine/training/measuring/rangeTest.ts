@@ -6,8 +6,7 @@ import { findRate, hasExploded } from '../../../optim/rangeTest.ts';
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { Ddp } from '../../../parallel/strategies/index.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
-import { FITTING_RANGE_TEST, type TrainingPlan } from '../../../spec/plan.ts';
-import { UsageError } from '../../../util/errors.ts';
+import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { RunState } from '../runState.ts';
 import type { RunStrategy } from '../runStrategy.ts';
 
@@ -22,10 +21,9 @@ export class RangeTest {
     this.#strategy = strategy;
   }
 
-  /** Creates the range test of a plan. Returns `null` if the plan has another schedule. */
-  static of({ schedule, maxSteps }: TrainingPlan, strategy: RunStrategy): RangeTest | null {
-    if (schedule !== 'range-test') return null;
-    if (!(strategy instanceof Ddp)) throw new UsageError(FITTING_RANGE_TEST);
+  /** Creates the range test of a plan. Returns `null` if the plan has none. */
+  static of({ measure, maxSteps }: TrainingPlan, strategy: RunStrategy): RangeTest | null {
+    if (measure !== 'learning-rate' || !(strategy instanceof Ddp)) return null;
     return new RangeTest(maxSteps!, strategy);
   }
 
