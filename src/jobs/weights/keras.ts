@@ -115,6 +115,9 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
       LAYER_WEIGHT.test(name) && isFloat(type) ? [{ name, type, entity }] : [],
     );
     const others = arrays.filter(({ name, type }) => !LAYER_WEIGHT.test(name) || !isFloat(type));
+    // Arrays that are compressed, or that nobody has written, may be much larger than their file.
+    const total = weights.reduce((sum, { entity: { metadata } }) => sum + metadata.size * metadata.total_size, 0);
+    if (total > MAX_MODEL_FILE_BYTES) throw refusal(file, `its arrays would have ${total} bytes`);
     const tensors = open(file, () =>
       weights.map(({ name, type, entity }) => ({
         name,
@@ -179,7 +182,6 @@ function typeOf({ attrs, metadata }: Dataset): string {
 function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Array<ArrayBuffer> {
   const { size, total_size: count } = dataset.metadata;
   const bytes = size * count;
-  if (bytes > MAX_MODEL_FILE_BYTES) throw refusal(file, `${dataset.path} would have ${bytes} bytes`);
   const at = module['_malloc'](bytes);
   if (at === 0 && bytes > 0) throw refusal(file, `${dataset.path} has ${bytes} bytes, which do not fit into memory`);
   try {

@@ -18,7 +18,11 @@ const FLOAT16 = [0x11, 0x20, 0x0f, 0, 2, 0, 0, 0, 0, 0, 0x10, 0, 0x0a, 5, 0, 0x0
 /** Writes an HDF5 file whose headers have no checksums, as h5py writes it. */
 async function hdf5(
   datasets: Readonly<Record<string, Values>>,
-  { root = {}, each = {} }: { root?: Record<string, string>; each?: Record<string, string> } = {},
+  {
+    root = {},
+    each = {},
+    grown,
+  }: { root?: Record<string, string>; each?: Record<string, string>; grown?: number } = {},
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { File, ready } = await import('h5wasm');
   const { FS } = await ready;
@@ -30,7 +34,9 @@ async function hdf5(
     let group: Group = file;
     for (const step of steps)
       group = group.keys().includes(step) ? (group.get(step) as Group) : group.create_group(step);
-    const dataset = group.create_dataset({ name, data, shape: [data.length] });
+    const growing = grown === undefined ? {} : { chunks: [1], maxshape: [null] };
+    const dataset = group.create_dataset({ name, data, shape: [data.length], ...growing });
+    if (grown !== undefined) dataset.resize([grown]);
     for (const [key, text] of Object.entries(each)) dataset.create_attribute(key, text);
   }
   file.close();
@@ -173,6 +179,13 @@ describe('other layouts', () => {
     const error = await errorOf(open(await hdf5({ 'head/vars/0': Float32Array.of(1) })));
     expect(error.message).toMatch(/^mine\.weights\.h5 has no layers of a Sequential or Functional model, but head\./);
   });
+});
+
+test('arrays that together are much larger than their file are not read', async () => {
+  const arrays = Object.fromEntries([0, 1, 2].map((i) => [`layers/dense/vars/${i}`, Float32Array.of(1, 2)]));
+  const bytes = await hdf5(arrays, { grown: 50_000_000 });
+  expect(bytes.length).toBeLessThan(100_000);
+  expect((await errorOf(open(bytes))).message).toMatch(/mine\.weights\.h5 .*: its arrays would have 600000000 bytes/);
 });
 
 describe('paths', () => {
