@@ -302,7 +302,14 @@ function withSlash(url: string): string {
 export async function checkData(data: string, job?: string): Promise<string> {
   if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images') return checkFiles(data, 'pictures', NEEDED[job]!);
-  if (job === 'table') return checkFiles(data, 'CSV file', NEEDED[job]!);
+  if (job === 'table') {
+    const isFolder = await stat(data).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    if (isFolder) throw new UsageError(`${data} is a folder, but a table is one file. Pass ${NEEDED[job]}.`);
+    return checkFiles(data, 'CSV file', NEEDED[job]!);
+  }
   const names = job === undefined ? await namesIn(data).catch(() => []) : [];
   return names.some((name) => kindOfName(name) !== 'idx') ? data : checkDataFolder(data);
 }

@@ -55,7 +55,8 @@ async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
 async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
   const file = path.join(root, name);
   const { size, isFile } = await statOf(file).catch(() => ({ size: 0, isFile: false }));
-  if (!isFile) return [];
+  // A link to a folder, or to nothing, is named, so that a run can report it.
+  if (!isFile) return [{ name }];
   const isRead = kindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
   return [isRead ? { name, size } : { name }];
 }

@@ -25,7 +25,7 @@ function otherTable(trained: TableFacts, own: TableFacts): string | null {
     return `it predicts ${JSON.stringify(trained.target)}, but this job predicts ${JSON.stringify(own.target)}`;
   }
   if (keyOfTable(trained) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(trained)}, but here they are ${namesOf(own)}`;
+    return `its columns are ${namesOf(trained, own)}, but here they are ${namesOf(own, trained)}`;
   }
   if (trained.task !== own.task) {
     return `it predicts ${JSON.stringify(own.target)} by ${trained.task}, but this job predicts it by ${own.task}`;

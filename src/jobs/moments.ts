@@ -4,6 +4,9 @@
  */
 import type { Moments } from '../spec/dataFacts.ts';
 
+/** The largest number whose square can be summed over all samples. */
+export const MAX_NUMBER = 1e150;
+
 export function emptyMoments(): Moments {
   return { count: 0, mean: 0, squares: 0 };
 }

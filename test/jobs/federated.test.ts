@@ -45,6 +45,12 @@ const fruits = (...rows: string[]): string =>
     .flat()
     .join('\n')}\n`;
 
+/** Returns a table with twenty equal columns, and two more. */
+const wide = (last: string): string => {
+  const names = Array.from({ length: 20 }, (_, i) => `c${i}`).join(',');
+  return `${names},${last},y\n${`${'1,'.repeat(21)}u\n${'1,'.repeat(21)}v\n`.repeat(12)}`;
+};
+
 /** Returns a table whose target has two numeric classes, written as given. */
 const written = (zero: string, one: string): string =>
   fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
@@ -133,6 +139,18 @@ describe('federated tables', () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [sixty] = await factsOf([text]);
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
+  });
+
+  test('with many columns are divergent from the first other column on', async () => {
+    const facts = await factsOf([wide('weight'), wide('weight'), wide('height')]);
+    expect(agreeOn(facts, null, jobOf()).divergent).toEqual([
+      {
+        rank: 2,
+        why:
+          'its columns are 14 equal ones, then c14, c15, c16, c17, c18, c19, height, y, ' +
+          'but those of the other ranks are 14 equal ones, then c14, c15, c16, c17, c18, c19, weight, y',
+      },
+    ]);
   });
 
   test('have equal classes for numbers that differ only in notation', async () => {

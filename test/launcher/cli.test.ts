@@ -241,6 +241,9 @@ describe('the job of a command line', () => {
     expect(table).toMatchObject({ job: { data: { url: '/data/my%20houses.csv' }, target: 'b' }, served: csv });
     const remote = await resolveJob({ job: 'table', data: 'https://a.example/x.csv' });
     expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, served: null });
+    await expect(resolveJob({ job: 'table', data: own })).rejects.toThrow(
+      `${own} is a folder, but a table is one file.`,
+    );
     await expect(resolveJob({ job: 'table' })).rejects.toThrow(/Pass --data with a CSV file/);
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(
       /cannot be read\. Pass a CSV file/,

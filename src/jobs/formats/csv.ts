@@ -11,7 +11,7 @@ import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { canonical } from '../classNames.ts';
 import { isHeader } from './csvHeader.ts';
-import { BOM, columnsOf, fits, SEP_LINE, shapeOf, startOf, type Format, type Start } from './csvShape.ts';
+import { BOM, columnsOf, fits, shapeOf, startOf, type Format, type Start } from './csvShape.ts';
 import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
@@ -41,6 +41,7 @@ const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   [/^%PDF-/, 'a PDF document. Export its table as CSV'],
   [/^(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml|table)/i, 'a web page or XML. Export its table as CSV'],
   [/^(\xef\xbb\xbf)?\s*(\[\s*)*\{\s*"/, 'JSON. Convert it to CSV'],
+  [/^(\x89PNG|\xff\xd8\xff|GIF8)/, 'a picture. Choose the job images'],
   [/^PAR1/, 'a Parquet file. Convert it to CSV'],
   [/^ARROW1|^FEA1/, 'a Feather or Arrow file. Convert it to CSV'],
   [/^SQLite format 3/, 'a SQLite database. Export its table as CSV'],
@@ -225,8 +226,8 @@ interface Guess {
  */
 function guess(name: string, whole: Uint8Array, isWhole: boolean, start: Start): Guess {
   const head = whole.subarray(start.offset);
-  const told = SEP_LINE.exec(new TextDecoder().decode(whole.subarray(0, start.offset)))?.[1];
-  if (told !== undefined) return { separator: told, records: recordsIn(name, head, told, isWhole, start).records };
+  const told = start.separator;
+  if (told !== null) return { separator: told, records: recordsIn(name, head, told, isWhole, start).records };
   const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
   const found = SEPARATORS.filter((separator) => beginning.some((line) => line.includes(separator))).map(
     (separator) => {

@@ -3,7 +3,9 @@ import { isNumber } from './numbers.ts';
 
 export const BOM = [0xef, 0xbb, 0xbf];
 /** The line by which Excel is told the separator. It is not data. */
-export const SEP_LINE = /^"?sep=(.)"?[;,\t|]*\r?\n/i;
+const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
+/** Number of bytes that are searched for it. */
+const SEP_BYTES = 32;
 
 export interface Format {
   /** Where the first record begins. */
@@ -16,6 +18,8 @@ export interface Format {
 export interface Start {
   offset: number;
   line: number;
+  /** The separator that the line before it states; `null` if there is no such line. */
+  separator: string | null;
 }
 
 /** What the fields of a row are. */
@@ -69,6 +73,9 @@ export function fits(fields: readonly string[], { columns, rowNames, trailing }:
 /** Returns where the first record begins: after a line such as `sep=;`. */
 export function startOf(head: Uint8Array): Start {
   const skipped = BOM.every((byte, i) => head[i] === byte) ? BOM.length : 0;
-  const line = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + 16)));
-  return line === null ? { offset: 0, line: 1 } : { offset: skipped + line[0].length, line: 2 };
+  const found = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + SEP_BYTES)));
+  if (found === null) return { offset: 0, line: 1, separator: null };
+  const [text, separator] = found as unknown as [string, string];
+  const line = text.split(/\r\n?|\n/).length;
+  return { offset: skipped + text.length, line, separator: separator === '\\t' ? '\t' : separator };
 }

@@ -14,27 +14,27 @@ const WORDS = new Set(
     'unknown unk unkn notknown notavailable unavailable notapplicable inapplicable nodata noinfo noinformation novalue',
     'noanswer noresponse notrecorded notreported notspecified unspecified notstated notgiven notprovided notmeasured',
     'blank empty tbd tba tbc nk nr ns np ni dk dontknow donotknow refused nm variable varies varieswithdevice withheld',
-    'notdetected notdetermined nondetect bdl lod redacted suppressed indeterminate undetermined invalid error noentry',
+    'notdetected notdetermined nondetect bdl lod belowlod trace notasked nonereported missingdata pending inprogress div0 redacted suppressed indeterminate undetermined invalid error noentry',
     // German, Dutch.
     'ka kw nv nb entf entfällt keineangabe keineangaben keinwert keinedaten unbekannt fehlt fehlend fehlwert leer keine',
-    'nichtverfügbar nichtbekannt nichtvorhanden nichtzutreffend nichterhoben nichtbestimmt weißnicht weissnicht ungültig',
+    'nichtverfügbar nichtbekannt nichtvorhanden nichtzutreffend nichterhoben nichtbestimmt weißnicht weissnicht ungültig ohneangabe oa trifftnichtzu verweigert unbek fehler',
     'onbekend nvt geen ontbreekt ontbrekend nietbeschikbaar nietbekend leeg geendata geengegevens',
     // French, Italian, Spanish, Portuguese, Romanian.
     'nd nc so sansobjet inconnu inconnue manquant manquante nondisponible indisponible nonrenseigné nonrenseigne vide aucun aucune',
-    'nonconnu nonapplicable nsp neseprononcepas sconosciuto sconosciuta mancante nonnoto datomancante vuoto ignoto',
+    'nonconnu nonapplicable nsp nsnr refusé neseprononcepas sconosciuto sconosciuta mancante nonnoto datomancante vuoto ignoto',
     'sd sindato sindatos desconocido desconocida nodisponible noaplica nsnc nosabe faltante vacío vacio ausente perdido ninguno',
     'semdados seminformação seminformacao desconhecido desconhecida nãodisponível naodisponivel nãoinformado naoinformado',
     'nãoaplicável naoaplicavel nãoseaplica vazio ignorado necunoscut lipsă lipsa indisponibil',
     // Nordic, Finnish, Hungarian.
     'okänd saknas uppgiftsaknas ejtillgänglig ukendt ukjent mangler ikkeoplyst ikkeoppgitt ikketilgængelig ikketilgjengelig',
-    'uoplyst ejoplyst tuntematon puuttuu eitiedossa eisaatavilla ismeretlen hiányzik nincs nincsadat',
+    'uoplyst ejoplyst ejsvar tuntematon puuttuu tietopuuttuu eitiedossa eisaatavilla ismeretlen hiányzik nincs nincsadat',
     // Slavic, Greek, Turkish, Baltic.
     'bd brak brakdanych nieznany nieznane nieznana niedotyczy neznámý neznámé neznáme chybí není neuvedeno nepoznato nepoznat nema',
-    'нд нетданных недоступно недоступен недоступна нетсведений нетинформации неуказано неприменимо нет неизвестно неизвестен отсутствует пусто немаєданих невідомо няма неизвестный δυ άγνωστο bilinmiyor yok boş veriyok',
+    'нд нетданных безданных недоступно недоступен недоступна нетсведений нетинформации неуказано неприменимо нет неизвестно неизвестен отсутствует пусто немаєданих невідомо няма неизвестный δυ άγνωστο bilinmiyor yok boş veriyok',
     'teadmata puudub nežinoma nėra nezināms nav',
     // Arabic, Hebrew, Hindi, Indonesian, Vietnamese, Thai, Chinese, Japanese, Korean.
-    'غيرمتوفر غيرمعروف לאידוע אין अज्ञात tidakada tidakdiketahui kosong khôngcó khôngrõ ไม่มี ไม่ทราบ',
-    '无 無 未知 缺失 缺 不详 不詳 暂无 不明 空 空白 未填 未提供 不适用 不適用 なし 欠損 欠測 該当なし 未回答 無回答 없음 미상 모름 결측 해당없음 무응답',
+    'غيرمتوفر غيرمتاح غيرمعروف لايوجد לאידוע איןנתונים אין अज्ञात tidakada tidakdiketahui kosong khôngcó khôngrõ ไม่มี ไม่ทราบ',
+    '无 無 無し 没有 無資料 无数据 未知 缺失 缺 不详 不詳 暂无 不明 空 空白 未填 未提供 不适用 不適用 なし 欠損 欠測 該当なし 未回答 無回答 없음 미상 모름 결측 해당없음 무응답 데이터없음',
   ]
     .join(' ')
     .split(' '),
@@ -42,7 +42,7 @@ const WORDS = new Set(
 /** Errors of spreadsheets in any language, such as #DIV/0!, #WERT!, #¿NOMBRE? and Err:502. */
 const SPREADSHEET = /^(?:#[¡¿]?\p{L}[\p{L}\p{M}\d/_ ]*[!?]?|#+|#n\/a n\/a|\p{L}+ ?: ?5\d\d)$/iu;
 /** Signs without a meaning, unlike + and *. A currency without a number is empty, too. */
-const SIGNS = /^(?:[?¿.…_/\\~:\u00b7\u2010-\u2015\u2212-]+|\p{Sc} ?[\u2010-\u2015\u2212-]{0,2})$/u;
+const SIGNS = /^(?:[?¿.…_/\\~:\u00b7\u2010-\u2015\u2212\uff0dー-]+|\p{Sc} ?[\u2010-\u2015\u2212-]{0,2})$/u;
 /** Missing values of SAS and Stata, such as .a and ._, and of C libraries, such as -1.#IND. */
 const STATISTICS = /^(?:\.[a-z_]|[+-]?1[.,]#(?:ind|qnan|snan)0*|[+-]?(?:q|s)?nan(?:\(\w*\))?)$/i;
 

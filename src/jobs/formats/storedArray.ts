@@ -1,6 +1,7 @@
 /** Arrays of numbers in npy and IDX files. Rows are read from the file on demand. */
 import { DataError, UsageError } from '../../util/errors.ts';
 import { sizeOf } from '../../util/shape.ts';
+import { MAX_NUMBER } from '../moments.ts';
 import type { PartialFile } from './partialFile.ts';
 
 /**
@@ -102,6 +103,11 @@ export class StoredArray {
         throw new DataError(
           `${this.name}: row ${index} has ${value} at byte ${from + k * size}, but only finite numbers are supported. ` +
             'Replace missing values before saving the array.',
+        );
+      }
+      if (Math.abs(value) > MAX_NUMBER) {
+        throw new DataError(
+          `${this.name}: row ${index} has ${value} at byte ${from + k * size}. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit.`,
         );
       }
       out[at + k] = value;

@@ -34,6 +34,9 @@ const DOCUMENTS: readonly (readonly [start: string, format: string])[] = [
   ['PK\x03\x04', 'a Word, OpenDocument, EPUB or zip file'],
   ['\xd0\xcf\x11\xe0', 'an old Word document'],
   ['\x1f\x8b', 'a gzip file'],
+  ['\x89PNG', 'a picture'],
+  ['\xff\xd8\xff', 'a picture'],
+  ['GIF8', 'a picture'],
 ];
 
 /** Returns the format of a document that is not plain text; `null` for other files. */

@@ -78,10 +78,10 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
   return entries;
 }
 
-/** Returns an entry's path. Some programs write backslashes in it, or `./` before it. */
+/** Returns an entry's path. Some programs write backslashes in it, or `./` or `../` before it. */
 function pathOf(filename: string): string {
   const steps = filename.replaceAll('\\', '/').split('/');
-  return steps.filter((step, i) => step !== '.' && (step !== '' || i === steps.length - 1)).join('/');
+  return steps.filter((step, i) => step !== '.' && step !== '..' && (step !== '' || i === steps.length - 1)).join('/');
 }
 
 function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {

@@ -2,9 +2,7 @@
 import type { DecimalMark } from '../../spec/preview.ts';
 import { isGrouped, valueOf, type Amount } from '../formats/numbers.ts';
 import { isShare, nameOfUnit } from '../formats/units.ts';
-
-/** The largest number whose square can be summed over all rows. */
-export const MAX_NUMBER = 1e150;
+import { MAX_NUMBER } from '../moments.ts';
 
 /** The character code of the digit 0. */
 const ZERO = 0x30;

@@ -188,7 +188,7 @@ function unitMisfit(unit = '', theirs = ''): string | null {
  */
 export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
   if (keyOfTable(agreed) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(own)}, but those of the other ranks are ${namesOf(agreed)}`;
+    return `its columns are ${namesOf(own, agreed)}, but those of the other ranks are ${namesOf(agreed, own)}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = agreed.columns[i]!;
@@ -232,7 +232,12 @@ function isOfNumbers({ kind }: ColumnFacts): boolean {
 /** Maximum number of names that a message lists. */
 const MOST_NAMED = 8;
 
-export function namesOf({ columns }: TableFacts): string {
-  const names = columns.slice(0, MOST_NAMED).map(({ name }) => name);
-  return `${names.join(', ')}${columns.length > MOST_NAMED ? ' and others' : ''}`;
+/** Returns the names of a table's columns; if they are many, from the first that `other` lacks. */
+export function namesOf({ columns }: TableFacts, other: TableFacts): string {
+  const differs = columns.findIndex(({ name }, i) => name !== other.columns[i]?.name);
+  const last = Math.max(0, columns.length - MOST_NAMED);
+  const first = Math.min(differs === -1 ? last : differs, last);
+  const names = columns.slice(first, first + MOST_NAMED).map(({ name }) => name);
+  const before = first === 0 ? '' : `${first} equal ones, then `;
+  return `${before}${names.join(', ')}${columns.length > first + MOST_NAMED ? ' and others' : ''}`;
 }

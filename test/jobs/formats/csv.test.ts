@@ -194,6 +194,7 @@ describe('a CSV file', () => {
     ['gzip', new Uint8Array([0x1f, 0x8b, 8, 0]), '1f 8b 08 00 at byte 0, like a gzip file. Unpack it.'],
     ['a line of JSON', '{"a": 1, "b": "x"}\n', 'like JSON. Convert it to CSV.'],
     ['a page', '<!DOCTYPE html>\n<html lang="en">', 'like a web page or XML.'],
+    ['a picture', Uint8Array.of(0xff, 0xd8, 0xff, 0xe0, 0, 0x10), 'like a picture. Choose the job images.'],
     ['another format', 'PAR1,1\n', 'like a Parquet file.'],
     ['bytes that are 0', 'a,b\n1,\0\n', 'a.csv is not text: byte 6 is 0.'],
     [

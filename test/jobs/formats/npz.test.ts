@@ -48,7 +48,7 @@ describe('an npy file', () => {
   test('may contain negative numbers, fractions and large integers', async () => {
     for (const type of ['i1', 'i2', 'i4', 'i8'] as const) expect(await written([-128, 5], type)).toEqual([-128, 5]);
     expect(await written([2 ** 40, -(2 ** 50)], 'i8')).toEqual([2 ** 40, -(2 ** 50)]);
-    expect(await written([0.1, -1e300], 'f8')).toEqual([0.1, -1e300]);
+    expect(await written([0.1, -1e149], 'f8')).toEqual([0.1, -1e149]);
     expect(await written([2 ** 32 - 1], 'u4')).toEqual([2 ** 32 - 1]);
   });
 
@@ -88,6 +88,13 @@ describe('an npy file', () => {
   test('is rejected with the row and the byte of the first NaN', async () => {
     const array = await openNpy('x.npy', new Blob([npyFile([2, 2], [0, 1, 2, NaN])]));
     await expect(array.readRow(1, new Float32Array(2))).rejects.toThrow('row 1 has NaN at byte 140');
+  });
+
+  test('is rejected if the square of a number is too large', async () => {
+    const array = await openNpy('x.npy', new Blob([npyFile([2, 1], [1e150, -1e160], { type: 'f8' })]));
+    const out = new Float64Array(1);
+    await array.readRow(0, out);
+    await expect(array.readRow(1, out)).rejects.toThrow('row 1 has -1e+160 at byte 136. Numbers may be at most 1e+150');
   });
 });
 

@@ -28,6 +28,11 @@ describe('a zip file', () => {
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
   });
 
+  test.each(['./', '../', '..\\', '/', '//'])('has no %s before paths', async (start) => {
+    const [entry] = await openZip('a.zip', new Blob([zipFile({ [`${start}cats/1.png`]: text('b') })]));
+    expect(entry!.path).toBe('cats/1.png');
+  });
+
   test('may have text after its end', async () => {
     const bytes = zipFile({ a: text('b') });
     const commented = new Uint8Array([...bytes, ...text('made by hand')]);

@@ -213,7 +213,7 @@ describe('a missing number', () => {
     ['statistics programs', '.|.a|.z|._|NA_real_|SYSMIS|missing|NaT'],
     [
       'people',
-      'n.d.|k.A.|k. A.|s/d|unknown|Unbekannt|?|??|-|--|—|…|...|keine Angabe|not available|н/д|无|未知|不明|brak danych|inconnu|$ -',
+      'n.d.|k.A.|k. A.|s/d|unknown|Unbekannt|?|??|-|--|—|…|...|keine Angabe|ohne Angabe|trifft nicht zu|not available|pending|below LOD|－|無し|没有|н/д|无|未知|不明|brak danych|inconnu|$ -',
     ],
   ])('is recognized as %s write it', (_, fields) => {
     expect(fields.split('|').filter((field) => !isMarker(field))).toEqual([]);
@@ -317,6 +317,9 @@ describe('lines of a file', () => {
   test.each([
     ['the separator for Excel', `sep=;\na;y\n${rowsOf((i) => `${i};${'uv'[i % 2]}`)}`],
     ['the separator, after a byte order mark', `\ufeffsep=,\r\na,y\r\n${rowsOf((i) => `${i},${i % 2}`)}`],
+    ['the separator and spaces', `sep = ;\na;y\n${rowsOf((i) => `${i};${i % 2}`)}`],
+    ['the separator as a name', `sep=\\t\na\ty\n${rowsOf((i) => `${i}\t${i % 2}`)}`],
+    ['an empty line and the separator', `\nsep=|\ra|y\r${rowsOf((i) => `${i}|${i % 2}`)}`],
     ['an unusual separator', `SEP=^\na^y\n${rowsOf((i) => `${i}^${i % 2}`)}`],
   ])('may begin with %s, which is no data', async (_, text) => {
     expect(await read(text)).toEqual(whole);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, symlink, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -163,12 +163,16 @@ describe('the HTTP server', () => {
     }
     await mkdir(path.join(folder, 'pets/a/b/c/d/dogs'), { recursive: true });
     await writeFile(path.join(folder, 'pets/a/b/c/d/dogs/1'), '\u00ff\u00d8\u00ffjpeg', 'latin1');
+    await symlink(path.join(folder, 'pets/a'), path.join(folder, 'pets/owls'));
+    await symlink(path.join(folder, 'gone.png'), path.join(folder, 'pets/cats/lost'));
     const pets = await startSignaling({ data: path.join(folder, 'pets'), logLevel: 'silent' });
     expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual([
       { name: 'a/b/c/d/dogs/1', size: 7 },
       { name: 'cats/a 1.png', size: 12 },
+      { name: 'cats/lost' },
       { name: 'cats/notes.txt' },
       { name: 'cats/notes.xml' },
+      { name: 'owls' },
       { name: 'top.png', size: 7 },
     ]);
     const headers = { range: 'bytes=5-21' };
