@@ -90,6 +90,26 @@ export function describeCompiled({ loss, metrics }: CompiledModel): { loss: stri
   return { loss: textOf(loss), metrics: textOf(metrics) };
 }
 
+/**
+ * Returns the settings of a model's layers as texts, by their places. Ranks may give layers other
+ * names, seeds and initializers, because all of them receive rank 0's weights.
+ */
+export function describeLayers({ layers }: tf.LayersModel, place = 'layer'): Record<string, string> {
+  const texts = layers.map((layer, i) => {
+    const at = `${place} ${i}`;
+    if (layer instanceof tf.LayersModel) return describeLayers(layer, `${at}, layer`);
+    return { [at]: `${layer.getClassName()} ${JSON.stringify(layer.getConfig(), withoutOwn)}` };
+  });
+  return Object.assign({}, ...texts) as Record<string, string>;
+}
+
+function withoutOwn(key: string, value: unknown): unknown {
+  return value === null || OWN_SETTING.test(key) ? undefined : value;
+}
+
+/** Names of settings that may differ between ranks. */
+const OWN_SETTING = /^(name|seed|weights)$|initializer$/i;
+
 function textOf(given: unknown): string {
   if (typeof given === 'object' && given !== null) return Object.values(given).map(textOf).join(', ');
   return typeof given === 'function' ? 'a function' : String(given);

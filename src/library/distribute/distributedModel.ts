@@ -22,7 +22,14 @@ import {
   type DistributedFitDatasetArgs,
   noSamples,
 } from './arguments.ts';
-import { compiledModelOf, describeCompiled, measuredBy, type CompiledModel, type Tensors } from './compiledModel.ts';
+import {
+  compiledModelOf,
+  describeCompiled,
+  describeLayers,
+  measuredBy,
+  type CompiledModel,
+  type Tensors,
+} from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks } from './evaluation.ts';
 import {
@@ -60,14 +67,18 @@ interface Call<Own, Result> extends Arguments<Own> {
  * @param model compiled with the same optimizer, loss and metrics on every rank. Its weights must
  *   be float32.
  * @throws (rejects) UsageError on every rank for a model that is not compiled or has nothing to
- *   train; MismatchError on every rank if models or metrics differ.
+ *   train; MismatchError on every rank if models, their layers' settings, losses or metrics
+ *   differ.
  */
 export async function distribute(
   model: tf.LayersModel,
   group: ProcessGroup,
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
-  await agree(group, 'distribute', () => ({ shared: describeCompiled(compiledModelOf(model)), own: null }));
+  await agree(group, 'distribute', () => ({
+    shared: { ...describeCompiled(compiledModelOf(model)), ...describeLayers(model) },
+    own: null,
+  }));
   const metrics = measuredBy(compiledModelOf(model));
   // TensorFlow.js, too, does not step weights that have no gradient.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });

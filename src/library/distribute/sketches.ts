@@ -74,21 +74,23 @@ class SketchSums {
 
   /** Adds whole rows. */
   add(values: ArrayLike<number | string>): void {
-    const width = this.#columns.length;
+    // Locals, because this loop runs for each value of a data set.
+    const [columns, contents, orders, squares] = [this.#columns, this.#contents, this.#orders, this.#squares];
+    const width = columns.length;
     for (let row = 0; row < values.length; row += width) {
       const weight = 2 * this.#rowWeights.next() - 1;
       this.#rows++;
       for (let column = 0; column < width; column++) {
         const value = values[row + column]!;
         if (typeof value !== 'number' || !Number.isFinite(value)) {
-          const code = this.#columns[column]! * codeOf(value);
+          const code = columns[column]! * codeOf(value);
           this.#codes += code;
           this.#others += weight * code;
           continue;
         }
-        this.#contents[column]! += value;
-        this.#orders[column]! += weight * value;
-        this.#squares[column]! += value * value;
+        contents[column]! += value;
+        orders[column]! += weight * value;
+        squares[column]! += value * value;
       }
     }
   }

@@ -19,6 +19,17 @@ const unfrozen = (): tf.LayersModel => {
   model.layers[0]!.trainable = true;
   return model;
 };
+const dense = (config: object): tf.layers.Layer => tf.layers.dense({ units: 2, inputShape: [4], ...config });
+const chain = (layers: tf.layers.Layer[]): tf.LayersModel => {
+  const model = tf.sequential({ layers });
+  model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+  return model;
+};
+const withOwnNames = (rank: number): tf.LayersModel => {
+  const kernelInitializer = tf.initializers.glorotUniform({ seed: rank });
+  return chain([dense({ kernelInitializer, name: `layer-${rank}` }), tf.layers.dropout({ rate: 0.5, seed: rank })]);
+};
+
 const fitOn =
   (argsOf: (rank: number) => DistributedFitArgs) =>
   (trainer: DistributedModel, { rank }: ProcessGroup) =>
@@ -224,7 +235,39 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
       (rank) => compiled(rank === 1 ? 'cnn' : 'mlp'),
       fitOn(() => ({})),
     );
-    for (const { error } of errors) expect(error.message).toMatch(/of rank 1, .* appears not to match that of rank 0/);
+    for (const { error } of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(/: layer 0 is Conv2D .* on rank 1, but Dense .* on rank 0\. It must be the same/);
+    }
+  });
+
+  test.each<[string, RegExp, (rank: number) => tf.layers.Layer[]]>([
+    ['an activation', /layer 0 is Dense .*"relu"/, (rank) => [dense({ activation: rank === 1 ? 'relu' : 'tanh' })]],
+    ['a penalty', /layer 0 is Dense .*"L1L2"/, (rank) => [dense(rank === 1 ? { kernelRegularizer: 'l1l2' } : {})]],
+    [
+      'a layer without weights',
+      /layer 1 is Dropout .* on rank 1, but null on rank 0/,
+      (rank) => [dense({}), ...(rank === 1 ? [tf.layers.dropout({ rate: 0.5 })] : [])],
+    ],
+    [
+      'a layer of a nested model',
+      /layer 0, layer 1 is Activation .*"relu"/,
+      (rank) => {
+        const activation = tf.layers.activation({ activation: rank === 1 ? 'relu' : 'tanh' });
+        return [tf.sequential({ layers: [dense({}), activation] })];
+      },
+    ],
+  ])('%s of the model', async (_, message, create) => {
+    const errors = await errorsOf(
+      (rank) => chain(create(rank)),
+      () => Promise.resolve(),
+    );
+    for (const { error } of errors) expect(error.message).toMatch(message);
+  });
+
+  test('but not names, seeds and initial weights of layers', async () => {
+    const errors = await errorsOf(withOwnNames, () => Promise.reject(new Error('compared')));
+    expect(errors.map(({ error }) => error.message)).toEqual(['compared', 'compared', 'compared']);
   });
 });
 
