@@ -88,11 +88,13 @@ export async function joinGroup(
         // this rank leaves the room.
         const end = (): void => {
           gpu.stop();
-          group.abort(
-            new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
-          );
+          const { rank, generation: number } = generation;
+          const error = new PeerGoneError(messageOf(signal.reason), { rank, generation: number });
+          group.abort(error);
           released.resolve();
-          void room.leave();
+          // A rank that returned as a new member hears nothing more of its run.
+          over.resolve();
+          void room.leave().then(() => joined.reject(error));
         };
         signal.addEventListener('abort', end, { once: true });
         formed = { group, membership: { signal, released, release, over, leave: () => room.leave() } };

@@ -41,12 +41,11 @@ class TabSocket extends EventTarget {
   readyState: 0 | 1 | 2 | 3 = 0;
   /** The server's end, while the connection is open. */
   #server: FakeSocket | null = null;
-  readonly #isLost: (text: string) => boolean;
+  readonly #port: Port;
 
-  /** @param isLost whether a message of the server does not arrive. */
-  constructor(isLost: (text: string) => boolean) {
+  constructor(port: Port) {
     super();
-    this.#isLost = isLost;
+    this.#port = port;
   }
 
   /** Opens the connection, or refuses it if there is no server. */
@@ -54,7 +53,7 @@ class TabSocket extends EventTarget {
     if (context === null || this.readyState !== 0) return this.#end();
     const server = new FakeSocket((text) =>
       setImmediate(() => {
-        if (!this.#isLost(text)) this.dispatchEvent(new MessageEvent('message', { data: text }));
+        if (!this.#port.isLost(text)) this.dispatchEvent(new MessageEvent('message', { data: text }));
       }),
     );
     this.#server = server;
@@ -65,8 +64,11 @@ class TabSocket extends EventTarget {
   }
 
   send(text: string): void {
+    const sent = this.#port.isForgotten
+      ? text.replace(/"token":"[^"]*"/, '"token":"0.expired-token-of-a-day-ago"')
+      : text;
     setImmediate(() => {
-      if (this.#server?.closedWith === null) this.#server.receive(text);
+      if (this.#server?.closedWith === null) this.#server.receive(sent);
     });
   }
 
@@ -101,6 +103,10 @@ export interface Port {
   onframe: ((frame: ArrayBuffer) => void) | null;
   /** Whether a message of the server is lost. TCP loses none; a faulty server could omit one. */
   isLost: (text: string) => boolean;
+  /** Whether the tab's token has expired: when it returns, the server gives it another id. */
+  isForgotten: boolean;
+  /** Whether new connections to the server fail. */
+  isOffline: boolean;
 }
 
 export class SignalingWorld {
@@ -165,12 +171,12 @@ export class SignalingWorld {
     let isClosed = false;
     const port: Port = {
       openSocket: () => {
-        const socket = new TabSocket((text) => port.isLost(text));
+        const socket = new TabSocket(port);
         for (const set of [sockets, this.#sockets]) {
           set.add(socket);
           socket.addEventListener('close', () => set.delete(socket));
         }
-        setImmediate(() => socket.accept(isClosed ? null : this.#context));
+        setImmediate(() => socket.accept(isClosed || port.isOffline ? null : this.#context));
         return socket;
       },
       connectPeer: ({ initiator, onsignal }) => {
@@ -209,6 +215,8 @@ export class SignalingWorld {
       },
       onframe: null,
       isLost: () => false,
+      isForgotten: false,
+      isOffline: false,
     };
     return port;
   }

@@ -6,11 +6,12 @@ import { destroyProcessGroup, joinGroup, type InitProcessGroupOptions } from '..
 import type { RoomSurroundings } from '../../src/library/room.ts';
 import { AbortError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
-import { SignalingWorld } from '../engine/signalingWorld.ts';
+import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
 import { Activity } from '../../src/util/activity.ts';
 
 let world: SignalingWorld;
 let surroundings: RoomSurroundings;
+let port: Port;
 /** Types of the messages that this rank has sent to the server. */
 let sent: string[];
 
@@ -18,7 +19,7 @@ beforeEach(async () => {
   await tf.setBackend('cpu');
   world = new SignalingWorld();
   sent = [];
-  const port = world.plug();
+  port = world.plug();
   surroundings = {
     device: { backend: 'cpu', adapter: 'cpu' },
     leaving: new EventTarget(),
@@ -133,4 +134,31 @@ test('an AbortSignal ends the wait for other ranks to destroy the group, which f
   expect(await error).toBeInstanceOf(AbortError);
   expect((await error).message).toContain('left the group before all other ranks');
   expect((await second!.failed).message).toBe(second!.failure!.message);
+});
+
+test('destroyProcessGroup ends on a rank that returns as a new member when the others have left', async () => {
+  const other = world.plug();
+  const groups: ProcessGroup[] = [];
+  const join = async (options: Partial<InitProcessGroupOptions>, own: Partial<RoomSurroundings>): Promise<void> => {
+    const group = await joinGroup(
+      { server: 'http://localhost', transport: 'webrtc', ...options },
+      { ...surroundings, ...own },
+    );
+    groups[group.rank] = group;
+  };
+  const { openSocket, connectPeer } = other;
+  void join({ worldSize: 2, rank: 0, onroom: (room) => void join({ room, rank: 1 }, { openSocket, connectPeer }) }, {});
+  await world.until('both ranks have joined', () => groups.filter(Boolean).length === 2);
+  const over: number[] = [];
+  const destroy = (rank: number): void => void destroyProcessGroup(groups[rank]!).then(() => over.push(rank));
+  destroy(1);
+  await world.pass(100);
+  Object.assign(other, { isForgotten: true, isOffline: true });
+  other.cutServer();
+  await world.pass(3_000);
+  destroy(0);
+  await world.until('rank 0 has left', () => over.includes(0));
+  other.isOffline = false;
+  await world.until('rank 1 has left', () => over.includes(1));
+  expect(over).toEqual([0, 1]);
 });

@@ -47,7 +47,8 @@ import type { ElasticState } from './elasticState.ts';
  * @throws (rejects) the error of `main` if it is not caused by a change of the ranks; the job then
  *   ends on all ranks, the others reject with RunOverError. DeviceError if this rank's GPU is lost,
  *   and MismatchError if its model or its state differs from those of the other ranks; the others
- *   then continue without it. RunOverError if the job ended before this rank took part.
+ *   then continue without it. RunOverError if the job ended before this rank took part, or while it
+ *   had lost its place in the room; a rank that has a result then resolves with it.
  *   TimeoutError if too few ranks were present for `timeoutMs`. AbortError if the signal is
  *   aborted. UsageError and SignalingError as `initProcessGroup`. This rank has then left the room.
  */

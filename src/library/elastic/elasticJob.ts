@@ -53,6 +53,8 @@ export class ElasticJob<State extends ElasticState, Result> {
   #group: ProcessGroup | null = null;
   /** The run whose state this rank has. */
   #run: number | null = null;
+  /** The run of the job: the first that was on in this rank's room. */
+  #jobRun: number | null = null;
   /** What the function has returned in the latest generation. */
   #result: { value: Result } | null = null;
   /** Number of further ranks for which the room waits. */
@@ -87,12 +89,12 @@ export class ElasticJob<State extends ElasticState, Result> {
         scopeOf: (error) => this.#scopeOf(error),
         onroom: (message) => this.#onRoom(message),
         onended: (outcome, message) => {
-          if (outcome === 'finished' && this.#result) this.#outcome.resolve(this.#result.value);
+          if (outcome === 'finished') this.#settle(new RunOverError(message));
           else this.#outcome.reject(new RunOverError(message));
         },
         onpagehide: () => this.#group?.abort(pageClosed(this.#group.rank)),
         onrefused: this.#outcome.reject,
-        onfatal: this.#outcome.reject,
+        onfatal: (error) => this.#settle(error),
       },
       surroundings,
     );
@@ -214,11 +216,29 @@ export class ElasticJob<State extends ElasticState, Result> {
         ),
       );
     }
-    // The room begins no other run before all ranks of this one have left.
-    if (phase === 'FORMING' && run > 0 && startAt === null && this.#run === null) {
-      this.#outcome.reject(new RunOverError('The job ended before this rank could take part in it.'));
+    if (phase !== 'FORMING') this.#jobRun ??= run;
+    // A rank that returned with another id is not told that its run has ended. The room begins no
+    // other run before all ranks of this one have left.
+    const isOver =
+      this.#jobRun === null
+        ? phase === 'FORMING' && run > 0 && startAt === null
+        : run > this.#jobRun || (run === this.#jobRun && phase === 'FORMING');
+    if (isOver) {
+      this.#settle(
+        new RunOverError(
+          this.#run === null
+            ? 'The job ended before this rank could take part in it.'
+            : 'The job ended without this rank, which had lost its place in the room: its connection to the server was broken.',
+        ),
+      );
     }
     this.#missing = waitingFor;
+  }
+
+  /** Ends this rank's part: with its result, or with `error` if it has none. */
+  #settle(error: Error): void {
+    if (this.#result) this.#outcome.resolve(this.#result.value);
+    else this.#outcome.reject(error);
   }
 }
 
