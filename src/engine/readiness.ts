@@ -10,6 +10,7 @@ import type { Device } from '../protocol/room.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
 import { demandsOf, hasPreview } from '../spec/preview.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
+import { avoidedAfter, mayBeFed } from './membership/feederChoice.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /**
@@ -191,7 +192,7 @@ export function advance(state: ReadinessState, event: ReadinessEvent): Readiness
     case 'unfed': {
       const { catchUp } = state;
       if (catchUp === null) return stay(state);
-      const avoids = event.hasSent ? [] : [...catchUp.avoids, event.feeder];
+      const avoids = avoidedAfter(catchUp.avoids, event.feeder, event.hasSent);
       return askForFeeder({ ...state, catchUp: { ...catchUp, avoids } });
     }
     case 'unprepared': {
@@ -274,13 +275,10 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   return consider(step.state, [...effects, ...step.effects]);
 }
 
-/** After this many feeders in a row without any byte, a tab takes part as if it lacked nothing. */
-const MAX_FEEDERS = 3;
-
 function askForFeeder(state: ReadinessState): ReadinessStep {
   const { catchUp, room } = state;
   const isLate = room !== null && ['LINKING', 'SYNCING', 'RUNNING'].includes(room.phase);
-  if (catchUp === null || !isLate || catchUp.avoids.length >= MAX_FEEDERS) return becomeReady(state);
+  if (catchUp === null || !isLate || !mayBeFed(catchUp.avoids)) return becomeReady(state);
   return stay(state, [{ type: 'catch-up', ...catchUp }]);
 }
 

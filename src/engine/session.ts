@@ -12,6 +12,7 @@ import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { readOriginOf, type Origin } from './files/modelFiles.ts';
 import { ModelQueries } from './inference/modelQueries.ts';
+import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
 import { openingOf } from './membership/opening.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
@@ -27,9 +28,6 @@ import {
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
 import { CurrentRun, type CurrentRunOptions } from './training/currentRun.ts';
-
-/** Milliseconds between the failure of a feed and the next attempt. */
-const FEED_RETRY_MS = 1_000;
 
 export interface SessionOptions
   extends

@@ -3,6 +3,9 @@
  * or in a worker that a page hosts.
  */
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
+import { avoidedAfter, FEED_RETRY_MS, mayBeFed } from '../engine/membership/feederChoice.ts';
+import type { Generation } from '../engine/membership/generation.ts';
+import { FEEDER, type FeedHooks } from '../parallel/recovery/stateFeed.ts';
 import { browserId } from '../engine/membership/browserId.ts';
 import { pulseSockets } from '../engine/membership/pulseSocket.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
@@ -104,6 +107,13 @@ interface RoomHandlers extends Pick<
 > {
   /** The run whose state this rank has; see the control message `ready`. */
   stateOfRun: () => number | null;
+  /**
+   * Whether a newcomer's state is so large that it should receive the state of the run before it is
+   * ready.
+   */
+  canCatchUp?: () => boolean;
+  /** Gives the run's state to a newcomer, or receives it; see {@link RendezvousOptions.feed}. */
+  feed?: (feed: Generation, hooks: FeedHooks) => Promise<void>;
   /** Called when the page is being closed, before this rank leaves. */
   onpagehide?: () => void;
   onroom?: RendezvousOptions['onroom'];
@@ -118,6 +128,10 @@ export class LibraryRoom {
   #member = '';
   /** Whether the server counts this rank as ready. */
   #isCounted = false;
+  /** Feeders to avoid; `null` unless this rank receives the state of the run before it is ready. */
+  #avoids: readonly string[] | null = null;
+  /** The latest feeder of this rank, and whether it has sent a part of the state. */
+  #feeder: { member: string; hasSent: boolean } | null = null;
   // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
   // browser notices.
   readonly #onpagehide = (): void => {
@@ -158,10 +172,15 @@ export class LibraryRoom {
           ? { type: 'create', ...hello, job: DEFAULT_JOB, startAt: startAt ?? null, nodes }
           : { type: 'join', ...hello, room, worldSize },
       ...handlers,
+      feed: (feed) => this.#feed(feed),
+      onunfed: (feeder) => {
+        network.clock.after(FEED_RETRY_MS, () => this.#retryFeed(feeder));
+      },
       onadmitted: (message) => {
         options.onroom?.(message.room);
         this.#member = message.member;
         this.#isCounted = false;
+        this.#avoids = handlers.canCatchUp?.() ? [] : null;
         this.#announce();
       },
       onroom: (message) => {
@@ -169,6 +188,8 @@ export class LibraryRoom {
         const { length } = message.members;
         if (length !== present) options.onmembers?.(length, message.startAt);
         present = length;
+        // If the others wait for more ranks, this rank delays nobody.
+        if (message.phase === 'PAUSED') this.#stopCatchingUp();
         this.#followCount(message);
       },
       onstate: () => {},
@@ -215,13 +236,41 @@ export class LibraryRoom {
     const isCounted = members.some(({ member, device }) => member === this.#member && device !== null);
     if (this.#isCounted && !isCounted) void this.#rendezvous.freed().then(() => this.#announce());
     this.#isCounted = isCounted;
+    if (isCounted) this.#avoids = null;
+  }
+
+  async #feed(feed: Generation): Promise<void> {
+    const feeder = { member: feed.members[FEEDER]!.member, hasSent: false };
+    if (feed.rank !== FEEDER) this.#feeder = feeder;
+    await this.#handlers.feed?.(feed, {
+      onbytes: () => (feeder.hasSent = true),
+      onnear: () => this.#stopCatchingUp(),
+    });
+  }
+
+  #retryFeed(feeder: string): void {
+    if (this.#avoids === null) return;
+    const hasSent = this.#feeder?.member === feeder && this.#feeder.hasSent;
+    this.#avoids = avoidedAfter(this.#avoids, feeder, hasSent);
+    if (mayBeFed(this.#avoids)) this.#announce();
+    else this.#stopCatchingUp();
+  }
+
+  /** Takes part with the state that this rank has. */
+  #stopCatchingUp(): void {
+    if (this.#avoids === null) return;
+    this.#avoids = null;
+    this.#announce();
   }
 
   #announce(): void {
+    const avoids = this.#avoids;
     this.#rendezvous.send({
       type: 'ready',
       device: this.#surroundings.device,
       stateOfRun: this.#handlers.stateOfRun(),
+      // Without a run or a feeder, the server counts this rank as ready.
+      ...(avoids && { catchUp: { prefers: this.#feeder?.member ?? null, avoids: [...avoids] } }),
     });
   }
 }

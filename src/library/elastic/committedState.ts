@@ -82,6 +82,13 @@ export class CommittedState {
     return this.#steps;
   }
 
+  /** Size of the state that ranks send, without its plain fields. */
+  get byteLength(): number {
+    const slots = this.#optimizer?.copy.slots ?? [];
+    const values = this.#all.reduce((sum, { size }) => sum + size * Float32Array.BYTES_PER_ELEMENT, 0);
+    return slots.reduce((sum, slot) => sum + slot.byteLength, values);
+  }
+
   /** The generation of the latest commit; 0 before the first step. */
   get generation(): number {
     return this.#generation;
@@ -119,8 +126,9 @@ export class CommittedState {
       sampler: this.#sampler,
       plain: this.#plain,
     };
-    const values = await this.#values.read();
+    // A newcomer may receive a commit while the function makes the next one.
     const averages = this.#averages();
+    const values = await this.#values.read();
     const data = { ...(head.sampler && { sampler: head.sampler }), ...head.plain };
     const digests = Object.fromEntries([
       ...(this.#all.length > 0 ? [['model', hashState([values])]] : []),

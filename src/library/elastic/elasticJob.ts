@@ -6,7 +6,9 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReport } from '../../engine/membership/membership.ts';
 import type { Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
+import { FEEDER, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
+import { SLICE_BYTES } from '../../protocol/frame.ts';
 import type { Nodes } from '../../protocol/room.ts';
 import { deferred } from '../../util/deferred.ts';
 import {
@@ -23,6 +25,7 @@ import { watchDevice } from '../device.ts';
 import { checkWorldSize, LibraryRoom, pageClosed, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
 import { CommittedState } from './committedState.ts';
+import { feedCommit, feedOf } from './commitFeed.ts';
 import { useState, type ElasticState } from './elasticState.ts';
 import { digestOf, synchronize } from './synchronize.ts';
 
@@ -50,6 +53,8 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #room: LibraryRoom;
   readonly #outcome = deferred<Result>();
   readonly #committed: CommittedState;
+  /** Gives the latest commit to newcomers, or receives it as a newcomer. */
+  readonly #feed: StateFeed;
   #group: ProcessGroup | null = null;
   /** The run whose state this rank has. */
   #run: number | null = null;
@@ -88,6 +93,13 @@ export class ElasticJob<State extends ElasticState, Result> {
         train: (generation) => this.#train(generation),
         scopeOf: (error) => this.#scopeOf(error),
         onroom: (message) => this.#onRoom(message),
+        // The function of a rank that has trained may still use the state.
+        canCatchUp: () => this.#run === null && this.#feed.stateBytes > SLICE_BYTES,
+        feed: async (feed, hooks) => {
+          if (feed.rank === FEEDER && feed.run !== this.#run)
+            throw new RunOverError('This rank does not take part in this job.');
+          await feedCommit(feed, { committed: this.#committed, feed: this.#feed, clock: this.#clock }, hooks);
+        },
         onended: (outcome, message) => {
           if (outcome === 'finished') this.#settle(new RunOverError(message));
           else this.#outcome.reject(new RunOverError(message));
@@ -101,6 +113,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     useState(state, this);
     try {
       this.#committed = new CommittedState(state);
+      this.#feed = feedOf(this.#committed, this.#clock);
     } catch (error) {
       this.#isOver = true;
       throw error;
@@ -139,7 +152,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));
     signal.addEventListener('abort', end, { once: true });
     this.#committed.restore();
-    const stateHash = await synchronize(group, this.#committed, this.#run === null);
+    const stateHash = await synchronize(group, this.#committed, this.#isFresh);
     this.#state.sampler?.reset(group);
     return { step: this.#committed.steps, stateHash };
   }
@@ -174,12 +187,18 @@ export class ElasticJob<State extends ElasticState, Result> {
     if (group.failure) throw group.failure;
   }
 
+  /** Whether this rank never had a state of the job: none of its own, and none of a feeder. */
+  get #isFresh(): boolean {
+    return this.#run === null && this.#committed.generation === 0;
+  }
+
   #save(): ProcessGroup {
     const group = this.#group;
     if (this.#isOver || group === null) {
       throw new UsageError('commit was called outside of elastic. Call it in the function that elastic calls.');
     }
     this.#committed.save(group.generation);
+    this.#feed.applied();
     return group;
   }
 

@@ -14,6 +14,28 @@ export function digestOf({ head, digests }: Pick<Commit, 'head' | 'digests'>): s
   return hashState([new TextEncoder().encode(JSON.stringify([head.steps, head.generation, digests]))]);
 }
 
+/** The parts of a rank's state, which must be the same on all ranks. */
+interface Parts {
+  digests: Commit['digests'];
+  model: ReturnType<typeof describeModel>;
+  averages: number;
+  scalars: number;
+}
+
+export function partsOf({ variables }: CommittedState, { head, arrays, digests }: Commit): Parts {
+  return {
+    digests,
+    model: describeModel(variables, {}),
+    averages: arrays.length - 1,
+    scalars: head.scalars.length,
+  };
+}
+
+/** Returns a text that is equal on ranks whose states have the same parts. */
+export function programOf({ digests, model, averages, scalars }: Parts): string {
+  return JSON.stringify([Object.keys(digests), model, averages, scalars]);
+}
+
 /**
  * Elects the newest commit: the one with the most steps, then the one of the latest generation. If
  * no rank has a commit of this job, it elects rank 0's initial state. Ranks without this commit
@@ -32,10 +54,7 @@ export async function synchronize(group: ProcessGroup, committed: CommittedState
     step: committed.steps,
     appliedIn: committed.generation,
     digest: digestOf(commit),
-    digests: commit.digests,
-    model: describeModel(committed.variables, {}),
-    averages: commit.arrays.length - 1,
-    scalars: commit.head.scalars.length,
+    ...partsOf(committed, commit),
   };
   const states = await group.allGatherObject(mine);
   rejectOtherPrograms(group, states, committed);
@@ -78,19 +97,13 @@ export async function synchronize(group: ProcessGroup, committed: CommittedState
   return digest;
 }
 
-interface Described {
+interface Described extends Parts {
   isFresh: boolean;
-  digests: Commit['digests'];
-  model: ReturnType<typeof describeModel>;
-  averages: number;
-  scalars: number;
 }
 
 /** Rejects ranks whose state has other parts than that of most ranks. */
 function rejectOtherPrograms(group: ProcessGroup, states: readonly Described[], { variables }: CommittedState): void {
-  const votes = states.map(({ digests, model, averages, scalars }) =>
-    JSON.stringify([Object.keys(digests), model, averages, scalars]),
-  );
+  const votes = states.map(programOf);
   const divergent = divergentRanks(
     votes,
     states.map(({ isFresh }) => isFresh),
@@ -99,12 +112,12 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly Described[], 
   const right = votes.findIndex((_, rank) => !divergent.includes(rank));
   const [odd] = divergent as [number];
   const models = states.map(({ model }) => model);
-  const partsOf = (rank: number): string => list(Object.keys(states[rank]!.digests));
+  const fieldsOf = (rank: number): string => list(Object.keys(states[rank]!.digests));
   const difference =
     differenceBetween(models, right, odd, variables) ??
-    (partsOf(odd) === partsOf(right)
+    (fieldsOf(odd) === fieldsOf(right)
       ? `${upperFirst(nameRanks([odd]))} has another optimizer than ${nameRanks([right])}. Create the same one on every rank.`
-      : `The state of ${nameRanks([odd])} has the fields ${partsOf(odd)}, but that of ${nameRanks([right])} has ` +
-        `${partsOf(right)}. Create the same state on every rank.`);
+      : `The state of ${nameRanks([odd])} has the fields ${fieldsOf(odd)}, but that of ${nameRanks([right])} has ` +
+        `${fieldsOf(right)}. Create the same state on every rank.`);
   rejectDivergentRanks(group, divergent, MismatchError, difference);
 }
