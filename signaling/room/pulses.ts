@@ -3,7 +3,7 @@
  * it waits for works or makes progress, and a rank that hangs is named and left out.
  */
 import type { Pulse } from '../../src/protocol/room.ts';
-import { isWorking, verdictOn } from '../../src/util/activity.ts';
+import { isBehindWork, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import {
@@ -24,10 +24,17 @@ import {
 import { suspend } from './suspensions.ts';
 import { deadlineOf, enteringOf, LINKING_MS, SYNCING_MS } from './timers.ts';
 
-/** Whether the latest pulse of a member says that it computes or loads within its time. */
-export function works({ hidden }: RoomState, member: string): boolean {
-  const { pulse = null } = hidden.get(member) ?? {};
-  return pulse !== null && isWorking(pulse);
+/**
+ * Whether the latest pulses say that a member computes or loads within its time, or waits for one
+ * that does.
+ */
+export function works(state: RoomState, member: string): boolean {
+  return isBehindWork(member, (one) => latestPulse(state, one));
+}
+
+/** Returns the latest pulse of a member that is connected. */
+function latestPulse(state: RoomState, member: string): Pulse | null | undefined {
+  return isAway(state, member) ? null : state.hidden.get(member)?.pulse;
 }
 
 export function onPulse(state: RoomState, member: string, pulse: Pulse): Step {
@@ -68,9 +75,9 @@ export function sendPulses(
   member: string,
   { peers }: Extract<RoomEvent, { type: 'ask-pulses' }>,
 ): Step {
-  const pulses = peers.flatMap((peer) => {
-    const pulse = isAway(state, peer) ? null : state.hidden.get(peer)?.pulse;
-    return pulse ? [{ member: peer, pulse }] : [];
-  });
+  const pulses = Array.from(
+    pulsesBehind(peers, (one) => latestPulse(state, one)),
+    ([peer, pulse]) => ({ member: peer, pulse }),
+  );
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'pulses', pulses } }] };
 }

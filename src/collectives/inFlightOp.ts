@@ -134,12 +134,26 @@ export class InFlightOp {
     this.#finish = () => env.complete(issue.trace?.(this.data, scheduledAt) ?? null);
     const { activityOf, onexpire } = env;
     const progressAt = (): number => progress.since(scheduledAt);
-    this.deadline = new OpDeadline({ clock, timeoutMs, progressAt, activityOf, onexpire });
+    this.deadline = new OpDeadline({
+      clock,
+      timeoutMs,
+      progress,
+      awaited: () => this.awaited,
+      progressAt,
+      activityOf,
+      onexpire,
+    });
   }
 
   /** Whether all data of the op is sent and received, and all ranks are known to have called it. */
   get isSettled(): boolean {
     return this.#isThrough && this.#agreement.isReached;
+  }
+
+  /** The global ranks whose data or READY the op waits for. */
+  get awaited(): number[] {
+    if (!this.hasInput) return [];
+    return [...new Set([...this.data.missing, ...this.data.stalled])].map((peer) => this.#env.ranks[peer]!);
   }
 
   /** Writes the input, allows other ranks to send, and announces the call to them. */

@@ -177,6 +177,11 @@ export class Mesh {
     });
   }
 
+  /** The ranks that ops of this rank wait for, in all groups. */
+  get awaited(): number[] {
+    return [...new Set([...this.progress.waits].flatMap((awaited) => awaited()))];
+  }
+
   /** Returns the link to a rank; `null` if there is no such link. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;

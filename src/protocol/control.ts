@@ -329,7 +329,7 @@ export const OTHER_SERVER_MESSAGES = [
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
    * The answers to `ask-pulses`, in the order of the questions: the latest pulses of those members
-   * that are connected and have sent one.
+   * that are connected and have sent one, and of the members that these wait for.
    */
   v.strictObject({
     type: v.literal('pulses'),

@@ -1,6 +1,6 @@
 /** Schemas of a room's members, their pulses, and settings, for control messages and events. */
 import * as v from 'valibot';
-import { MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
+import { MAX_AWAITED, MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
 import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
 
@@ -145,5 +145,7 @@ export const Pulse = v.strictObject({
   ms: count,
   /** Milliseconds for which that may last. */
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
+  /** Members whose data the thread waits for, in ops that it has called. */
+  awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

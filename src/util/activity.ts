@@ -15,6 +15,8 @@ const REPORT_MS = 1_000;
 
 /** The longest name of a task. */
 export const MAX_TASK_LENGTH = 80;
+/** The number of ranks that a rank is known to wait for. */
+export const MAX_AWAITED = 8;
 /** No task may take longer without progress, whatever a tab says. */
 export const MAX_LIMIT_MS = 24 * 3_600_000;
 
@@ -27,11 +29,15 @@ export interface ActivityReport {
   readonly ms: number;
   /** Milliseconds that the task may take without progress. */
   readonly limitMs: number;
+  /** The members whose data this thread waits for. */
+  readonly awaits: readonly string[];
 }
 
 interface Current {
   readonly task: string;
   readonly kind: string;
+  /** See {@link Activity.during}. */
+  readonly amount: number;
   /** When it began, or made progress. */
   since: number;
   /** The longest time without progress in this task. */
@@ -41,11 +47,19 @@ interface Current {
 export class Activity {
   /** Called when a task begins or ends, and with its progress. */
   readonly listeners = new Set<(report: ActivityReport) => void>();
+  /** Returns {@link ActivityReport.awaits}. */
+  awaits: () => readonly string[] = () => [];
   readonly #clock: Clock;
   /** Tasks in progress. The latest is reported. */
   readonly #current: Current[] = [];
-  /** The longest time without progress of each kind of task that was completed. */
-  readonly #longest = new Map<string, number>();
+  /**
+   * The longest time without progress of each kind of task that was completed, divided by its
+   * amount: within another task, and otherwise.
+   */
+  readonly #rehearsed = new Map<string, number>();
+  readonly #paces = new Map<string, number>();
+  /** The longest time without progress in any task; `null` before the first is completed. */
+  #longest: number | null = null;
   #progress = 0;
   #reportedAt = -Infinity;
 
@@ -57,19 +71,36 @@ export class Activity {
    * Does `work` as the task `task`. Tasks whose names differ only in a number at their end, such as
    * `step 12`, have one pace. Call it around work that computes or loads, not around waits for
    * other ranks.
+   *
+   * @param work receives a function that ends the task early, if `work` then waits for other ranks.
+   * @param amount the number of equal parts of the work, for example samples. A task may take
+   *   longer than a smaller one of its kind.
    */
-  async during<T>(task: string, work: () => T | Promise<T>): Promise<T> {
-    const current = { task, kind: task.replace(/ \d+$/, ''), since: this.#clock.now(), longest: 0 };
+  async during<T>(task: string, work: (end: () => void) => T | Promise<T>, amount = 1): Promise<T> {
+    const current = { task, kind: task.replace(/ \d+$/, ''), amount, since: this.#clock.now(), longest: 0 };
+    // A task within another one, such as the pass of a warm-up, is no usual task of its kind.
+    const paces = this.#current.length > 0 ? this.#rehearsed : this.#paces;
+    let isOver = false;
+    const end = (isComplete: boolean): void => {
+      if (isOver) return;
+      isOver = true;
+      this.#rest(current);
+      if (isComplete) {
+        const pace = current.longest / amount;
+        paces.set(current.kind, Math.max(pace, paces.get(current.kind) ?? 0));
+        this.#longest = Math.max(current.longest, this.#longest ?? 0);
+      }
+      this.#current.splice(this.#current.indexOf(current), 1);
+      this.#report();
+    };
     this.#current.push(current);
     this.#report();
     try {
-      const result = await work();
-      this.#rest(current);
-      this.#longest.set(current.kind, Math.max(current.longest, this.#longest.get(current.kind) ?? 0));
+      const result = await work(() => end(true));
+      end(true);
       return result;
     } finally {
-      this.#current.splice(this.#current.indexOf(current), 1);
-      this.#report();
+      end(false);
     }
   }
 
@@ -82,15 +113,22 @@ export class Activity {
 
   get report(): ActivityReport {
     const current = this.#current.at(-1);
-    // Work without a name, between tasks, has the pace of the longest of them.
-    const paces = [...this.#longest.values()];
-    const longest = current ? this.#longest.get(current.kind) : paces.length > 0 ? Math.max(...paces) : undefined;
     return {
       task: current?.task ?? '',
       progress: this.#progress,
       ms: current ? this.#clock.now() - current.since : 0,
-      limitMs: longest === undefined ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * longest),
+      limitMs: this.#limitOf(current),
+      awaits: this.awaits(),
     };
+  }
+
+  #limitOf(current: Current | undefined): number {
+    // Work without a name, between tasks, has the pace of the longest of them.
+    if (!current) return this.#longest === null ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * this.#longest);
+    const { kind, amount } = current;
+    const pace = this.#paces.get(kind);
+    if (pace !== undefined) return Math.max(LEAST_LIMIT_MS, PACES * pace * amount);
+    return Math.max(FIRST_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
   }
 
   /** Ends the time without progress. */
@@ -113,16 +151,18 @@ export interface Pulse {
   isSilent: boolean;
   ms: number;
   limitMs: number;
+  awaits?: string[] | undefined;
 }
 
 /** The pulse of a rank whose thread answers. */
-export function pulseOf({ task, progress, ms, limitMs }: ActivityReport): Pulse {
+export function pulseOf({ task, progress, ms, limitMs, awaits }: ActivityReport): Pulse {
   return {
     task: task.slice(0, MAX_TASK_LENGTH),
     progress: Math.round(progress),
     isSilent: false,
     ms: Math.round(ms),
     limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
+    ...(awaits.length > 0 && { awaits: awaits.slice(0, MAX_AWAITED) }),
   };
 }
 
@@ -138,4 +178,28 @@ export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'ha
 
 export function isWorking(pulse: Pulse): boolean {
   return verdictOn(pulse) === 'works';
+}
+
+/**
+ * Returns the pulses of members, and of those that they wait for, directly or through others. A
+ * member whose thread does not answer waits for nobody.
+ */
+export function pulsesBehind(
+  members: readonly string[],
+  latest: (member: string) => Pulse | null | undefined,
+): ReadonlyMap<string, Pulse> {
+  const found = new Map<string, Pulse>();
+  const rest = [...members];
+  for (let member = rest.shift(); member !== undefined; member = rest.shift()) {
+    const pulse = found.has(member) ? null : latest(member);
+    if (!pulse) continue;
+    found.set(member, pulse);
+    if (!pulse.isSilent) rest.push(...(pulse.awaits ?? []));
+  }
+  return found;
+}
+
+/** Whether a member works, or waits for one that works, directly or through others. */
+export function isBehindWork(member: string, latest: (member: string) => Pulse | null | undefined): boolean {
+  return [...pulsesBehind([member], latest).values()].some(isWorking);
 }

@@ -57,6 +57,18 @@ test.each(waits)('%s waits for another timeout while the other rank works', asyn
   ]);
 });
 
+test.each(waits)('%s names the rank that it waits for until it ends', async (_what, call) => {
+  const { meshes } = createMeshes(2);
+  const [group] = meshes.map((mesh) => new ProcessGroup(mesh, { clock: new ManualClock() }));
+  const before = meshes[0]!.awaited;
+  const error = errorOf(call(group!));
+  await pause(0);
+  const during = meshes[0]!.awaited;
+  group!.abort(new Error('over'));
+  await error;
+  expect([before, during, meshes[0]!.awaited]).toEqual([[], [1], []]);
+});
+
 test.each([
   ['is not answered', never],
   ['fails', fails],

@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest';
-import { Activity, FIRST_LIMIT_MS, LEAST_LIMIT_MS } from '../../src/util/activity.ts';
+import {
+  Activity,
+  FIRST_LIMIT_MS,
+  isBehindWork,
+  LEAST_LIMIT_MS,
+  MAX_AWAITED,
+  pulseOf,
+  pulsesBehind,
+  type Pulse,
+} from '../../src/util/activity.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -55,4 +64,85 @@ test('progress begins the time of a task again, and is reported at most once a s
   expect(activity.report).toMatchObject({ progress: 40, ms: 300 });
   done.resolve();
   await loading;
+});
+
+test('a task within another one, such as a pass of one sample in a warm-up, is no usual task of its kind', async () => {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  const limitOfStep = async (size: number, ms: number): Promise<number> => {
+    let limitMs = 0;
+    const take = (): void => {
+      ({ limitMs } = activity.report);
+      clock.advance(ms);
+    };
+    await activity.during('step 0', take, size);
+    return limitMs;
+  };
+  const limits = [await activity.during('warm up', () => limitOfStep(1, 4_000))];
+  for (const size of [1, 32, 32]) limits.push(await limitOfStep(size, size * 3_000));
+  expect(limits).toEqual([FIRST_LIMIT_MS, FIRST_LIMIT_MS, 8 * 3_000 * 32, 8 * 3_000 * 32]);
+  const slow = new Activity(clock);
+  await slow.during('warm up', () => slow.during('step 0', () => clock.advance(4_000), 1));
+  let first = 0;
+  await slow.during('step 0', () => void (first = slow.report.limitMs), 32);
+  expect(first).toBe(8 * 4_000 * 32);
+});
+
+test('a large task may take longer than a small one of its kind', async () => {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  await activity.during('evaluate', () => clock.advance(10_000), 16);
+  let limitMs = 0;
+  await activity.during('evaluate', () => void ({ limitMs } = activity.report), 256);
+  expect(limitMs).toBe(8 * 10_000 * 16);
+});
+
+test('a task that ends early is over, and its wait for other ranks is not part of its pace', async () => {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  const tasks: string[] = [];
+  await activity.during('step 0', (end) => {
+    clock.advance(20_000);
+    end();
+    tasks.push(activity.report.task);
+    clock.advance(300_000);
+  });
+  await activity.during('step 1', () => {
+    tasks.push(`${activity.report.task}: ${activity.report.limitMs}`);
+  });
+  expect(tasks).toEqual(['', 'step 1: 160000']);
+});
+
+const IDLE: Pulse = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 60_000 };
+const WORKS: Pulse = { ...IDLE, task: 'step 3' };
+const awaiting = (...awaits: string[]): Pulse => ({ ...IDLE, awaits });
+
+test.each([
+  ['that works', { A: WORKS }, true],
+  ['that does nothing', { A: IDLE }, false],
+  ['that is not known', {}, false],
+  ['that waits for one that works', { A: awaiting('B'), B: WORKS }, true],
+  ['that waits for one that waits for one that works', { A: awaiting('B'), B: awaiting('C'), C: WORKS }, true],
+  ['that waits for several, one of which works', { A: awaiting('B', 'C'), B: IDLE, C: WORKS }, true],
+  ['in a circle of waits', { A: awaiting('B'), B: awaiting('A') }, false],
+  ['in a circle of waits, in which one works', { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS }, true],
+  [
+    'that hangs, and waited for one that works',
+    { A: { ...awaiting('B'), isSilent: true, ms: 95_000 }, B: WORKS },
+    false,
+  ],
+] as const)('a rank %s is behind work or not', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
+  expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
+});
+
+test('pulses behind a rank are those of the ranks that it waits for', () => {
+  const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
+  expect([...pulsesBehind(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
+});
+
+test('a pulse names a limited number of ranks that its thread waits for', () => {
+  const activity = new Activity(new ManualClock());
+  expect(pulseOf(activity.report)).not.toHaveProperty('awaits');
+  activity.awaits = () => Array.from({ length: 100 }, (_, i) => `m${i}`);
+  expect(pulseOf(activity.report).awaits).toHaveLength(MAX_AWAITED);
 });

@@ -32,7 +32,7 @@ export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: numbe
     return onextend();
   }
   op.deadline.extendOrFail(
-    awaitedRanks(op, ranks, reports, self),
+    awaitedRanks(op, reports, self),
     (activity) => fail(timeoutError(context, op, ranks, reports, { now, activity })),
     onextend,
   );
@@ -42,16 +42,10 @@ export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: numbe
  * Returns the global ranks that a collective waits for: the missing ranks; if there are none, the
  * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
  */
-function awaitedRanks(
-  { data, hasInput }: InFlightOp,
-  ranks: readonly number[],
-  reports: Reports,
-  self: number,
-): number[] {
+function awaitedRanks(op: InFlightOp, reports: Reports, self: number): number[] {
   const { missing } = diagnose(reports);
   if (missing.length > 0) return missing;
-  if (!hasInput) return [self];
-  return [...new Set([...data.missing, ...data.stalled])].map((peer) => ranks[peer]!);
+  return op.hasInput ? op.awaited : [self];
 }
 
 /**

@@ -45,7 +45,15 @@ export function messageDeadline(
   };
   const progressAt = (): number => Math.max(progress.since(scheduledAt), heardAt());
   const onexpire = (): void => deadline.extendOrFail(awaited, expire);
-  const deadline: OpDeadline = new OpDeadline({ clock, timeoutMs, progressAt, activityOf, onexpire });
+  const deadline: OpDeadline = new OpDeadline({
+    clock,
+    timeoutMs,
+    progress,
+    awaited: () => awaited,
+    progressAt,
+    activityOf,
+    onexpire,
+  });
   return deadline;
 }
 

@@ -87,7 +87,16 @@ export class MonitoredBarrier {
     const onexpire = (): void => deadline.extendOrFail(missingRanks(), expire);
     const calledAt = clock.now();
     const progressAt = (): number => progress.since(calledAt);
-    const begin = (): OpDeadline => new OpDeadline({ clock, timeoutMs: waitMs, progressAt, activityOf, onexpire });
+    const begin = (): OpDeadline =>
+      new OpDeadline({
+        clock,
+        timeoutMs: waitMs,
+        progress,
+        awaited: () => missingRanks(),
+        progressAt,
+        activityOf,
+        onexpire,
+      });
     let deadline = begin();
     let isRestarted = false;
     const restart = (): void => {

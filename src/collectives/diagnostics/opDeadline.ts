@@ -6,6 +6,7 @@ import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
 import type { ProcessGroupOptions } from '../options.ts';
+import type { Progress } from './progress.ts';
 
 /** Maximum time to wait for the answer of {@link ProcessGroupOptions.activityOf}. */
 const ACTIVITY_MS = 5000;
@@ -15,6 +16,9 @@ const noAnswer = (): Error => new TimeoutError('The question about the ranks was
 interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   clock: Clock;
   timeoutMs: number;
+  progress: Progress;
+  /** Returns the global ranks that the op waits for. */
+  awaited: () => readonly number[];
   /** Returns when the op last progressed; at the earliest the time of its call. */
   progressAt: () => number;
   /** Called when the op has made no progress for its timeout. */
@@ -28,6 +32,7 @@ export class OpDeadline {
 
   constructor(env: Environment) {
     this.#env = env;
+    env.progress.waits.add(env.awaited);
     this.extend(env.timeoutMs);
   }
 
@@ -49,6 +54,7 @@ export class OpDeadline {
 
   cancel(): void {
     this.#isCancelled = true;
+    this.#env.progress.waits.delete(this.#env.awaited);
     this.#cancelTimer();
   }
 

@@ -16,6 +16,8 @@ interface Entry {
 export class Progress {
   /** In ascending order of both times. */
   #entries: Entry[] = [];
+  /** Functions that return the global ranks for which an op waits, one for each op in flight. */
+  readonly waits = new Set<() => readonly number[]>();
 
   /** Records that bytes of an op arrived or left. */
   moved(calledAt: number, now: number): void {

@@ -2,7 +2,8 @@
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
 import type { Pulse, RosterEntry } from '../../protocol/room.ts';
-import { isWorking } from '../../util/activity.ts';
+import { isBehindWork } from '../../util/activity.ts';
+import { upperFirst } from '../../util/text.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Link } from '../../transport/link.ts';
@@ -39,17 +40,24 @@ export function activityOf(
   members: readonly RosterEntry[],
   pulses: ReadonlyMap<string, Pulse>,
 ): RankActivity {
-  const known = ranks.map((rank) => ({ rank, name: members[rank]!.name, pulse: pulses.get(members[rank]!.member) }));
+  const nameOf = (rank: number): string => `rank ${rank} (${members[rank]!.name})`;
   return {
-    areWorking: known.every(({ pulse }) => pulse !== undefined && isWorking(pulse)),
-    text: known.map(({ rank, name, pulse }) => `Rank ${rank} (${name}) ${deedOf(pulse)}.`).join(' '),
+    areWorking: ranks.every((rank) => isBehindWork(members[rank]!.member, (member) => pulses.get(member))),
+    text: ranks
+      .map((rank) => {
+        const pulse = pulses.get(members[rank]!.member);
+        const awaited = members.flatMap(({ member }, one) => (pulse?.awaits?.includes(member) ? [nameOf(one)] : []));
+        return `${upperFirst(nameOf(rank))} ${deedOf(pulse, awaited)}.`;
+      })
+      .join(' '),
   };
 }
 
-function deedOf(pulse: Pulse | undefined): string {
+function deedOf(pulse: Pulse | undefined, awaited: readonly string[]): string {
   if (pulse === undefined) return 'is not known to the server';
   const what = pulse.task === '' ? '' : ` "${pulse.task}"`;
   const since = `for ${Math.round(pulse.ms / 1000)} s`;
   if (pulse.isSilent) return `has computed${what} ${since} without an answer`;
+  if (what === '' && awaited.length > 0) return `waits for ${awaited.join(', ')}`;
   return what === '' ? 'answers, but computes nothing' : `has been in${what} ${since}`;
 }

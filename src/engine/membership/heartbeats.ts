@@ -93,7 +93,7 @@ const SILENT_QUESTIONS = 2;
 
 /** Watches a computing thread from another one, for the pulse. */
 export class ThreadWatch {
-  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS };
+  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS, awaits: [] };
   /**
    * Questions without an answer. They are counted, because clocks run on while a machine sleeps.
    */

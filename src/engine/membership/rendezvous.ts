@@ -62,6 +62,10 @@ export class Rendezvous {
 
   constructor(options: RendezvousOptions) {
     this.#options = options;
+    options.activity.awaits = () =>
+      [...this.#live.values()].flatMap(({ view, members }) =>
+        view ? view.mesh.awaited.map((rank) => members[rank]!.member) : [],
+      );
     this.#server = new ServerConnection({
       ...options,
       onadmitted: (admission) => {

@@ -4,6 +4,7 @@ import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
 import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
@@ -12,6 +13,7 @@ import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
 interface CutModelOptions {
   task: PipelineTask;
   clock: Clock;
+  activity: Activity;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
   maxBytes: number;
 }
@@ -48,9 +50,9 @@ export async function agreeOnCut(
 async function cutModel(
   model: PipelineModel,
   stages: number,
-  { task, clock, maxBytes }: CutModelOptions,
+  { task, clock, activity, maxBytes }: CutModelOptions,
 ): Promise<number[]> {
-  const costs = model.cost?.layers ?? (await costsOf(task, clock));
+  const costs = model.cost?.layers ?? (await activity.during('measure the layers', () => costsOf(task, clock)));
   const layers = model.layers.map(({ name, size }, i) => ({
     name,
     cost: costs[i]!,

@@ -119,7 +119,8 @@ export class PipelineLoop {
 
   /** Prepares the run on this rank alone. */
   static async prepare(options: PipelineLoopOptions): Promise<PipelineLoop> {
-    return new PipelineLoop(options, await options.task.dataHash());
+    const { task, activity } = options;
+    return new PipelineLoop(options, await activity.during('hash the data', () => task.dataHash()));
   }
 
   /** The number of applied steps. */

@@ -69,7 +69,9 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
   const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
   const createOptimizer = (size: number): Optimizer => createOptimizerOf(optimizer, settings, size);
   const stage = grid.groups
-    ? await PipelineModelStage.create(model, grid, { job, task, clock, cut, createOptimizer })
+    ? await activity.during('build the layers', () =>
+        PipelineModelStage.create(model, grid, { job, task, clock, cut, createOptimizer }),
+      )
     : null;
   // Ranks of other replicas have the same stage, so it needs no mirror.
   const isMirrored = grid.replicas === 1 && grid.stages > 1;

@@ -8,7 +8,11 @@ export function namingTask<T extends Task>(task: T, activity: Activity): T {
     ...task,
     dataHash: () => activity.during('hash the data', () => task.dataHash()),
     withBatch: (indices, use, step, size) =>
-      activity.during(`step ${step}`, () => task.withBatch(indices, use, step, size)),
-    evaluate: (indices) => activity.during('evaluate', () => task.evaluate(indices)),
+      activity.during(
+        `step ${step}`,
+        (end) => task.withBatch(indices, (pass) => use(pass, end), step, size),
+        Math.max(1, size),
+      ),
+    evaluate: (indices) => activity.during('evaluate', () => task.evaluate(indices), Math.max(1, indices.length)),
   };
 }

@@ -45,12 +45,18 @@ export interface Task {
    * Calls `use` with a pass that computes the summed loss of training samples `indices`. The
    * tensors of the pass exist until the promise of `use` resolves.
    *
+   * @param use may call `oncomputed` when the gradients of the pass are known.
    * @param step the step that learns from these samples. Random numbers in a pass depend on the
    *   step and the sample, not on the rank.
    * @param size the largest number of samples of such a pass. Tasks with tensors of fixed shapes
    *   use it as their first dimension.
    */
-  withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number, size: number): Promise<T>;
+  withBatch<T>(
+    indices: Uint32Array,
+    use: (pass: Pass, oncomputed?: () => void) => Promise<T>,
+    step: number,
+    size: number,
+  ): Promise<T>;
   /**
    * Returns the summed loss of held-out samples `indices`, and the number of correct outputs. That
    * number is 0 if the task does not classify. If a sample has several outputs, such as a sequence,

@@ -15,6 +15,7 @@ import type { Preview } from '../../spec/preview.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { FEEDER, NEWCOMER, type FeedHooks, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import type { Activity } from '../../util/activity.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -25,7 +26,7 @@ import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { OwnShard } from './data/ownShard.ts';
 import { setWeights } from '../files/modelWeights.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
-import { SampleTexts } from '../inference/sampleTexts.ts';
+import { SampleTexts, type SampleAuthor } from '../inference/sampleTexts.ts';
 import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
 import type { RunState } from './runState.ts';
 import { TrainingLoop } from './trainingLoop.ts';
@@ -332,13 +333,13 @@ export class RunModel {
     );
     const task = namingTask(loaded, activity);
     const writes = task.queryModel instanceof TextGenerator && keepsModel(job);
-    const samples = writes ? new SampleTexts(task.queryModel, emit, carryOver?.samples ?? []) : null;
+    const samples = writes ? new SampleTexts(naming(task.queryModel, activity), emit, carryOver?.samples ?? []) : null;
     try {
       const facts = factsOf(task);
       if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
       if (weights) {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
-        await setWeights(task.queryModel.jobModel, weights);
+        await activity.during('load the weights', () => setWeights(task.queryModel.jobModel, weights));
       }
       const loop = await activity.during('warm up', () =>
         TrainingLoop.prepare({
@@ -353,11 +354,12 @@ export class RunModel {
           emit: async (event: EngineEvent) => {
             emit(event);
             await samples?.observe(event);
-            if (event.type === 'hashes' && event.agree) await onagreed?.(event.step);
+            if (event.type === 'hashes' && event.agree && onagreed)
+              await activity.during('save a checkpoint', () => onagreed(event.step));
           },
           keepBest: async () => {
             const { answerer } = this;
-            if (answerer) this.#best = await copyModel(answerer);
+            if (answerer) this.#best = await activity.during('copy the best model', () => copyModel(answerer));
           },
         }),
       );
@@ -423,4 +425,10 @@ function free({ task, loop, outputs }: Built): void {
 /** Returns the meaning of the task's samples; `null` if the job defines it. */
 function factsOf({ queryModel }: JobTask): SampleFacts | null {
   return queryModel instanceof TextGenerator ? null : queryModel.facts;
+}
+
+/** Returns an author that writes texts as a task of `activity`. */
+function naming(author: SampleAuthor, activity: Activity): SampleAuthor {
+  const { prompt, bigramLoss } = author;
+  return { prompt, bigramLoss, sample: () => activity.during('write a text', () => author.sample()) };
 }

@@ -80,7 +80,8 @@ export async function learn(
   const options = { ...optionsOf(last.samples, gradScaler), captures, totalSamples: window.size };
   const report = await task.withBatch(
     last.samples,
-    (pass) => strategy.step(pass, options, ({ loss, samples }) => onapplied(loss, samples)),
+    (pass, oncomputed) =>
+      strategy.step(pass, { ...options, oncomputed }, ({ loss, samples }) => onapplied(loss, samples)),
     step,
     last.size,
   );

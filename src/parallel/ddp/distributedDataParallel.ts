@@ -331,7 +331,9 @@ export class DistributedDataParallel {
     const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
     checkMetrics(computed, this.#options.metrics);
     // A rank without samples contributes zeros.
-    const local = computed && { samples: options.samples, computed };
+    const { samples, oncomputed } = options;
+    const local = computed && { samples, computed, oncomputed };
+    if (!local) oncomputed?.();
     try {
       if (local) this.#graph?.check(local.computed.used, this.#variables.parameters, this.group);
       const { computedAt, ...reduced } = this.#isLocal

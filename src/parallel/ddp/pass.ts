@@ -50,6 +50,8 @@ export interface PassOptions {
    * {@link gradScaler}. It must have been created for the parameters of this model.
    */
   captures?: PassCaptures | null;
+  /** Called when this rank has computed and read its gradients. It then waits for other ranks. */
+  oncomputed?: (() => void) | undefined;
   /**
    * Ends the reduction when it is aborted: the group then fails on every rank with AbortError,
    * which names this rank.

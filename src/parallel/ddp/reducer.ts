@@ -224,6 +224,10 @@ export class Reducer {
     else if (!pending && !pass) this.gradient.fill(0);
     const reads = this.#reads.read(this.#layout, pass?.computed ?? null, local, pending !== null);
     const buckets = local === this.gradient ? reads.buckets : this.#copied(reads.buckets, local);
+    Promise.all(buckets).then(
+      () => pass?.oncomputed?.(),
+      () => {},
+    );
     const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
     let loss = 0;
     let metrics: number[] = [];

@@ -72,4 +72,6 @@ export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
 export interface LocalPass {
   computed: Gradients;
   samples: number;
+  /** See `PassOptions`. */
+  oncomputed?: (() => void) | undefined;
 }

@@ -112,7 +112,7 @@ export class Replica {
   /** Computes {@link sums} from this rank's samples. Without samples all sums are zero. */
   async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
     const { clock, checkGradients } = this.#options;
-    const { samples } = options;
+    const { samples, oncomputed } = options;
     const startedAt = clock.now();
     this.sums.fill(0);
     const computed = await differentiate(pass, options, this.variables, this.#group);
@@ -126,6 +126,7 @@ export class Replica {
       }
       this.sums[this.size + 1] = samples;
     }
+    oncomputed?.();
     const loss = samples > 0 ? this.sums[this.size]! / samples : 0;
     return { loss, samples, compute: clock.now() - startedAt };
   }

@@ -5,7 +5,7 @@ import type { Pulse, RosterEntry } from '../../../src/protocol/room.ts';
 import { verdictOn } from '../../../src/util/activity.ts';
 
 const INTERVAL_MS = 2_000;
-const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000 };
+const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000, awaits: [] };
 
 test('a thread that leaves two questions without an answer is silent, and hangs after its limit', () => {
   const thread = new ThreadWatch();
@@ -47,4 +47,6 @@ test('sentences tell what ranks do that an op waits for', () => {
       'Rank 2 (Cy) has been in "step 3" for 30 s. Rank 3 (Di) is not known to the server.',
   });
   expect(activityOf([2], members, pulses).areWorking).toBe(true);
+  pulses.set('Di', { ...pulse, task: '', awaits: ['Cy'] });
+  expect(activityOf([3], members, pulses)).toEqual({ areWorking: true, text: 'Rank 3 (Di) waits for rank 2 (Cy).' });
 });

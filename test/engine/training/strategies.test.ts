@@ -6,9 +6,10 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
 import { createStrategy, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
-import { STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { STRATEGIES, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
+import { deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { relative, train } from '../train.ts';
@@ -55,6 +56,27 @@ async function makeStrategy(
 const ignore = (): void => {};
 
 const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
+
+test.each(
+  STRATEGY_NAMES.flatMap((strategy) =>
+    (['fp32', 'int8'] as const)
+      .filter((codec) => STRATEGIES[strategy].codecs.includes(codec))
+      .map((codec) => [strategy, codec] as const),
+  ),
+)('%s with %s tells when a rank has computed, before it waits for the other rank', async (strategy, codec) => {
+  const computed = deferred();
+  const losses = await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros([10]));
+    const made = await makeStrategy(strategy, group, [weights], { syncEvery: 1, codec });
+    if (group.rank === 1) await computed.promise;
+    const options = { samples: 1, totalSamples: 2, oncomputed: () => computed.resolve() };
+    const { loss } = await made.step(() => weights.square().sum().asScalar(), options, ignore);
+    made.dispose();
+    weights.dispose();
+    return loss;
+  });
+  expect(losses).toEqual([0, 0]);
+});
 
 describe('diloco with int8', () => {
   test('rounds an early exchange after one step no more coarsely than an exchange after twenty steps', async () => {

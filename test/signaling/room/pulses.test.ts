@@ -71,6 +71,15 @@ describe('a rank that works', () => {
     expect(play.ring).toHaveLength(3);
     expect(play.state.faults.filter(({ kind }) => kind === 'late')).toEqual([]);
   });
+
+  test('is the reason why a rank that waits for it is not late', () => {
+    const play = open(4).do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', WORKS));
+    play
+      .do(...['Ada', 'Di'].map((member): RoomEvent => ({ type: 'late', member, generation: 1, peers: ['Bo'] })))
+      .gather();
+    expect(play.ring).toHaveLength(4);
+    expect(play.state.faults.filter(({ kind }) => kind === 'late')).toEqual([]);
+  });
 });
 
 describe('a rank that hangs', () => {
@@ -110,4 +119,10 @@ test('a member learns the pulses of those that are connected', () => {
   const play = open(3).do(pulse('Bo', WORKS), { type: 'away', member: 'Cy' });
   play.do({ type: 'ask-pulses', member: 'Ada', peers: ['Bo', 'Cy', 'Di'] });
   expect(play.received('Ada', 'pulses').pulses).toEqual([{ member: 'Bo', pulse: WORKS }]);
+});
+
+test('a member learns the pulses of those that the others wait for', () => {
+  const play = open(3).do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', WORKS));
+  play.do({ type: 'ask-pulses', member: 'Ada', peers: ['Bo'] });
+  expect(play.received('Ada', 'pulses').pulses.map(({ member }) => member)).toEqual(['Bo', 'Cy']);
 });
