@@ -3,7 +3,7 @@ import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { shouldStayLocked } from './ending.ts';
-import { end, keepingState, needAnother, reform, retry } from './generations.ts';
+import { end, keepingState, needAnother, reform, retry, tryNewcomers } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import { list } from '../../src/util/text.ts';
 import type { Complaint, Reason } from './records.ts';
@@ -287,7 +287,10 @@ export function onDeadline(state: RoomState, generation: number, phase: RoomPhas
   // If no rank has reported, a single rank may be stuck in a collective while the others wait for
   // it. It is unknown which one, so no rank is left out.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);
-  return reform(unready(state, (member) => late.has(member)));
+  const others = unready(state, (member) => late.has(member));
+  const entries = missing.map((rank) => state.ring[rank]!);
+  const tried = phase === 'SYNCING' ? tryNewcomers(others, entries) : null;
+  return andThen(tried ?? noEffects(others), reform);
 }
 
 export function onAbandoned(state: RoomState): Step {

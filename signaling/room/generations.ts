@@ -27,7 +27,7 @@ import {
   type Step,
 } from './state.ts';
 import type { Reason } from './records.ts';
-import { isOnProbation, suspend } from './suspensions.ts';
+import { beginProbation, isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
 
 /**
@@ -151,6 +151,10 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
 
 /** Tries the same members again, because this generation failed and no member is at fault. */
 export function retry(state: RoomState, why: string): Step {
+  if (state.phase === 'SYNCING') {
+    const tried = tryNewcomers(state, state.ring);
+    if (tried !== null) return andThen(tried, reform);
+  }
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
   // The members with the state have trained before, without these newcomers. So the newcomers
@@ -178,6 +182,19 @@ export function keepingState(
 function withoutState({ membersWithState }: RoomState, members: readonly RosterEntry[]): ReadonlyMap<string, Reason> {
   const untried = members.filter(({ member }) => !membersWithState.has(member));
   return new Map(untried.length < members.length ? untried.map(({ member }) => [member, 'failing']) : []);
+}
+
+/**
+ * Judges the newcomers among `members`, with whom SYNCING failed: the ranks that train cannot go on
+ * meanwhile. A newcomer with whom it has failed before is suspended, others are tried once more.
+ * Returns `null` if there are no newcomers.
+ */
+export function tryNewcomers(state: RoomState, members: readonly RosterEntry[]): Step | null {
+  const isNew = withoutState(state, state.ring);
+  const tried = new Map(members.flatMap(({ member }) => (isNew.has(member) ? [[member, isNew.get(member)!]] : [])));
+  if (tried.size === 0) return null;
+  const again = new Map([...tried].filter(([member]) => isOnProbation(state, member)));
+  return again.size > 0 ? suspend({ ...state, retries: 0 }, again) : beginProbation(state, tried);
 }
 
 function newcomers(state: RoomState): RosterEntry[] {

@@ -74,13 +74,30 @@ function recordSuspensions(state: RoomState, reasons: ReadonlyMap<string, Reason
   // long as a first one.
   const isMissed = others.length < (nodesOf(state)?.min ?? 0);
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [browserOf(state, member), why]))) {
-    const before = suspensions.get(key);
-    const id = before?.id ?? 1 + Math.max(0, ...[...suspensions.values()].map((one) => one.id));
-    const suspension = { id, times: isMissed ? 1 : (before?.times ?? 0) + 1, reason, isOn: true };
+    const times = isMissed ? 1 : (suspensions.get(key)?.times ?? 0) + 1;
+    const suspension = { id: idOf(suspensions, key), times, reason, isOn: true };
     suspensions.set(key, suspension);
     effects.push(timerOf(suspension));
   }
   return { state: { ...state, suspensions }, effects };
+}
+
+/** Puts the browsers of these members on probation, as after a suspension. */
+export function beginProbation(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
+  const suspensions = new Map(state.suspensions);
+  const effects: RoomEffect[] = [];
+  for (const [member, reason] of reasons) {
+    const key = browserOf(state, member);
+    const probation = { id: idOf(suspensions, key), times: suspensions.get(key)?.times ?? 0, reason, isOn: false };
+    suspensions.set(key, probation);
+    effects.push(timerOf(probation));
+  }
+  return { state: { ...state, suspensions }, effects };
+}
+
+/** Returns the id of a browser's suspensions. */
+function idOf(suspensions: RoomState['suspensions'], browser: string): number {
+  return suspensions.get(browser)?.id ?? 1 + Math.max(0, ...[...suspensions.values()].map(({ id }) => id));
 }
 
 /**

@@ -78,8 +78,9 @@ export class ProcessGroup {
   readonly #objects: ObjectCollectives;
   readonly #caller: Caller;
   readonly #abortable: AbortableGroup;
+  /** The clock of deadlines. */
+  readonly clock: Clock;
   #isDestroyed = false;
-  readonly #clock: Clock;
   /** {@link OpOptions.timeoutMs} of later ops, unless an op has its own. */
   timeoutMs: number;
   /** Algorithm of later all-reduces, unless a call has its own; the same on every rank. */
@@ -89,7 +90,7 @@ export class ProcessGroup {
   constructor(mesh: Mesh, options: ProcessGroupOptions = {}, ranks?: readonly number[]) {
     this.#mesh = mesh;
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.clock = options.clock ?? systemClock;
     // A copy, so that the caller cannot change the group.
     this.ranks = Object.freeze(ranks ? [...ranks] : Array.from({ length: mesh.worldSize }, (_, rank) => rank));
     this.worldSize = this.ranks.length;
@@ -103,7 +104,7 @@ export class ProcessGroup {
     this.#executor = new Executor({
       mesh,
       ranks: this.ranks,
-      clock: this.#clock,
+      clock: this.clock,
       segmentElements: options.segmentElements ?? Infinity,
       activityOf: options.activityOf,
       onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
@@ -111,7 +112,7 @@ export class ProcessGroup {
     this.rank = this.#executor.rank;
     this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks };
     this.#objects = new ObjectCollectives(this, this.#caller, () => this.#executor.reserve());
-    this.#abortable = { rank: mesh.rank, clock: this.#clock, fail: (error) => this.abort(error) };
+    this.#abortable = { rank: mesh.rank, clock: this.clock, fail: (error) => this.abort(error) };
   }
 
   /** Bytes of frames that this rank sent in the group, headers included. */
@@ -235,7 +236,7 @@ export class ProcessGroup {
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
-    return coalesce(tensors, options, this.#clock, (flat, own) => {
+    return coalesce(tensors, options, this.clock, (flat, own) => {
       const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
       return () => this.#issue(op, own);
     });
@@ -244,7 +245,7 @@ export class ProcessGroup {
   /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
     rootRank(this.#caller, src);
-    return coalesce(tensors, options, this.#clock, (flat, own) => () => this.broadcast(flat, src, own));
+    return coalesce(tensors, options, this.clock, (flat, own) => () => this.broadcast(flat, src, own));
   }
 
   /** {@link allGather} of several tensors of one dtype; resolves with each rank's tensors. */
@@ -385,7 +386,7 @@ export class ProcessGroup {
   }
 
   #nothing<T>(value: T): Work<T> {
-    const work = new Work<T>('a call of a rank that is not a member', this.#clock);
+    const work = new Work<T>('a call of a rank that is not a member', this.clock);
     work.complete(value);
     return work;
   }

@@ -143,8 +143,11 @@ export type EngineEvent =
    * distribution begins when all files are read.
    */
   | { type: 'reading'; bytes: number; total: number }
-  /** Progress of distributing the job's files: how many of the `total` bytes each rank has. */
-  | { type: 'file-distribution'; generation: number; total: number; bytesPerRank: readonly number[] }
+  /**
+   * Progress of distributing the job's files, or the state to ranks that lack it: how many of the
+   * `total` bytes each rank has.
+   */
+  | { type: 'distribution'; what: 'files' | 'state'; generation: number; total: number; bytesPerRank: readonly number[] }
   /**
    * The room's first run will resume from this tab's checkpoint, which was saved after `step`
    * steps.

@@ -306,7 +306,7 @@ describe('a run', () => {
     ada.command({ type: 'start' });
     await world.finished([ada, bo]);
     expectOneModel([ada, bo]);
-    expect(bo.last('file-distribution')!.bytesPerRank).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
+    expect(bo.last('distribution')!.bytesPerRank).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
   });
 
   test('distributes files that the host chose before its room was open', async () => {

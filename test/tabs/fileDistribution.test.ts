@@ -36,7 +36,7 @@ test('files of the host reach all remaining tabs if a tab is closed during the d
 
   const bar = ben.page.getByRole('progressbar', { name: 'ben' }).waitFor();
   const cid = await world.join(room, 'cid');
-  const { generation, total } = await ann.event('file-distribution', ({ bytesPerRank }) =>
+  const { generation, total } = await ann.event('distribution', ({ bytesPerRank }) =>
     bytesPerRank.some((bytes) => bytes < LARGE_BYTES),
   );
   await cid.page.close();
@@ -44,7 +44,7 @@ test('files of the host reach all remaining tabs if a tab is closed during the d
   const ends = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
   for (const { result } of ends) expect(result).toMatchObject({ steps: 2, worldSize: 2 });
   expect(new Set(ends.flatMap(({ result }) => result.stateHash)).size).toBe(1);
-  const later = ben.events.filter((event) => event.type === 'file-distribution' && event.generation > generation);
+  const later = ben.events.filter((event) => event.type === 'distribution' && event.generation > generation);
   expect(later[0]).toMatchObject({ bytesPerRank: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
   expect(later.at(-1)).toMatchObject({ total, bytesPerRank: [total, total] });
   for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);

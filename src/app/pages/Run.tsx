@@ -50,7 +50,7 @@ import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
-import { FileDistribution } from './FileDistribution.tsx';
+import { Distribution } from './Distribution.tsx';
 import { Strip } from './Strip.tsx';
 
 /** If a launcher drives this page, the ring does not move until somebody presses play. */
@@ -135,7 +135,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       )}
       {view.note !== null && <p class="dim small">{view.note}</p>}
       {isUnderWay(view) && <SlowHere view={view} run={run} />}
-      {isUnderWay(view) && isDistributing(run) && <FileDistribution view={view} run={run} />}
+      {isUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
       <div class="run-columns">
         {isDivided ? (
           <RunPipeline view={view} run={run} player={schedule} />

@@ -105,10 +105,11 @@ export function neighbours(rank: number, worldSize: number): number[] {
 }
 
 /**
- * Returns whether files of the job are being distributed and some rank still lacks a part of them.
+ * Returns whether files of the job or the state of the run are being distributed, and some rank
+ * still lacks a part of them.
  */
 export function isDistributing(run: Run | null): boolean {
-  const distribution = run?.fileDistribution ?? null;
+  const distribution = run?.distribution ?? null;
   return distribution !== null && distribution.bytesPerRank.some((bytes) => bytes < distribution.total);
 }
 

@@ -47,7 +47,11 @@ export function describeState(view: View): StateText {
       if (isUnderWay(view)) return describeRejoining(view, run!);
       return stateText(labels.connecting, labels.connectingTo(view.connecting), 'busy');
     case 'SYNCING':
-      return stateText(labels.syncing, isDistributing(run) ? labels.syncingFiles : labels.syncingAbout, 'busy');
+      return stateText(
+        labels.syncing,
+        isDistributing(run) ? labels.syncingWhat[run!.distribution!.what] : labels.syncingAbout,
+        'busy',
+      );
     case 'RUNNING':
       if (view.isServerAway) return stateText(labels.training, labels.trainingServerAway, 'good');
       // Training continues in the current ring while the next ring is being connected.

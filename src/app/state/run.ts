@@ -62,7 +62,7 @@ export function reduceRun(run: Run, event: RunEvent): Run {
     case 'finished':
       return { ...run, ...reduceProgress(run, event) };
     case 'link':
-    case 'file-distribution':
+    case 'distribution':
     case 'pipeline':
     case 'algorithm':
     case 'shares':

@@ -31,7 +31,7 @@ export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
   /** The distribution of the job's files: all bytes, and the bytes that each rank has. */
-  fileDistribution: { total: number; bytesPerRank: readonly number[] } | null;
+  distribution: { what: 'files' | 'state'; total: number; bytesPerRank: readonly number[] } | null;
   /** The stages of a run with a pipeline. */
   pipeline: PipelineView | null;
   /** The algorithm that sends the gradients; `null` before the first step of a generation. */
@@ -59,7 +59,7 @@ export interface RunTelemetry {
 
 export const initialTelemetry: RunTelemetry = {
   links: {},
-  fileDistribution: null,
+  distribution: null,
   pipeline: null,
   algorithm: null,
   shares: null,
@@ -78,7 +78,7 @@ export const LANE_STEPS = 32;
 
 export type TelemetryEvent = EventOf<
   | 'link'
-  | 'file-distribution'
+  | 'distribution'
   | 'pipeline'
   | 'algorithm'
   | 'shares'
@@ -102,10 +102,10 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
       const { up, route, roundTripMs } = event;
       return { links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
     }
-    case 'file-distribution': {
-      const { total, bytesPerRank } = event;
+    case 'distribution': {
+      const { what, total, bytesPerRank } = event;
       // An event of another generation is ignored, because its ranks have other numbers.
-      return event.generation === run.generation ? { fileDistribution: { total, bytesPerRank } } : {};
+      return event.generation === run.generation ? { distribution: { what, total, bytesPerRank } } : {};
     }
     case 'pipeline': {
       const { type: _, ...pipeline } = event;

@@ -85,7 +85,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, model };
     }
     case 'link':
-    case 'file-distribution':
+    case 'distribution':
     case 'step':
     case 'trace':
     case 'segments':

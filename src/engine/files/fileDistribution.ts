@@ -6,7 +6,6 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
 import type { SharedFiles } from './sharedFiles.ts';
@@ -18,7 +17,6 @@ interface FileDistributionOptions {
   /** This tab's slices. */
   shared: SharedFiles;
   clock: Clock;
-  activity: Activity;
   emit: (event: EngineEvent) => void;
 }
 
@@ -38,20 +36,15 @@ export class FileDistribution {
    *   that had all files and have left. Also rejects with the errors of `distributeFiles`.
    */
   async run(group: ProcessGroup, members: readonly RosterEntry[]): Promise<void> {
-    const { shared, clock, activity, emit } = this.#options;
+    const { shared, clock, emit } = this.#options;
     const total = shared.totalBytes;
-    /** Bytes of files on all ranks. */
-    let known = 0;
     const missing = await distributeFiles(group, shared, {
       clock,
       onprogress: (bytesPerRank) => {
         for (const [rank, { member, name }] of members.entries()) {
           if (bytesPerRank[rank] === total) this.#completeMembers.set(member, name);
         }
-        const bytes = bytesPerRank.reduce((sum, each) => sum + each, 0);
-        if (bytes > known) activity.advance(bytes - known);
-        known = bytes;
-        emit({ type: 'file-distribution', generation: group.generation, total, bytesPerRank });
+        emit({ type: 'distribution', what: 'files', generation: group.generation, total, bytesPerRank });
       },
     });
     if (missing.length > 0) throw this.#incomplete(missing, members);

@@ -39,9 +39,9 @@ export class RunParticipant {
   private constructor(options: RunParticipantOptions) {
     const { run, shared } = options;
     this.run = run;
-    this.#options = options;
-    this.#model = new RunModel(options);
-    this.#fileDistribution = shared && new FileDistribution({ ...options, shared });
+    this.#options = { ...options, emit: advancing(options) };
+    this.#model = new RunModel(this.#options);
+    this.#fileDistribution = shared && new FileDistribution({ ...this.#options, shared });
   }
 
   /**
@@ -176,13 +176,13 @@ export class RunParticipant {
    * @throws (rejects) errors of the group, and the reason of the feed's signal.
    */
   async feed({ mesh, members, rank, signal }: Generation, hooks: FeedHooks): Promise<void> {
-    const { clock, shared, activity, emit } = this.#options;
+    const { clock, shared, emit } = this.#options;
     signal.throwIfAborted();
     const group = new ProcessGroup(mesh, { clock });
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
     const own = rank === FEEDER ? () => {} : emit;
     try {
-      if (shared) await new FileDistribution({ shared, clock, activity, emit: own }).run(group, members);
+      if (shared) await new FileDistribution({ shared, clock, emit: own }).run(group, members);
       await unlessAborted(signal, this.#model.buildAhead());
       await this.#model.feed(group, hooks);
     } finally {
@@ -236,4 +236,17 @@ export class RunParticipant {
       this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
     }
   }
+}
+
+/** Returns `emit`, which also reports bytes that reach any rank as progress of this rank. */
+function advancing({ emit, activity }: RunParticipantOptions): RunParticipantOptions['emit'] {
+  let known = 0;
+  return (event) => {
+    if (event.type === 'distribution') {
+      const bytes = event.bytesPerRank.reduce((sum, each) => sum + each, 0);
+      if (bytes > known) activity.advance(bytes - known);
+      known = bytes;
+    }
+    emit(event);
+  };
 }

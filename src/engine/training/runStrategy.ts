@@ -36,6 +36,7 @@ export async function createRunStrategy(
     clock,
     checkGradients: checkDevice,
     onnote: (message) => void emit({ type: 'note', message }),
+    onreceived: (received) => void emit({ type: 'distribution', what: 'state', ...received }),
     createOptimizer: (size) => {
       // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere.
       const scheduled = new ScheduledOptimizer(

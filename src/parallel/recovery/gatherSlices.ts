@@ -1,35 +1,42 @@
 /** Gives all ranks an array that only some ranks have. */
-import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { distributeFiles } from '../data/distributeFiles.ts';
+import { StateSlices } from './stateSlices.ts';
 
 /**
- * Copies `values` to all ranks. `sources` are the ranks that already have the array. Each source
- * sends one slice, and all slices travel round the ring at the same time. Each rank sends (n-1)/n
- * of the array's bytes, however many ranks have the array. This is the second half of van de
- * Geijn's broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994). The
- * first half, the scatter, is not needed, because every source already has the array. Every rank
- * must call it.
+ * Number of slices in transit over a link. A rank's next report of its progress queues behind them,
+ * and all others wait for it.
+ */
+const AHEAD = 4;
+
+/** How many of the `total` bytes of the state each rank of a generation has. */
+export interface StateReceived {
+  generation: number;
+  total: number;
+  bytesPerRank: readonly number[];
+}
+
+/**
+ * Copies `values` to all ranks. Only ranks without the array receive it, from their left neighbour,
+ * in slices. So ranks that have the array need not wait for the uplink of a rank that has not.
+ * Every rank must call it.
  *
  * @param values the array, equal on each source. On other ranks it is any array of the same length.
  * @param sources ranks, in the group, that have the array.
- * @returns a new array.
+ * @returns the array; on sources `values` itself.
  */
 export async function gatherSlices(
   group: ProcessGroup,
-  values: Float32Array,
+  values: Float32Array<ArrayBuffer>,
   sources: readonly number[],
+  onprogress: (bytesPerRank: readonly number[]) => void = () => {},
 ): Promise<Float32Array<ArrayBuffer>> {
-  if (values.length === 0) return new Float32Array();
-  const displacements = evenDisplacements(values.length, sources.length);
-  const sizes = group.ranks.map(() => 0);
-  for (const [i, source] of sources.entries()) sizes[source] = displacements[i + 1]! - displacements[i]!;
-  const mine = sources.indexOf(group.rank);
-  const slice = mine < 0 ? new Float32Array() : values.subarray(displacements[mine], displacements[mine + 1]);
-  const whole = new Float32Array(values.length);
-  let at = 0;
-  for (const part of await group.allGather(slice, { sizes })) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  const { buffer, byteOffset, byteLength } = values;
+  if (byteLength === 0 || sources.length === group.worldSize) return values;
+  const isSource = sources.includes(group.rank);
+  const slices = isSource
+    ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
+    : StateSlices.empty(byteLength);
+  await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress });
+  return isSource ? values : new Float32Array(slices.bytes.buffer);
 }

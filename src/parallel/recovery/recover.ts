@@ -20,7 +20,7 @@ export interface StateTransfer<Head, Gradient, State> {
   head(): Head;
   /** `null` if no rank keeps the averaged gradient of its last step. */
   repeat: LastStep<Head, Gradient> | null;
-  /** Gathers the state from the ranks `sources`. Every rank must call it. */
+  /** Gives the state of the ranks `sources` to the others. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
   /**
    * Replaces this rank's state by a copy of the elected state. Kept gradients are dropped.
@@ -33,8 +33,8 @@ export interface StateTransfer<Head, Gradient, State> {
 /** Repeats the last step on a rank that is one step behind. */
 interface LastStep<Head, Gradient> {
   /**
-   * Broadcasts the averaged gradient of the last step from rank `source` of the group. Every rank
-   * must call it.
+   * Gives all ranks the averaged gradient of the last step, which rank `source` of the group has.
+   * Every rank must call it.
    */
   broadcastGradient(source: number): Promise<Gradient>;
   /** Applies a step's averaged gradient. Kept gradients of that step are dropped. */
@@ -46,7 +46,7 @@ interface LastStep<Head, Gradient> {
 /**
  * Transfers the elected state to all ranks. A rank whose state is one step behind receives the
  * averaged gradient of that step and applies it. Other ranks without the state receive the whole
- * state, in slices from all ranks that have it. Every rank must call it.
+ * state, in slices from their left neighbours. Every rank must call it.
  *
  * @param states states of all ranks, by rank.
  * @param progress this rank's progress; it is overwritten with the progress of the elected state.

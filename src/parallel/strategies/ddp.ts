@@ -20,7 +20,9 @@ import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
+import { gatherSlices } from '../recovery/gatherSlices.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
+import type { PeerState } from '../recovery/stateElection.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
 import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
@@ -279,7 +281,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     };
     const states = await group.allGatherObject(mine);
     verifyModels(group, states, this.#variables);
-    const attached = await recover(group, states, this.#transferIn(group, progress), progress);
+    const attached = await recover(group, states, this.#transferIn(group, states, progress), progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
     this.#transport.restart();
@@ -304,7 +306,7 @@ export class Ddp implements Strategy, ElasticStrategy {
       const state = await this.#state();
       const head = kept === null ? undefined : { order: state.order, ...state.optimizer, slots: [] };
       const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
-      const gathered = await gatherState(group, state, theirs, sources);
+      const gathered = await gatherState(group, state, theirs, sources, this.#options.onreceived);
       if (kept === null) this.load(gathered);
     }
     await this.#optimizer.attach(0);
@@ -323,8 +325,11 @@ export class Ddp implements Strategy, ElasticStrategy {
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
-  #transferIn(group: ProcessGroup, progress: Progress): StateTransfer<StateHead, Float32Array<ArrayBuffer>, DdpState> {
-    const { rank, ranks } = group;
+  #transferIn(
+    group: ProcessGroup,
+    states: readonly PeerState[],
+    progress: Progress,
+  ): StateTransfer<StateHead, Float32Array<ArrayBuffer>, DdpState> {
     return {
       digest: () => this.#digest(progress),
       head: () => {
@@ -332,16 +337,17 @@ export class Ddp implements Strategy, ElasticStrategy {
         return { order: this.#ddp.parameterOrder, name, scalars, learningRate: this.#optimizer.learningRate };
       },
       repeat: {
-        broadcastGradient: async (gradientSource) => {
-          const gradient =
-            rank === gradientSource ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
-          await group.broadcast(gradient, ranks[gradientSource]!);
-          return gradient;
+        broadcastGradient: (gradientSource) => {
+          const { digest } = states[gradientSource]!;
+          const has = ({ keepsGradient, ...state }: PeerState): boolean => keepsGradient && state.digest === digest;
+          const own = has(states[group.rank]!) ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
+          const sources = states.flatMap((state, rank) => (has(state) ? [rank] : []));
+          return gatherSlices(group, own, sources);
         },
         catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
         distrust: () => (this.#isFresh = true),
       },
-      gather: async (head, sources) => gatherState(group, await this.#state(), head, sources),
+      gather: async (head, sources) => gatherState(group, await this.#state(), head, sources, this.#options.onreceived),
       load: (state, { step, appliedIn }) => this.#adopt(state, step - progress.step, appliedIn),
     };
   }

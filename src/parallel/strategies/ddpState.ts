@@ -1,7 +1,7 @@
 /** The state of the strategy `ddp`, and its transfer from the ranks that have it. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OptimizerState } from '../../optim/optimizer.ts';
-import { gatherSlices } from '../recovery/gatherSlices.ts';
+import { gatherSlices, type StateReceived } from '../recovery/gatherSlices.ts';
 import type { SavedOptimizer } from './replicaOptimizer.ts';
 
 /**
@@ -16,24 +16,39 @@ export interface DdpState extends SavedOptimizer {
   buffers: Float32Array<ArrayBuffer>;
 }
 
+type Values = Float32Array<ArrayBuffer>;
+
 /** The small part of a state. One rank sends it for all ranks that have the state. */
 export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /**
- * Gathers the state that the ranks `sources` have. The head is already known; the arrays arrive in
- * slices from all sources.
+ * Gathers the state that the ranks `sources` have. The head is already known.
  *
  * @param mine this rank's state, whose arrays have the same sizes.
+ * @returns the state; on sources `mine`.
  */
 export async function gatherState(
   group: ProcessGroup,
   mine: DdpState,
   { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
   sources: readonly number[],
+  onreceived: (received: StateReceived) => void = () => {},
 ): Promise<DdpState> {
-  const parameters = await gatherSlices(group, mine.parameters, sources);
-  const slots = [];
-  for (const slot of mine.optimizer.slots) slots.push(await gatherSlices(group, slot, sources));
-  const buffers = await gatherSlices(group, mine.buffers, sources);
+  const { generation } = group;
+  const arrays = [mine.parameters, mine.buffers, ...mine.optimizer.slots];
+  const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const gathered = [];
+  let before = 0;
+  for (const array of arrays) {
+    const onprogress = (held: readonly number[]): void =>
+      onreceived({
+        generation,
+        total,
+        bytesPerRank: held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes)),
+      });
+    gathered.push(await gatherSlices(group, array, sources, onprogress));
+    before += array.byteLength;
+  }
+  const [parameters, buffers, ...slots] = gathered as [Values, Values, ...Values[]];
   return { order, parameters, optimizer: { name, scalars, slots }, buffers };
 }

@@ -10,6 +10,7 @@ import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
+import type { StateReceived } from '../recovery/gatherSlices.ts';
 import type { ElasticStrategy } from './elasticStrategy.ts';
 
 export interface StepReport {
@@ -54,6 +55,8 @@ export interface StrategyOptions {
   checkGradients: () => void;
   /** Called with a message for the user, for example if a part of the state was lost. */
   onnote: (message: string) => void;
+  /** Called on all ranks while some receive the state of others, about twice a second. */
+  onreceived?: (received: StateReceived) => void;
 }
 
 export interface GradientAccumulator {

@@ -12,7 +12,7 @@ function textAfter(...events: EngineEvent[]): string {
 }
 
 function distributing(generation: number, bytesPerRank: number[]): EngineEvent {
-  return { type: 'file-distribution', generation, total: 9, bytesPerRank };
+  return { type: 'distribution', what: 'files', generation, total: 9, bytesPerRank };
 }
 
 describe('the state in words', () => {

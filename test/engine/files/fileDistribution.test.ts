@@ -11,7 +11,6 @@ import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { systemClock, type Clock } from '../../../src/util/clock.ts';
 import { asError, TimeoutError } from '../../../src/util/errors.ts';
-import { Activity } from '../../../src/util/activity.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { wrap } from '../membership/links.ts';
 import { changingFile, contentOf, fileOf } from './testFiles.ts';
@@ -20,17 +19,17 @@ interface Rank {
   readonly name: string;
   readonly shared: SharedFiles;
   readonly spreading: FileDistribution;
-  readonly events: EventOf<'file-distribution'>[];
+  readonly events: EventOf<'distribution'>[];
 }
 
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
   const events: Rank['events'] = [];
-  const emit = (event: EngineEvent): void => void (event.type === 'file-distribution' && events.push(event));
+  const emit = (event: EngineEvent): void => void (event.type === 'distribution' && events.push(event));
   return {
     name,
     shared,
     events,
-    spreading: new FileDistribution({ shared, clock, activity: new Activity(clock), emit }),
+    spreading: new FileDistribution({ shared, clock, emit }),
   };
 }
 

@@ -49,6 +49,59 @@ describe('a suspended tab', () => {
   });
 });
 
+/** Each rank of a SYNCING with `member` reports that it failed. */
+const fail = (play: Play, member: string): Play => {
+  play.linkAll();
+  expect([play.state.phase, play.ring.includes(member)]).toEqual(['SYNCING', true]);
+  const { generation } = play.state;
+  for (const one of play.ring) {
+    play.do({ type: 'failed', member: one, generation, scope: 'generation', message: 'Timed out.' });
+  }
+  return play;
+};
+/** Three ranks train, and a newcomer enters. */
+const grown = (): Play => open(3).do(join('Di'), ready('Di'), grow);
+
+describe('a newcomer with whom SYNCING fails', () => {
+  test('is tried once more, and then suspended', () => {
+    const play = fail(grown(), 'Di');
+    expect(play.ring).toContain('Di');
+    expect(fail(play, 'Di').ring).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.train().state.phase).toBe('RUNNING');
+  });
+
+  test('is suspended twice as long each time, after one failure', () => {
+    const play = fail(fail(grown(), 'Di'), 'Di');
+    const lengths = [play.timer('suspended 1').ms];
+    for (let i = 0; i < 3; i++) {
+      play.train().do(ready('Di'), { type: 'suspension-end', id: 1 }, grow);
+      lengths.push(fail(play, 'Di').timer('suspended 1').ms);
+    }
+    expect(lengths).toEqual([30_000, 60_000, 120_000, 240_000]);
+  });
+
+  test('is known by its browser if it reloads the page', () => {
+    const play = open(3).do(join('Di', { browser: 'D' }), ready('Di'), grow);
+    fail(play, 'Di')
+      .do(left('Di'))
+      .train()
+      .do(join('Di2', { browser: 'D' }), ready('Di2'), grow);
+    expect(fail(play, 'Di2').ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('is suspended if it alone reports no state before the deadline, twice', () => {
+    const play = grown();
+    for (let i = 0; i < 2; i++) {
+      play.linkAll();
+      const { generation, phase } = play.state;
+      for (const member of ['Ada', 'Bo', 'Cy'])
+        play.do({ type: 'synced', member, generation, step: 0, stateHash: 'a' });
+      play.do({ type: 'deadline', generation, phase }).train().do(ready('Di'), grow);
+    }
+    expect([play.state.phase, play.ring]).toEqual(['RUNNING', ['Ada', 'Bo', 'Cy']]);
+  });
+});
+
 describe('a start with a suspended tab', () => {
   const suspensionEnd: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };

@@ -31,11 +31,20 @@ export const run = {
   ),
   nextRound: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
-  /** While the job's files are distributed. */
-  fileDistribution: {
-    title: 'Files',
-    about: (held: number, total: number) => `This tab has ${formatBytes(held)} of ${formatBytes(total)}.`,
-    all: (total: number) => `This tab has all ${formatBytes(total)} and sends them to the other tabs.`,
+  /** While the job's files, or the run's state, are distributed. */
+  distribution: {
+    files: {
+      title: 'Files',
+      about: (held: number, total: number) => `This tab has ${formatBytes(held)} of ${formatBytes(total)}.`,
+      all: (total: number) => `This tab has all ${formatBytes(total)} and sends them to the other tabs.`,
+    },
+    state: {
+      title: 'Model',
+      about: (held: number, total: number) =>
+        `This tab has received ${formatBytes(held)} of ${formatBytes(total)} of the model. Then all train on.`,
+      all: (total: number) =>
+        `A tab that has joined receives the present model (${formatBytes(total)}). Then all train on.`,
+    },
   },
 
   // The strip.

@@ -37,7 +37,11 @@ export const state = {
       : ` to ${list(peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? ' over a relay' : ''}`))}`,
   syncing: 'syncing',
   syncingAbout: ': all ranks must start from the same state',
-  syncingFiles: ': files are distributed from tab to tab',
+  /** While these are distributed. */
+  syncingWhat: {
+    files: ': files are distributed from tab to tab',
+    state: ': a tab that has joined receives the present model',
+  },
   training: 'training',
   trainingServerAway:
     '; the signaling server is away: no tab can join, and if one leaves, training waits for the server',

@@ -26,10 +26,18 @@ export const run: Messages['run'] = {
   aloneShown: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
   nextRound: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
 
-  fileDistribution: {
-    title: '文件',
-    about: (held, total) => `本标签页已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
-    all: (total) => `本标签页已有全部 ${formatBytes(total)}，正在发给其他标签页。`,
+  distribution: {
+    files: {
+      title: '文件',
+      about: (held, total) => `本标签页已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
+      all: (total) => `本标签页已有全部 ${formatBytes(total)}，正在发给其他标签页。`,
+    },
+    state: {
+      title: '模型',
+      about: (held, total) =>
+        `本标签页已收到模型的 ${formatBytes(held)}，共 ${formatBytes(total)}。收完后大家继续训练。`,
+      all: (total) => `新加入的标签页正在接收当前模型（${formatBytes(total)}）。收完后大家继续训练。`,
+    },
   },
 
   stepLabel: '步数',

@@ -33,7 +33,10 @@ export const state: Messages['state'] = {
       : `：${peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? '（经中继）' : ''}`).join('、')}`,
   syncing: '同步中',
   syncingAbout: '：所有 rank 必须从同样的状态开始',
-  syncingFiles: '：正在标签页之间分发文件',
+  syncingWhat: {
+    files: '：正在标签页之间分发文件',
+    state: '：新加入的标签页正在接收当前模型',
+  },
   training: '训练中',
   trainingServerAway: '；信令服务器不在：新标签页无法加入；若有标签页离开，训练会等待服务器恢复',
   trainingOthersJoin: '；正在连接下一个环',

@@ -1,4 +1,4 @@
-/** Shows how much of the job's files each rank has received. */
+/** Shows how much of the job's files, or of the run's state, each rank has received. */
 import { ownRank } from '../state/derive.ts';
 import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
@@ -6,14 +6,14 @@ import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
-export function FileDistribution({ view, run }: { view: View; run: Run }) {
-  const { fileDistribution: labels } = messages.value.run;
+export function Distribution({ view, run }: { view: View; run: Run }) {
+  const { what, total, bytesPerRank } = run.distribution!;
+  const labels = messages.value.run.distribution[what];
   const own = ownRank(view, run);
-  const { total, bytesPerRank } = run.fileDistribution!;
   const here = own === null ? null : bytesPerRank[own]!;
   return (
-    <section aria-labelledby="files">
-      <h2 id="files">{labels.title}</h2>
+    <section aria-labelledby="distribution">
+      <h2 id="distribution">{labels.title}</h2>
       {here !== null && <p class="dim small">{here === total ? labels.all(total) : labels.about(here, total)}</p>}
       <ul class="file-distribution plain">
         {run.members.map(({ member, name }, rank) => (
