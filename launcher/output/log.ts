@@ -69,8 +69,8 @@ class ProgressLog implements Log {
 class EventLog implements Log {
   readonly event: LogEvent;
   readonly #clock: Clock;
-  /** For each tab, the time of its latest logged step. */
-  readonly #steppedAt = new Map<string, number>();
+  /** When a kind of event was last logged for a tab. */
+  readonly #loggedAt = new Map<string, number>();
   /** For each tab, the description of its latest shares, as {@link gistOfShares} returns them. */
   readonly #shares = new Map<string, string>();
   /** For each tab, the description of its latest data. */
@@ -89,6 +89,9 @@ class EventLog implements Log {
       this.event('generation', { tab, run, generation, rank, worldSize }, `${tab} is rank ${rank} of ${worldSize}.`);
     } else if (event.type === 'step') {
       this.#step(tab, event);
+    } else if (event.type === 'warmup' && event.received !== undefined) {
+      if (this.#isDue(`receiving ${tab}`))
+        this.event('receiving', { tab, ...event.received }, `${tab}: ${event.message}`);
     } else if (event.type === 'evaluation') {
       const { step, loss, accuracy, metrics } = event;
       this.event(
@@ -126,11 +129,16 @@ class EventLog implements Log {
   }
 
   #step(tab: string, { step, epoch, loss, samples }: EventOf<'step'>): void {
-    const now = this.#clock.now();
-    if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
-    this.#steppedAt.set(tab, now);
+    if (!this.#isDue(`step ${tab}`)) return;
     // Steps are numbered from 0.
     this.event('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
+  }
+
+  #isDue(what: string): boolean {
+    const now = this.#clock.now();
+    const isDue = now - (this.#loggedAt.get(what) ?? Number.NEGATIVE_INFINITY) >= STEP_EVERY_MS;
+    if (isDue) this.#loggedAt.set(what, now);
+    return isDue;
   }
 
   note(line: string): void {

@@ -2,7 +2,7 @@
  * Shows the progress of the run on stderr: a bar on a terminal, otherwise a line every few seconds.
  */
 import { SingleBar } from 'cli-progress';
-import type { EngineEvent, LoadProgress } from '../../src/protocol/events.ts';
+import type { EngineEvent, LoadProgress, Receiving } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
 import { describeData, describeWeights } from './data.ts';
@@ -12,12 +12,15 @@ const MINUTE_MS = 60_000;
 /** Milliseconds between two lines in a log. */
 const LINE_EVERY_MS = 5_000;
 
+/** What a bar counts. */
+type Counted = LoadProgress['unit'] | 'state' | 'steps';
+
 export class Progress {
   readonly #io: Io;
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
   /** What the bar counts. */
-  #barOf: LoadProgress['unit'] | 'steps' = 'steps';
+  #barOf: Counted = 'steps';
   #totalSteps = 0;
   /** Length of the run if it is limited by time, otherwise `null`. */
   #totalMs: number | null = null;
@@ -37,7 +40,8 @@ export class Progress {
       const { backend, adapter } = event.device;
       this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
     } else if (event.type === 'warmup') {
-      if (event.loading !== undefined) this.#load(event.loading);
+      if (event.received !== undefined) this.#receive(event.message, event.received);
+      else if (event.loading !== undefined) this.#load(event.loading);
       else if (event.shaders === undefined) this.note(event.message);
     } else if (event.type === 'opening') {
       this.#load(event.loading);
@@ -78,14 +82,22 @@ export class Progress {
       unit === 'pictures'
         ? [`${done} of ${total} pictures`, 'decoded']
         : [`${megabytes(done)} of ${megabytes(total)} MB`, unit === 'bytes' ? 'received' : 'read'];
-    const line = `Loading the data: ${of} ${verb}`;
+    this.#report(unit, { total, done, line: `Loading the data: ${of} ${verb}` });
+  }
+
+  #receive(line: string, { bytes, total, waitsMs }: Receiving): void {
+    this.#report('state', { total, done: waitsMs === null ? bytes : total, line });
+  }
+
+  /** Shows a bar, or logs the line now and then. */
+  #report(of: Counted, { total, done, line }: { total: number; done: number; line: string }): void {
     if (this.#io.terminal !== null) {
-      this.#show(this.#io.terminal, unit, { format: '{bar} {line}', total, done, line });
-      if (done === total) this.stop();
+      this.#show(this.#io.terminal, of, { format: '{bar} {line}', total, done, line });
+      if (done === total && of !== 'state') this.stop();
       return;
     }
     const now = this.#clock.now();
-    const isEnd = done === total || done === 0;
+    const isEnd = of !== 'state' && (done === total || done === 0);
     if (now - this.#loggedAt < LINE_EVERY_MS && !isEnd) return;
     this.#loggedAt = now;
     this.note(line);
@@ -123,7 +135,7 @@ export class Progress {
   }
 
   /** Shows a bar that counts `of`. A bar that counts something else is ended. */
-  #show(stream: NodeJS.WriteStream, of: LoadProgress['unit'] | 'steps', { format, total, done, ...words }: Bar): void {
+  #show(stream: NodeJS.WriteStream, of: Counted, { format, total, done, ...words }: Bar): void {
     if (of !== this.#barOf) this.stop();
     if (this.#bar !== null) return this.#bar.update(done, words);
     this.#barOf = of;

@@ -41,7 +41,11 @@ export function ready(
   // member's message.
   if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun)
     return noEffects({ ...state, feeds: known.feeds });
-  const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
+  const members = known.members.map((m) => {
+    if (m.member !== member) return m;
+    const { received: _, ...rest } = m;
+    return { ...rest, device };
+  });
   return settle({ ...known, members });
 }
 

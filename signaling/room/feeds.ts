@@ -4,7 +4,17 @@
  * signals of the two; it does not take part in the transfer.
  */
 import { latestGeneration } from './pauses.ts';
-import { isAway, isRunOn, isSuspended, nodesOf, type RoomEvent, type RoomState, type Step } from './state.ts';
+import {
+  broadcastRoom,
+  isAway,
+  isRunOn,
+  isSuspended,
+  nodesOf,
+  noEffects,
+  type RoomEvent,
+  type RoomState,
+  type Step,
+} from './state.ts';
 
 /** The request of a newcomer. */
 type CatchUp = NonNullable<Extract<RoomEvent, { type: 'ready' }>['catchUp']>;
@@ -41,6 +51,15 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
       },
     ],
   };
+}
+
+/** Shows the members how much a newcomer has received. */
+export function showReceived(state: RoomState, member: string, received: number): Step {
+  if (!state.feeds.has(member)) return noEffects(state);
+  return broadcastRoom({
+    ...state,
+    members: state.members.map((one) => (one.member === member ? { ...one, received } : one)),
+  });
 }
 
 /** Returns the feeds without that of `member`, who needs it no longer. */

@@ -32,6 +32,7 @@ import { onPulse, sendPulses } from './pulses.ts';
 import { join, removeMember, disconnect } from './members.ts';
 import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
 import { removeSpectator, forwardUpdate } from './spectators.ts';
+import { showReceived } from './feeds.ts';
 import { endSuspension } from './suspensions.ts';
 import {
   andThen,
@@ -148,6 +149,8 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     }
     case 'slow':
       return slow(state, event);
+    case 'receiving':
+      return showReceived(state, member, event.percent);
     case 'away':
       return isSpectator(state, member) ? removeSpectator(state, member) : disconnect(state, member);
     case 'missed':

@@ -20,7 +20,7 @@ import {
   RosterEntry,
   Spectator,
 } from './room.ts';
-import { count, MAX_WORLD_SIZE, memberId, ordinal, roomCode, secret, text, worldSize } from './scalars.ts';
+import { count, MAX_WORLD_SIZE, memberId, ordinal, percent, roomCode, secret, text, worldSize } from './scalars.ts';
 
 export const PROTOCOL_VERSION = 13;
 
@@ -148,6 +148,8 @@ export const ClientMessage = v.variant('type', [
    * These ranks did not call a collective before its deadline. This member observed that itself.
    */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
+  /** How much of the run's state this newcomer has received beside the training. */
+  v.strictObject({ type: v.literal('receiving'), percent }),
   /**
    * The link from this member to the next rank has been far slower than the other links of the ring
    * for some time. It delays the whole ring.

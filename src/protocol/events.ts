@@ -147,7 +147,13 @@ export type EngineEvent =
    * Progress of distributing the job's files, or the state to ranks that lack it: how many of the
    * `total` bytes each rank has.
    */
-  | { type: 'distribution'; what: 'files' | 'state'; generation: number; total: number; bytesPerRank: readonly number[] }
+  | {
+      type: 'distribution';
+      what: 'files' | 'state';
+      generation: number;
+      total: number;
+      bytesPerRank: readonly number[];
+    }
   /**
    * The room's first run will resume from this tab's checkpoint, which was saved after `step`
    * steps.

@@ -2,7 +2,18 @@
 import * as v from 'valibot';
 import { MAX_AWAITED, MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
-import { count, displayName, MAX_WORLD_SIZE, memberId, ordinal, rank, secret, text, worldSize } from './scalars.ts';
+import {
+  count,
+  displayName,
+  percent,
+  MAX_WORLD_SIZE,
+  memberId,
+  ordinal,
+  rank,
+  secret,
+  text,
+  worldSize,
+} from './scalars.ts';
 
 /**
  * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`: with fewer than `min` ranks it
@@ -51,6 +62,11 @@ export const RosterEntry = v.strictObject({
    * member is in the room, although its rank may change. Without it, the rank determines them.
    */
   mark: v.optional(count),
+  /**
+   * Percent of the run's state that a newcomer has received beside the training; without it, the
+   * member receives none.
+   */
+  received: v.optional(percent),
 });
 export type RosterEntry = v.InferOutput<typeof RosterEntry>;
 

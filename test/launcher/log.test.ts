@@ -33,6 +33,24 @@ const step = (n: number): EngineEvent => ({
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
+test('a newcomer that receives the model logs how far it is, now and then', () => {
+  const received = { bytes: 41e6, total: 120e6, rate: 25e4, behind: null, waitsMs: null };
+  const event: EngineEvent = { type: 'warmup', stage: 'receiving', message: 'Receiving the model', received };
+  const text = collectText();
+  const json = collect();
+  const clock = new ManualClock();
+  for (const log of [createLog(text.io, 'a', clock), createLog(toJsonLines(json.io), 'a', clock)]) {
+    log.on('a', event);
+    log.on('a', event);
+    clock.advance(5_000);
+    log.on('a', event);
+  }
+  expect(text.lines).toEqual(['Receiving the model', 'Receiving the model']);
+  expect(json.lines()).toEqual(
+    Array.from({ length: 2 }, () => expect.objectContaining({ event: 'receiving', ...received }) as object),
+  );
+});
+
 test('JSON lines contain some of the steps, the result without its list of losses, and each page error only once', () => {
   const { io, lines } = collect();
   const clock = new ManualClock();

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
-import type { ShaderProgress } from '../../protocol/events.ts';
+import type { Receiving, ShaderProgress } from '../../protocol/events.ts';
 import { seats } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
@@ -32,6 +32,7 @@ import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
 import { pictureOf } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
+import { gettingReady } from '../state/gettingReady.ts';
 import { messages } from '../locales/index.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -67,6 +68,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <StatusLine view={view} />
           {view.warmup === 'compiling' && view.shaders !== null && <Compiling {...view.shaders} />}
           {view.warmup === 'data' && view.loading !== null && <Loading {...view.loading} />}
+          {view.warmup === 'receiving' && view.received !== null && <ReceivingModel {...view.received} />}
           {view.deviceNote !== null && (
             <p class="dim small note" lang="en">
               {view.deviceNote}
@@ -157,6 +159,17 @@ function Compiling({ compiled, total }: ShaderProgress) {
   );
 }
 
+function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
+  const { receiving, receivedOf, waits } = messages.value.lobby;
+  if (waitsMs !== null) return <p class="dim small note">{waits(total / rate!, waitsMs / 1000)}</p>;
+  return (
+    <p class="row dim small note">
+      <progress class="grow" aria-label={receiving} value={bytes} max={total} />
+      <span class="number">{receivedOf(bytes, total, rate)}</span>
+    </p>
+  );
+}
+
 /** Number of people above which their list scrolls, so that the button to start stays in reach. */
 const MANY_PEOPLE = 32;
 
@@ -176,9 +189,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             {one.name}
             <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
-          <span class="dim small ellipsis">
-            {one.device === null ? messages.value.lobby.gettingReady : one.device.adapter}
-          </span>
+          <span class="dim small ellipsis">{one.device === null ? gettingReady(one) : one.device.adapter}</span>
           {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
       ))}

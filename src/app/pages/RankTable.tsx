@@ -12,6 +12,7 @@ import { stagesByRank } from '../pipeline/shape.ts';
 import { ShareCell } from './ShareCell.tsx';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
+import { gettingReady } from '../state/gettingReady.ts';
 import { messages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
@@ -145,7 +146,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               </td>
               <td colSpan={6 + (hasCommands ? 1 : 0) + (pipeline === null ? 0 : 1)} class="dim">
                 {one.device === null
-                  ? labels.gettingReady
+                  ? gettingReady(one)
                   : lobby !== null && isOpen(lobby)
                     ? labels.joinsSoon
                     : labels.waitsForNext}

@@ -5,6 +5,7 @@ import type {
   LoadProgress,
   RankState,
   RankStatus,
+  Receiving,
   ShaderProgress,
   WarmupStage,
 } from '../../protocol/events.ts';
@@ -33,6 +34,8 @@ export interface RoomView {
   shaders: ShaderProgress | null;
   /** The progress of loading data; `null` before it is known. */
   loading: LoadProgress | null;
+  /** How much of the run's state this newcomer has received; `null` if it receives none. */
+  received: Receiving | null;
 }
 
 export const initialRoom: RoomView = {
@@ -49,6 +52,7 @@ export const initialRoom: RoomView = {
   warmup: null,
   shaders: null,
   loading: null,
+  received: null,
 };
 
 /** Returns whether a member's device is open and its data are loaded. */
@@ -77,7 +81,12 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { lobby, warmup: becameReady ? null : room.warmup };
     }
     case 'warmup':
-      return { warmup: event.stage, shaders: event.shaders ?? null, loading: event.loading ?? null };
+      return {
+        warmup: event.stage,
+        shaders: event.shaders ?? null,
+        loading: event.loading ?? null,
+        received: event.received ?? null,
+      };
     default:
       return event satisfies never;
   }

@@ -25,7 +25,8 @@ export type ClientRequest = Extract<
       | 'remove'
       | 'lock'
       | 'spectator-update'
-      | 'slow';
+      | 'slow'
+      | 'receiving';
   }
 >;
 

@@ -36,6 +36,9 @@ import { SlowLink } from './telemetry/slowLink.ts';
  */
 const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
+/** Milliseconds between two messages that say how much of the state this tab has received. */
+const RECEIVED_EVERY_MS = 5_000;
+
 /** This tab's part in a run. */
 type RunPart = RunParticipant | LessonRun;
 
@@ -80,7 +83,7 @@ export interface CurrentRunOptions {
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
-  send: (message: Extract<ClientMessage, { type: 'slow' | 'spectator-update' }>) => void;
+  send: (message: Extract<ClientMessage, { type: 'slow' | 'receiving' | 'spectator-update' }>) => void;
 }
 
 export class CurrentRun {
@@ -322,10 +325,19 @@ export class CurrentRun {
 
   /** Returns a function that receives the run's events. */
   #observer(autosave: Autosave | null): (event: EngineEvent) => void {
-    const { emit, send } = this.#options;
+    const { emit, send, clock } = this.#options;
     const slowLink = new SlowLink();
+    let shown = { percent: -1, at: -Infinity };
     return (event) => {
       emit(event);
+      if (event.type === 'warmup' && event.received) {
+        const { bytes, total, waitsMs } = event.received;
+        const percent = waitsMs === null ? Math.floor((100 * bytes) / total) : 100;
+        if (percent !== shown.percent && clock.now() - shown.at >= RECEIVED_EVERY_MS) {
+          shown = { percent, at: clock.now() };
+          send({ type: 'receiving', percent });
+        }
+      }
       this.#spectatorFeed.observe(event);
       const slow = slowLink.observe(event);
       if (slow) send({ type: 'slow', ...slow });

@@ -70,12 +70,17 @@ function describe({ bytes, total, rate, behind, waitsMs }: Receiving): string {
   const speed = rate === null ? '' : `, ${(rate / 1e6).toFixed(2)} MB/s`;
   if (waitsMs === null) {
     const lag = behind ? `; ${behind} ${behind === 1 ? 'step' : 'steps'} behind` : '';
-    return `Receiving the model: ${megabytes(bytes)} of ${megabytes(total)}${speed}${lag}`;
+    const left = rate === null ? '' : `, ${durationText((total - bytes) / rate)} left`;
+    return `Receiving the model: ${megabytes(bytes)} of ${megabytes(total)}${speed}${left}${lag}`;
   }
   return (
     `This line needs ${Math.ceil(total / rate! / 60)} min for the model (${megabytes(total)}${speed}), and the run changes it faster. ` +
     `The others train on, and this tab takes part in about ${Math.ceil(waitsMs / 60_000)} min`
   );
+}
+
+function durationText(seconds: number): string {
+  return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`;
 }
 
 function megabytes(size: number): string {

@@ -387,7 +387,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
         return { order: this.replica.order, name, scalars, learningRate: this.#outer.learningRate };
       },
       repeat: null,
-      gather: async (head, sources) => gatherState(group, await this.snapshot(), head, sources, this.options.onreceived),
+      gather: async (head, sources) =>
+        gatherState(group, await this.snapshot(), head, sources, this.options.onreceived),
       load: (state, progress) => {
         this.load(state);
         Object.assign(this.#progress, structuredClone(progress));

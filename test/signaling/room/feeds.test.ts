@@ -21,6 +21,9 @@ const ask = (member: string, { prefers, avoids = [] }: Wish = {}): RoomEvent => 
 const asked = (wish?: Wish): Play => open(3).do(join('Di'), ask('Di', wish));
 const endsOf = (play: Play, member: string): string[] =>
   play.received(member, 'feed').members.map(({ member: end }) => end);
+/** How much of the state the room says that Di has received. */
+const shown = (play: Play): unknown =>
+  play.received('Ada', 'room').members.find(({ member }) => member === 'Di')?.received;
 const isCounted = ({ state }: Play, member: string): boolean =>
   state.members.some((one) => one.member === member && one.device !== null);
 
@@ -42,6 +45,14 @@ describe('a newcomer that asks for a feeder', () => {
     play.do({ type: 'signal', member: 'Di', to: 'Ada', generation, attempt: 0, signal });
     expect(play.received('Ada', 'signal')).toMatchObject({ from: 'Di', generation });
     play.do({ type: 'signal', member: 'Di', to: 'Bo', generation, attempt: 0, signal });
+    expect(play.effects).toEqual([]);
+  });
+
+  test('is shown to all with how much it has received, until it is ready', () => {
+    const play = asked().do({ type: 'receiving', member: 'Di', percent: 34 });
+    expect(shown(play)).toBe(34);
+    expect(shown(play.do(ready('Di')))).toBeUndefined();
+    play.do({ type: 'receiving', member: 'Bo', percent: 34 });
     expect(play.effects).toEqual([]);
   });
 

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { LoadProgress } from '../../../protocol/events.ts';
 import { NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatBytes, formatCount, plural } from '../format.ts';
+import { formatBytes, formatClock, formatCount, plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
 export const lobby = {
@@ -24,6 +24,9 @@ export const lobby = {
   count: (ready: number, of: number) => `${ready} of ${of}`,
   watches: 'watches',
   gettingReady: 'getting ready …',
+  /** A newcomer receives the state of the run while the others train. */
+  receives: (percent: number) => `receives the model, ${percent} %`,
+  catchesUp: 'has a copy of the model, and catches up',
   you: 'you',
   host: 'host',
   roles: (roles: readonly string[]) => ` (${roles.join(', ')})`,
@@ -42,6 +45,13 @@ export const lobby = {
     `The run starts automatically when ${plural(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
   /** While shaders are compiled for this tab's GPU. */
   shaders: 'Compiled shaders',
+  receiving: 'Received model',
+  receivedOf: (bytes: number, total: number, rate: number | null) =>
+    `${formatBytes(bytes)} of ${formatBytes(total)}` +
+    (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClock(((total - bytes) / rate) * 1000)} left`),
+  waits: (needs: number, left: number) =>
+    `This line needs ${formatClock(needs * 1000)} for the model, and the run changes it faster. The others train on, and this tab joins in about ` +
+    `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
   loadedOf: (unit: LoadProgress['unit'], done: number, total: number) =>
     unit !== 'pictures'

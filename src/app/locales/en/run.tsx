@@ -114,7 +114,6 @@ export const run = {
   remove: 'remove',
   you: '(you)',
   hasLeft: 'left',
-  gettingReady: 'getting ready',
   joinsSoon: 'joins in a moment',
   waitsForNext: 'waits for the next run',
   connecting: 'connecting …',

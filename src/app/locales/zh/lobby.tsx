@@ -1,4 +1,4 @@
-import { formatBytes, formatCount } from '../format.ts';
+import { formatBytes, formatClock, formatCount } from '../format.ts';
 import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
 import type { Messages } from '../en/index.ts';
 
@@ -39,6 +39,8 @@ export const lobby: Messages['lobby'] = {
   count: (ready, of) => `${ready}/${of}`,
   watches: '观看',
   gettingReady: '正在准备……',
+  receives: (percent) => `正在接收模型，${percent} %`,
+  catchesUp: '已有一份模型，正在追赶',
   you: '你',
   host: '主持人',
   roles: (roles) => `（${roles.join('，')}）`,
@@ -55,6 +57,12 @@ export const lobby: Messages['lobby'] = {
   waitingForHost: '等主持人开始。',
   automatic: (at, missing) => `有 ${at} 个标签页就绪时，训练自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
   shaders: '已编译的着色器',
+  receiving: '已接收的模型',
+  receivedOf: (bytes, total, rate) =>
+    `${formatBytes(bytes)}，共 ${formatBytes(total)}` +
+    (rate === null ? '' : `，每秒 ${formatBytes(rate)}，还需 ${formatClock(((total - bytes) / rate) * 1000)}`),
+  waits: (needs, left) =>
+    `这条线路接收模型需要 ${formatClock(needs * 1000)}，而训练改变模型更快。其他标签页继续训练，本标签页大约 ${Math.ceil(left / 60)} 分钟后加入。`,
   loading: '已加载的数据',
   loadedOf: (unit, done, total) =>
     unit !== 'pictures'

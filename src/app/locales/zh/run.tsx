@@ -97,7 +97,6 @@ export const run: Messages['run'] = {
   remove: '移出',
   you: '（你）',
   hasLeft: '已离开',
-  gettingReady: '正在准备',
   joinsSoon: '马上加入',
   waitsForNext: '等待下一次训练',
   connecting: '正在连接……',

@@ -1,0 +1,9 @@
+/** Says what a member that is not ready does, as far as the room knows. */
+import type { RosterEntry } from '../../protocol/room.ts';
+import { messages } from '../locales/index.ts';
+
+export function gettingReady({ received }: Pick<RosterEntry, 'received'>): string {
+  const labels = messages.value.lobby;
+  if (received === undefined) return labels.gettingReady;
+  return received < 100 ? labels.receives(received) : labels.catchesUp;
+}
