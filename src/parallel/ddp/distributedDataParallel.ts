@@ -317,7 +317,9 @@ export class DistributedDataParallel {
     pass: Pass<Outputs>,
     options: PassOptions,
   ): Promise<Reduction> {
-    return untilAborted(this.group, options.signal, 'backward', () => this.#backward(pass, options));
+    // A program in JavaScript may omit the options. NaN leads to an error that names the option.
+    const given: PassOptions = Object.assign({ samples: Number.NaN }, options);
+    return untilAborted(this.group, given.signal, 'backward', () => this.#backward(pass, given));
   }
 
   async #backward<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<Reduction> {

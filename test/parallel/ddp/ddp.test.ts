@@ -278,10 +278,14 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test.each([-1, NaN, Infinity])('rejects %d samples', async (samples) => {
-    await runWorld(1, async (group) => {
-      const ddp = await DistributedDataParallel.create(line(1), group);
-      await expect(ddp.backward(() => tf.scalar(0), { samples })).rejects.toBeInstanceOf(UsageError);
-    });
-  });
+  test.each([{ samples: -1 }, { samples: NaN }, { samples: Infinity }, {}, undefined])(
+    'rejects %o',
+    async (options) => {
+      await runWorld(1, async (group) => {
+        const ddp = await DistributedDataParallel.create(line(1), group);
+        const rejected = ddp.backward(() => tf.scalar(0), options as { samples: number });
+        await expect(rejected).rejects.toThrow(/^samples is .* pass the number of samples that the loss covers/);
+      });
+    },
+  );
 });
