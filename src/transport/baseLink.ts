@@ -12,7 +12,8 @@ const AT_ONCE = Promise.resolve();
 
 export abstract class BaseLink extends LinkEnd {
   readonly #waiting: Deferred<void>[] = [];
-  #queuedBytes = 0;
+  /** Bytes of frames in the queue. */
+  protected queuedBytes = 0;
 
   /**
    * Sends the frame. The implementation calls `left(bytes)` once the frame is no longer in the
@@ -21,11 +22,11 @@ export abstract class BaseLink extends LinkEnd {
   protected abstract transmit(frame: ArrayBuffer): void;
 
   protected dispatch(frame: ArrayBuffer): Promise<void> {
-    this.#queuedBytes += frame.byteLength;
+    this.queuedBytes += frame.byteLength;
     this.transmit(frame);
     // A promise for a link that has just closed would never be settled.
     if (this.state === 'closed') throw this.goneError();
-    if (this.#queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
+    if (this.queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
     const waiter = deferred();
     this.#waiting.push(waiter);
     return waiter.promise;
@@ -33,8 +34,8 @@ export abstract class BaseLink extends LinkEnd {
 
   /** Reports that `bytes` have left the queue. */
   protected left(bytes: number): void {
-    this.#queuedBytes -= bytes;
-    if (this.#waiting.length === 0 || this.#queuedBytes >= HIGH_WATER_BYTES) return;
+    this.queuedBytes -= bytes;
+    if (this.#waiting.length === 0 || this.queuedBytes >= HIGH_WATER_BYTES) return;
     for (const waiter of this.#waiting.splice(0)) waiter.resolve();
   }
 

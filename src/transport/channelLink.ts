@@ -93,6 +93,10 @@ class ChannelLink extends BaseLink {
     this.#connection.close();
   }
 
+  get unsentBytes(): number {
+    return this.#channels.reduce((sum, { channel }) => sum + channel.bufferedAmount, this.queuedBytes);
+  }
+
   discard(generation: number): void {
     for (const frame of this.#queue.splice(0)) {
       if (generationOf(frame) === generation) this.left(frame.byteLength);

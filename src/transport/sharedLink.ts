@@ -138,6 +138,11 @@ class GenerationView extends LinkEnd {
     this.closed(error);
   }
 
+  /** Bytes of all generations, which share the line. */
+  get unsentBytes(): number {
+    return this.#link.unsentBytes ?? 0;
+  }
+
   describe(): Promise<LinkDescription> {
     return this.#link.describe();
   }

@@ -49,6 +49,8 @@ export class Activity {
   readonly listeners = new Set<(report: ActivityReport) => void>();
   /** Returns {@link ActivityReport.awaits}. */
   awaits: () => readonly string[] = () => [];
+  /** Returns the bytes that links still have to send, and those that they have sent. */
+  outgoing: () => { unsent: number; sent: number } = () => ({ unsent: 0, sent: 0 });
   readonly #clock: Clock;
   /** Tasks in progress. The latest is reported. */
   readonly #current: Current[] = [];
@@ -60,6 +62,8 @@ export class Activity {
   readonly #paces = new Map<string, number>();
   /** The longest time without progress in any task; `null` before the first is completed. */
   #longest: number | null = null;
+  /** When links were last seen to send, and the bytes that they had sent by then. */
+  #lastSent = { bytes: 0, at: -Infinity };
   #progress = 0;
   #reportedAt = -Infinity;
 
@@ -113,10 +117,11 @@ export class Activity {
 
   get report(): ActivityReport {
     const current = this.#current.at(-1);
+    const sendingMs = this.#sendingMs();
     return {
-      task: current?.task ?? '',
+      task: current?.task ?? (sendingMs === null ? '' : 'send'),
       progress: this.#progress,
-      ms: current ? this.#clock.now() - current.since : 0,
+      ms: current ? this.#clock.now() - current.since : (sendingMs ?? 0),
       limitMs: this.#limitOf(current),
       awaits: this.awaits(),
     };
@@ -129,6 +134,18 @@ export class Activity {
     const pace = this.#paces.get(kind);
     if (pace !== undefined) return Math.max(LEAST_LIMIT_MS, PACES * pace * amount);
     return Math.max(FIRST_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
+  }
+
+  /**
+   * Returns the time since a link has sent bytes; `null` if no bytes wait, or if they have waited
+   * for too long. A slow line sends for minutes what a link has accepted at once.
+   */
+  #sendingMs(): number | null {
+    const { unsent, sent } = this.outgoing();
+    const now = this.#clock.now();
+    if (sent !== this.#lastSent.bytes) this.#lastSent = { bytes: sent, at: now };
+    const ms = now - this.#lastSent.at;
+    return unsent > 0 && ms <= LEAST_LIMIT_MS ? ms : null;
   }
 
   /** Ends the time without progress. */

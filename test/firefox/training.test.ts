@@ -3,6 +3,7 @@
  * Dawn on SwiftShader.
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { OwnPage } from '../tabs/ownPage.ts';
 import { worldOfFile } from '../tabs/world.ts';
 import { describeInFirefox, Firefox } from './firefox.ts';
@@ -53,6 +54,28 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
       expect(new Set(hashes).size).toBe(1);
     }
     await fox.page.close();
+  });
+
+  test('stays in its group while a worker of its page computes for 20 s', async () => {
+    const own = await OwnPage.start('test/tabs/libraryWorker.html', 'start');
+    const room = own.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const fox = await firefox.open(own.url);
+    const chromium = await own.openTab(await own.openContext());
+    const blockFor = (seconds: number): string =>
+      `start(); ask({ do: 'block', room: '${room}', seconds: ${seconds} });`;
+    await fox.page.evaluate(blockFor(20));
+    await chromium.evaluate(blockFor(0));
+    const ended = `messages.find(({ type }) => type !== 'joined')`;
+    const results = [
+      await (await fox.page.waitForFunction(ended)).jsonValue(),
+      await (await chromium.waitForFunction(ended)).jsonValue(),
+    ];
+    expect(results).toEqual([
+      { type: 'computed', sum: 2 },
+      { type: 'computed', sum: 2 },
+    ]);
+    await fox.page.close();
+    await own.stop();
   });
 
   // Fails if Firefox no longer needs the help (Mozilla bug 1870699). `promptMaps.ts` can then go.

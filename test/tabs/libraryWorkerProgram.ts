@@ -12,13 +12,19 @@ import {
 } from '../../src/index.ts';
 
 export interface ProgramTask {
-  /** `use`: all-reduces until the group fails. `lose`: the same, and the GPU is lost. */
-  do: 'train' | 'use' | 'lose';
+  /**
+   * `use`: all-reduces until the group fails. `lose`: the same, and the GPU is lost. `block`:
+   * computes for `seconds` without a pause, between two collectives.
+   */
+  do: 'train' | 'use' | 'lose' | 'block';
   room: string;
+  seconds?: number;
 }
 
 export type FromProgram =
   | { type: 'joined' }
+  /** `sum`: of the second all-reduce. */
+  | { type: 'computed'; sum: number }
   | { type: 'trained'; parameters: number[]; route: string | undefined; sum: number }
   /** The group failed. `sum`: of nine ones, on the GPU after it was opened again. */
   | { type: 'failed'; error: string; sum: number | null }
@@ -42,6 +48,15 @@ async function train(group: ProcessGroup): Promise<FromProgram> {
   return { type: 'trained', parameters: Array.from(ddp.parameters), route, sum: await sumOfNine() };
 }
 
+async function block(group: ProcessGroup, seconds: number): Promise<FromProgram> {
+  await group.barrier();
+  const end = performance.now() + seconds * 1000;
+  while (performance.now() < end);
+  const [sum] = await group.allReduce(Float32Array.of(1));
+  await destroyProcessGroup(group);
+  return { type: 'computed', sum: sum! };
+}
+
 async function useUntilFailure(group: ProcessGroup, losesDevice: boolean): Promise<FromProgram> {
   for (let round = 0; group.failure === null; round++) {
     if (losesDevice && round === 5) (tf.backend() as WebGPUBackend).device.destroy();
@@ -58,9 +73,10 @@ async function sumOfNine(): Promise<number> {
   return sum!;
 }
 
-async function run({ do: what, room }: ProgramTask): Promise<FromProgram> {
+async function run({ do: what, room, seconds = 0 }: ProgramTask): Promise<FromProgram> {
   const group = await initProcessGroup({ server: location.origin, room, transport: 'webrtc' });
   post({ type: 'joined' });
+  if (what === 'block') return block(group, seconds);
   return what === 'train' ? train(group) : useUntilFailure(group, what === 'lose');
 }
 

@@ -146,3 +146,27 @@ test('a pulse names a limited number of ranks that its thread waits for', () => 
   activity.awaits = () => Array.from({ length: 100 }, (_, i) => `m${i}`);
   expect(pulseOf(activity.report).awaits).toHaveLength(MAX_AWAITED);
 });
+
+test('a thread whose links send what they have accepted is in the task "send", at most a minute after the last byte', () => {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  let sent = 0;
+  const seen: string[] = [];
+  activity.outgoing = () => ({ unsent: 1_000_000 - sent, sent });
+  // A line of 50 kbit/s, asked every two seconds, which is cut after 800 kB.
+  for (let seconds = 0; seconds < 240; seconds += 2) {
+    sent = Math.min(800_000, seconds * 6_250);
+    seen.push(activity.report.task);
+    clock.advance(2_000);
+  }
+  const isSending = (seconds: number): boolean => seen[seconds / 2] === 'send';
+  expect([2, 100, 128, 188, 190, 238].map(isSending)).toEqual([true, true, true, true, false, false]);
+  sent = 1_000_000;
+  expect(activity.report.task).toBe('');
+});
+
+test('a thread that computes while its links send is in its own task', async () => {
+  const activity = new Activity(new ManualClock());
+  activity.outgoing = () => ({ unsent: 1, sent: 1 });
+  await activity.during('step 3', () => expect(activity.report).toMatchObject({ task: 'step 3', ms: 0 }));
+});
