@@ -115,6 +115,16 @@ export class Activity {
     if (this.#clock.now() - this.#reportedAt >= REPORT_MS) this.#report();
   }
 
+  /** Returns a listener of the bytes that each rank has: more bytes on any rank are progress. */
+  countBytes(): (bytesPerRank: readonly number[]) => void {
+    let known = 0;
+    return (bytesPerRank) => {
+      const bytes = bytesPerRank.reduce((sum, each) => sum + each, 0);
+      if (bytes > known) this.advance(bytes - known);
+      known = bytes;
+    };
+  }
+
   get report(): ActivityReport {
     const current = this.#current.at(-1);
     const sendingMs = this.#sendingMs();

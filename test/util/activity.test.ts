@@ -66,6 +66,16 @@ test('progress begins the time of a task again, and is reported at most once a s
   await loading;
 });
 
+test('more bytes on any rank are progress', () => {
+  const activity = new Activity(new ManualClock());
+  const count = activity.countBytes();
+  const counted = [[0, 10], [5, 10], [5, 10], [0, 0], [3, 0]].map((bytesPerRank) => {
+    count(bytesPerRank);
+    return activity.report.progress;
+  }); // prettier-ignore
+  expect(counted).toEqual([10, 15, 15, 15, 18]);
+});
+
 test('a task within another one, such as a pass of one sample in a warm-up, is no usual task of its kind', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);

@@ -240,13 +240,9 @@ export class RunParticipant {
 
 /** Returns `emit`, which also reports bytes that reach any rank as progress of this rank. */
 function advancing({ emit, activity }: RunParticipantOptions): RunParticipantOptions['emit'] {
-  let known = 0;
+  const count = activity.countBytes();
   return (event) => {
-    if (event.type === 'distribution') {
-      const bytes = event.bytesPerRank.reduce((sum, each) => sum + each, 0);
-      if (bytes > known) activity.advance(bytes - known);
-      known = bytes;
-    }
+    if (event.type === 'distribution') count(event.bytesPerRank);
     emit(event);
   };
 }

@@ -49,6 +49,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #state: State;
   readonly #main: (state: State, group: ProcessGroup) => Promise<Result>;
   readonly #clock;
+  readonly #activity;
   readonly #timeoutMs: number;
   readonly #room: LibraryRoom;
   readonly #outcome = deferred<Result>();
@@ -83,6 +84,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     this.#state = state;
     this.#main = main;
     this.#clock = surroundings.clock;
+    this.#activity = surroundings.activity;
     this.#timeoutMs = timeoutMs;
     this.#room = new LibraryRoom(
       options,
@@ -152,7 +154,11 @@ export class ElasticJob<State extends ElasticState, Result> {
       group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));
     signal.addEventListener('abort', end, { once: true });
     this.#committed.restore();
-    const stateHash = await synchronize(group, this.#committed, this.#isFresh);
+    const stateHash = await synchronize(group, {
+      committed: this.#committed,
+      isFresh: this.#isFresh,
+      activity: this.#activity,
+    });
     this.#state.sampler?.reset(group);
     return { step: this.#committed.steps, stateHash };
   }

@@ -5,6 +5,7 @@ import { gatherSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
 import { divergentRanks, electState, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { MismatchError } from '../../util/errors.ts';
+import type { Activity } from '../../util/activity.ts';
 import { hashState } from '../../util/hash.ts';
 import { list, nameRanks, upperFirst } from '../../util/text.ts';
 import type { Commit, CommittedState } from './committedState.ts';
@@ -42,12 +43,16 @@ export function programOf({ digests, model, averages, scalars }: Parts): string 
  * receive it. Every rank must call it.
  *
  * @param isFresh whether this rank has never had the state of this job.
+ * @param activity counts the bytes that arrive as progress of this rank.
  * @returns the digest of the commit, which all ranks have now.
  * @throws (rejects) MismatchError on ranks whose model, optimizer, fields or newest commit differ
  *   from those of most ranks, PeergradError on the other ranks, both with `context.divergent`;
  *   errors of collectives.
  */
-export async function synchronize(group: ProcessGroup, committed: CommittedState, isFresh: boolean): Promise<string> {
+export async function synchronize(
+  group: ProcessGroup,
+  { committed, isFresh, activity }: { committed: CommittedState; isFresh: boolean; activity: Activity },
+): Promise<string> {
   const commit = await committed.read();
   const mine = {
     isFresh,
@@ -81,7 +86,7 @@ export async function synchronize(group: ProcessGroup, committed: CommittedState
   const source = sources[0]!;
   const head = await group.broadcastObject(group.rank === source ? commit.head : undefined, group.ranks[source]!);
   const arrays = [];
-  for (const array of commit.arrays) arrays.push(await gatherSlices(group, array, sources));
+  for (const array of commit.arrays) arrays.push(await gatherSlices(group, array, sources, activity.countBytes()));
   if (!sources.includes(group.rank)) committed.load(head, arrays);
   const hashes = await allGatherHashes(group, digestOf(await committed.read()));
   const wrong = [...hashes.keys()].filter((rank) => hashes[rank] !== digest);
