@@ -77,7 +77,9 @@ export abstract class LinkEnd implements Link {
     }
   }
 
+  /** Frames that have arrived, but that no handler has received, are dropped. */
   close(): void {
+    this.#arrived.clear();
     this.closed(null);
   }
 

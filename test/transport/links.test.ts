@@ -33,6 +33,18 @@ describe.each([
   });
 });
 
+test('a handler that closes its link receives none of the frames that arrived earlier', async () => {
+  const [near, far] = createMemoryLinkPair();
+  for (let i = 0; i < 5; i++) await near.send(new ArrayBuffer(4));
+  await expect.poll(() => far.counters.framesReceived).toBe(5);
+  let received = 0;
+  far.onframe = () => {
+    received += 1;
+    if (received === 3) far.close();
+  };
+  expect(received).toBe(3);
+});
+
 test('a bridged link passes on which generation to discard', async () => {
   const near: Link = createMemoryLinkPair()[0];
   const discarded: number[] = [];
