@@ -88,7 +88,7 @@ test('three tabs join by code, link and keyboard; the host pauses the run and re
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {
-    expect(result).toMatchObject({ worldSize: 3, steps: 32, stateHash: results[0]!.stateHash });
+    expect(result).toMatchObject({ worldSize: 3, steps: 48, stateHash: results[0]!.stateHash });
     expect(new Set(result.stateHash).size).toBe(1);
   }
   await ben.page.getByText('finished').first().waitFor();
