@@ -198,7 +198,7 @@ test('a rank that has returned its result and returns as a new member resolves w
   expect(await endingOf(lost)).toEqual({ result: 'done' });
 });
 
-test('a rank that has returned its result resolves with it when the server is lost for ever', async () => {
+test('a rank that has returned its result resolves with it when the server never answers again', async () => {
   const [first, second] = (await startAll(2)) as [Member, Member];
   second.finish();
   await world.pass(100);
