@@ -260,6 +260,7 @@ export class Connection implements Peer {
     if (message.type === 'heartbeat') {
       this.#renewCredentials(this.#room.code);
       this.send({ type: 'heartbeat' });
+      this.#silence.allow(message.pulse?.lateMs ?? 0);
       if (!this.#tellsNews(message.pulse)) return;
     }
     if (message.type === 'leave') {

@@ -7,6 +7,7 @@ export class SilenceTimer {
   readonly #limits: Pick<Limits, 'silentMs'>;
   readonly #onsilent: (message: string) => void;
   #receivedAt: number;
+  #lateMs = 0;
   #cancel: () => void;
 
   /**
@@ -29,13 +30,20 @@ export class SilenceTimer {
     this.#receivedAt = this.#clock.now();
   }
 
+  /** Waits longer, because the tab's line may delay its messages by `ms`. */
+  allow(ms: number): void {
+    this.#lateMs = ms;
+  }
+
   /** Sleeps until the silence would be too long, and then checks again. */
   watch(): void {
     this.#cancel();
-    const { silentMs } = this.#limits;
+    const silentMs = Math.max(this.#limits.silentMs, this.#lateMs);
     const rest = this.#receivedAt + silentMs - this.#clock.now();
     if (rest <= 0) {
-      this.#onsilent(`The server received nothing from this tab for ${silentMs / 1000} s. Reload the page.`);
+      this.#onsilent(
+        `The server received nothing from this tab for ${Math.round(silentMs / 1000)} s. Reload the page.`,
+      );
       return;
     }
     this.#cancel = this.#clock.after(rest, () => this.watch());

@@ -182,13 +182,6 @@ export class Mesh {
     return [...new Set([...this.progress.waits].flatMap((awaited) => awaited()))];
   }
 
-  /** Bytes that links have accepted: those that have not left this machine, and the others. */
-  get outgoing(): { unsent: number; sent: number } {
-    const links = [...this.#links.values()];
-    const unsent = links.reduce((sum, { unsentBytes = 0 }) => sum + unsentBytes, 0);
-    return { unsent, sent: links.reduce((sum, { counters }) => sum + counters.bytesSent, 0) - unsent };
-  }
-
   /** Returns the link to a rank; `null` if there is no such link. */
   linkTo(peer: number): Link | null {
     return this.#links.get(peer) ?? null;

@@ -1,6 +1,6 @@
 /** Schemas of a room's members, their pulses, and settings, for control messages and events. */
 import * as v from 'valibot';
-import { MAX_AWAITED, MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
+import { MAX_AWAITED, MAX_LATE_MS, MAX_LIMIT_MS, MAX_TASK_LENGTH } from '../util/activity.ts';
 import { JobSpec } from '../spec/job.ts';
 import {
   count,
@@ -163,5 +163,7 @@ export const Pulse = v.strictObject({
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
+  /** Milliseconds by which the links' data may delay further pulses. */
+  lateMs: v.optional(v.pipe(count, v.maxValue(MAX_LATE_MS))),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

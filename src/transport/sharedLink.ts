@@ -7,6 +7,7 @@ import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
 import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
+import { NO_TRAFFIC, type Traffic } from '../util/activity.ts';
 
 /**
  * Maximum number of stored bytes of generations that this rank has not reached. Until a member has
@@ -35,6 +36,13 @@ export class SharedLink {
 
   get state(): LinkState {
     return this.#closed ? 'closed' : 'open';
+  }
+
+  /** Bytes of all generations; none if the transport does not use the machine's line. */
+  get traffic(): Traffic {
+    const { unsentBytes: unsent, counters } = this.#link;
+    if (unsent === undefined) return NO_TRAFFIC;
+    return { unsent, sent: counters.bytesSent - unsent, received: counters.bytesReceived };
   }
 
   get onclose(): ((error: Error | null) => void) | null {
@@ -136,11 +144,6 @@ class GenerationView extends LinkEnd {
   /** Reports that the shared link is closed. */
   end(error: Error | null): void {
     this.closed(error);
-  }
-
-  /** Bytes of all generations, which share the line. */
-  get unsentBytes(): number {
-    return this.#link.unsentBytes ?? 0;
   }
 
   describe(): Promise<LinkDescription> {

@@ -19,6 +19,20 @@ export const MAX_TASK_LENGTH = 80;
 export const MAX_AWAITED = 8;
 /** No task may take longer without progress, whatever a tab says. */
 export const MAX_LIMIT_MS = 24 * 3_600_000;
+/** Messages to and from the server may wait in a line behind this number of a link's bytes. */
+export const LINE_BYTES = 1024 * 1024;
+/** They never wait longer than this number of milliseconds: 1 MiB takes 168 s at 50 kbit/s. */
+export const MAX_LATE_MS = 180_000;
+
+/** Bytes of this tab's links over the network. */
+export interface Traffic {
+  /** Bytes that links have accepted, and that have not left this machine. */
+  readonly unsent: number;
+  readonly sent: number;
+  readonly received: number;
+}
+
+export const NO_TRAFFIC: Traffic = { unsent: 0, sent: 0, received: 0 };
 
 export interface ActivityReport {
   /** The task in progress, such as `step 12`; empty: none is named. */
@@ -31,6 +45,10 @@ export interface ActivityReport {
   readonly limitMs: number;
   /** The members whose data this thread waits for. */
   readonly awaits: readonly string[];
+  /** Bytes that links have sent and received. */
+  readonly bytes: number;
+  /** Milliseconds by which the links' data may delay a message to the server. */
+  readonly lateMs: number;
 }
 
 interface Current {
@@ -49,8 +67,8 @@ export class Activity {
   readonly listeners = new Set<(report: ActivityReport) => void>();
   /** Returns {@link ActivityReport.awaits}. */
   awaits: () => readonly string[] = () => [];
-  /** Returns the bytes that links still have to send, and those that they have sent. */
-  outgoing: () => { unsent: number; sent: number } = () => ({ unsent: 0, sent: 0 });
+  /** Returns the bytes of all links so far. */
+  traffic: () => Traffic = () => NO_TRAFFIC;
   readonly #clock: Clock;
   /** Tasks in progress. The latest is reported. */
   readonly #current: Current[] = [];
@@ -64,6 +82,9 @@ export class Activity {
   #longest: number | null = null;
   /** When links were last seen to send, and the bytes that they had sent by then. */
   #lastSent = { bytes: 0, at: -Infinity };
+  /** The traffic when the line was last measured. */
+  #measured: Traffic & { at: number } = { ...NO_TRAFFIC, at: -Infinity };
+  #lateMs = 0;
   #progress = 0;
   #reportedAt = -Infinity;
 
@@ -127,13 +148,17 @@ export class Activity {
 
   get report(): ActivityReport {
     const current = this.#current.at(-1);
-    const sendingMs = this.#sendingMs();
+    const traffic = this.traffic();
+    const sendingMs = this.#sendingMs(traffic);
+    this.#measureLine(traffic);
     return {
       task: current?.task ?? (sendingMs === null ? '' : 'send'),
       progress: this.#progress,
       ms: current ? this.#clock.now() - current.since : (sendingMs ?? 0),
       limitMs: this.#limitOf(current),
       awaits: this.awaits(),
+      bytes: traffic.sent + traffic.received,
+      lateMs: this.#lateMs,
     };
   }
 
@@ -150,12 +175,25 @@ export class Activity {
    * Returns the time since a link has sent bytes; `null` if no bytes wait, or if they have waited
    * for too long. A slow line sends for minutes what a link has accepted at once.
    */
-  #sendingMs(): number | null {
-    const { unsent, sent } = this.outgoing();
+  #sendingMs({ unsent, sent }: Traffic): number | null {
     const now = this.#clock.now();
     if (sent !== this.#lastSent.bytes) this.#lastSent = { bytes: sent, at: now };
     const ms = now - this.#lastSent.at;
     return unsent > 0 && ms <= LEAST_LIMIT_MS ? ms : null;
+  }
+
+  /** Measures the line with bytes that waited at the last measurement. */
+  #measureLine(traffic: Traffic): void {
+    const { unsent, sent, at } = this.#measured;
+    const now = this.#clock.now();
+    const ms = now - at;
+    if (ms < REPORT_MS) return;
+    this.#measured = { ...traffic, at: now };
+    const moved = traffic.sent - sent;
+    if (unsent === 0 || moved <= 0) return;
+    const lateMs = Math.min(MAX_LATE_MS, (LINE_BYTES * ms) / Math.min(moved, unsent));
+    // If all of them have left, nobody knows when. The line is at least that fast.
+    this.#lateMs = moved < unsent ? lateMs : Math.min(lateMs, this.#lateMs);
   }
 
   /** Ends the time without progress. */
@@ -179,10 +217,11 @@ export interface Pulse {
   ms: number;
   limitMs: number;
   awaits?: string[] | undefined;
+  lateMs?: number | undefined;
 }
 
 /** The pulse of a rank whose thread answers. */
-export function pulseOf({ task, progress, ms, limitMs, awaits }: ActivityReport): Pulse {
+export function pulseOf({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
   return {
     task: task.slice(0, MAX_TASK_LENGTH),
     progress: Math.round(progress),
@@ -190,6 +229,7 @@ export function pulseOf({ task, progress, ms, limitMs, awaits }: ActivityReport)
     ms: Math.round(ms),
     limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
     ...(awaits.length > 0 && { awaits: awaits.slice(0, MAX_AWAITED) }),
+    ...(lateMs >= 1 && { lateMs: Math.round(lateMs) }),
   };
 }
 

@@ -162,7 +162,7 @@ test('a thread whose links send what they have accepted is in the task "send", a
   const activity = new Activity(clock);
   let sent = 0;
   const seen: string[] = [];
-  activity.outgoing = () => ({ unsent: 1_000_000 - sent, sent });
+  activity.traffic = () => ({ unsent: 1_000_000 - sent, sent, received: 0 });
   // A line of 50 kbit/s, asked every two seconds, which is cut after 800 kB.
   for (let seconds = 0; seconds < 240; seconds += 2) {
     sent = Math.min(800_000, seconds * 6_250);
@@ -177,6 +177,78 @@ test('a thread whose links send what they have accepted is in the task "send", a
 
 test('a thread that computes while its links send is in its own task', async () => {
   const activity = new Activity(new ManualClock());
-  activity.outgoing = () => ({ unsent: 1, sent: 1 });
+  activity.traffic = () => ({ unsent: 1, sent: 1, received: 0 });
   await activity.during('step 3', () => expect(activity.report).toMatchObject({ task: 'step 3', ms: 0 }));
+});
+
+/** Plays reports every two seconds; each traffic is the bytes sent so far, and those that wait. */
+function latenessOf(traffics: [sent: number, unsent: number][]): number[] {
+  const clock = new ManualClock();
+  const activity = new Activity(clock);
+  return traffics.map(([sent, unsent]) => {
+    clock.advance(2_000);
+    activity.traffic = () => ({ unsent, sent, received: 0 });
+    return Math.round(activity.report.lateMs / 1000);
+  });
+}
+
+test.each<[string, [number, number][], number[]]>([
+  [
+    'a slow line',
+    [
+      [0, 1e6],
+      [12_500, 987_500],
+      [37_500, 962_500],
+    ],
+    [0, 168, 84],
+  ],
+  [
+    'a line that is cut',
+    [
+      [0, 1e6],
+      [12_500, 987_500],
+      [12_500, 987_500],
+      [12_600, 987_400],
+    ],
+    [0, 168, 168, 180],
+  ],
+  [
+    'a slow line between two steps',
+    [
+      [0, 1e6],
+      [12_500, 9_000],
+      [21_500, 0],
+      [21_500, 0],
+    ],
+    [0, 168, 168, 168],
+  ],
+  [
+    'a fast line that always has more to send',
+    [
+      [0, 1e6],
+      [1e6, 1e6],
+      [2e6, 1e6],
+    ],
+    [0, 0, 0],
+  ],
+  [
+    'a fast line with little to send',
+    [
+      [0, 100],
+      [5_000, 100],
+      [10_000, 0],
+    ],
+    [0, 0, 0],
+  ],
+  [
+    'a line that becomes fast',
+    [
+      [0, 1e6],
+      [12_500, 987_500],
+      [1e6, 0],
+    ],
+    [0, 168, 2],
+  ],
+])('%s delays messages by its rate while bytes wait', (_, traffics, seconds) => {
+  expect(latenessOf(traffics)).toEqual(seconds);
 });

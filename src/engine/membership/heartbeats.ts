@@ -4,7 +4,7 @@
  */
 import type { ClientMessage } from '../../protocol/control.ts';
 import type { Pulse } from '../../protocol/room.ts';
-import { FIRST_LIMIT_MS, type ActivityReport, pulseOf } from '../../util/activity.ts';
+import { FIRST_LIMIT_MS, type ActivityReport, LINE_BYTES, MAX_LATE_MS, pulseOf } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 
 /**
@@ -34,6 +34,8 @@ interface HeartbeatsOptions extends Times {
   send: (message: ClientMessage) => void;
   /** Returns what the rank does now. */
   pulse: (intervalMs: number) => Pulse;
+  /** Returns the bytes that this tab's links have sent and received. */
+  bytes: () => number;
   /** Called when the server no longer answers. */
   onlost: () => void;
 }
@@ -45,6 +47,11 @@ export class Heartbeats {
   #intervalMs = 0;
   /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
+  /** The number of heartbeats since links were seen to move bytes. */
+  #still = 0;
+  /** The bytes of links at the last heartbeat, and at the first one without an answer. */
+  #bytes = 0;
+  #bytesBefore = 0;
 
   constructor(options: HeartbeatsOptions) {
     this.#options = options;
@@ -71,10 +78,25 @@ export class Heartbeats {
     this.#cancel();
   }
 
+  /**
+   * Whether answers may wait behind the links' data: bytes move, but fewer than the line may keep
+   * waiting, so a fast line is not busy for long.
+   */
+  get #isLineBusy(): boolean {
+    return (
+      this.#still < MAX_UNANSWERED &&
+      this.#bytes - this.#bytesBefore < LINE_BYTES &&
+      this.#unanswered * this.#intervalMs < MAX_LATE_MS
+    );
+  }
+
   #beat(): void {
-    const { clock, today, send, pulse, onlost } = this.#options;
+    const { clock, today, send, pulse, bytes, onlost } = this.#options;
     this.#cancel();
-    if (this.#unanswered >= MAX_UNANSWERED) return onlost();
+    this.#still = bytes() === this.#bytes ? this.#still + 1 : 0;
+    this.#bytes = bytes();
+    if (this.#unanswered === 0) this.#bytesBefore = this.#bytes;
+    if (this.#unanswered >= MAX_UNANSWERED && !this.#isLineBusy) return onlost();
     this.#unanswered += 1;
     send({ type: 'heartbeat', pulse: pulse(this.#intervalMs) });
     const due = today() + this.#intervalMs;
@@ -93,12 +115,17 @@ const SILENT_QUESTIONS = 2;
 
 /** Watches a computing thread from another one, for the pulse. */
 export class ThreadWatch {
-  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS, awaits: [] };
+  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS, awaits: [], bytes: 0, lateMs: 0 };
   /**
    * Questions without an answer. They are counted, because clocks run on while a machine sleeps.
    */
   #unanswered = 0;
   #isAsked = false;
+
+  /** Bytes of the thread's links, as it has last reported. */
+  get bytes(): number {
+    return this.#report.bytes;
+  }
 
   /** Call this with each sign of the thread; with its report, if it has sent one. */
   heard(report = this.#report): void {

@@ -3,11 +3,14 @@
  * generation to the next.
  */
 import type { SharedLink } from '../../transport/sharedLink.ts';
+import { NO_TRAFFIC, type Traffic } from '../../util/activity.ts';
 
 export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
   /** Connections that use a TURN relay. */
   readonly #relayed = new WeakSet<SharedLink>();
+  /** Bytes of connections that the pool no longer has. */
+  #past: Traffic = NO_TRAFFIC;
   readonly #onlost: (member: string, error: Error | null) => void;
 
   /** @param onlost called when a connection closes, unless this rank has closed it. */
@@ -17,6 +20,11 @@ export class LinkPool {
 
   get(member: string): SharedLink | null {
     return this.#links.get(member) ?? null;
+  }
+
+  /** Bytes of all connections so far. */
+  get traffic(): Traffic {
+    return [...this.#links.values()].map((link) => link.traffic).reduce(sum, this.#past);
   }
 
   /**
@@ -29,7 +37,7 @@ export class LinkPool {
     this.#links.set(member, link);
     link.onclose = (error) => {
       if (this.#links.get(member) !== link) return;
-      this.#links.delete(member);
+      this.#forget(member);
       this.#onlost(member, error);
     };
   }
@@ -42,13 +50,22 @@ export class LinkPool {
 
   /** Closes the connection to a member, if there is one. */
   drop(member: string): void {
-    const link = this.#links.get(member);
-    this.#links.delete(member);
-    link?.close();
+    this.#forget(member)?.close();
   }
 
   /** Closes all connections except those to `members`. */
   retain(members: ReadonlySet<string>): void {
     for (const member of [...this.#links.keys()]) if (!members.has(member)) this.drop(member);
   }
+
+  #forget(member: string): SharedLink | undefined {
+    const link = this.#links.get(member);
+    this.#links.delete(member);
+    if (link !== undefined) this.#past = { ...sum(this.#past, link.traffic), unsent: 0 };
+    return link;
+  }
+}
+
+function sum(a: Traffic, b: Traffic): Traffic {
+  return { unsent: a.unsent + b.unsent, sent: a.sent + b.sent, received: a.received + b.received };
 }

@@ -29,6 +29,7 @@ const heartbeats = new Heartbeats({
     hangs = verdict === 'hangs';
     return pulse;
   },
+  bytes: () => thread.bytes,
   onlost: () => close(),
 });
 

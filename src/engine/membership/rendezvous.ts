@@ -62,11 +62,7 @@ export class Rendezvous {
 
   constructor(options: RendezvousOptions) {
     this.#options = options;
-    options.activity.outgoing = () => {
-      const meshes = [...this.#live.values()].flatMap(({ view }) => view?.mesh.outgoing ?? []);
-      const sum = (of: 'unsent' | 'sent'): number => meshes.reduce((total, mesh) => total + mesh[of], 0);
-      return { unsent: sum('unsent'), sent: sum('sent') };
-    };
+    options.activity.traffic = () => this.#pool.traffic;
     options.activity.awaits = () =>
       [...this.#live.values()].flatMap(({ view, members }) =>
         view ? view.mesh.awaited.map((rank) => members[rank]!.member) : [],

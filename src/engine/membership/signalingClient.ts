@@ -60,6 +60,7 @@ export class SignalingClient {
       today,
       send: (message) => this.send(message),
       pulse: () => pulseOf(activity.report),
+      bytes: () => activity.report.bytes,
       onlost: () => this.#lose('The signaling server no longer answers.'),
     });
     socket.addEventListener('close', () => {

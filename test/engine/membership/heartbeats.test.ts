@@ -5,7 +5,7 @@ import type { Pulse, RosterEntry } from '../../../src/protocol/room.ts';
 import { verdictOn } from '../../../src/util/activity.ts';
 
 const INTERVAL_MS = 2_000;
-const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000, awaits: [] };
+const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000, awaits: [], bytes: 0, lateMs: 0 };
 
 test('a thread that leaves two questions without an answer is silent, and hangs after its limit', () => {
   const thread = new ThreadWatch();

@@ -1,0 +1,135 @@
+/**
+ * A tab and the signaling server over a line that links' data fill, so that heartbeats and their
+ * answers wait behind these data.
+ */
+import { expect, test } from 'vitest';
+import { Heartbeats } from '../../../src/engine/membership/heartbeats.ts';
+import { Activity, pulseOf } from '../../../src/util/activity.ts';
+import { DEFAULT_LIMITS } from '../../../signaling/limits.ts';
+import { SilenceTimer } from '../../../signaling/silenceTimer.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const TURN_MS = 100;
+const MESSAGE_BYTES = 200;
+
+/** Carries packets in order, `rate` bytes a second. */
+class Line {
+  rate: number;
+  carried = 0;
+  readonly #queue: { rest: number; arrive: () => void; isData: boolean }[] = [];
+  #credit = 0;
+
+  constructor(rate: number) {
+    this.rate = rate;
+  }
+
+  /** Bytes of links in the queue. */
+  get dataBytes(): number {
+    return this.#queue.reduce((sum, { rest, isData }) => sum + (isData ? rest : 0), 0);
+  }
+
+  put(bytes: number, arrive: () => void = () => {}, isData = false): void {
+    this.#queue.push({ rest: bytes, arrive, isData });
+  }
+
+  turn(): void {
+    this.#credit += (this.rate * TURN_MS) / 1000;
+    for (let [first] = this.#queue; first !== undefined; [first] = this.#queue) {
+      const bytes = Math.min(first.rest, this.#credit);
+      first.rest -= bytes;
+      this.#credit -= bytes;
+      if (first.isData) this.carried += bytes;
+      if (first.rest > 0) return;
+      this.#queue.shift();
+      first.arrive();
+    }
+    this.#credit = 0;
+  }
+}
+
+interface Scene {
+  /** Bytes a second of the line, in both directions. */
+  rate: number;
+  /** Bytes that a link keeps in the queue of the line. */
+  queued: { up: number; down: number };
+  /** The second after which the server answers no more. */
+  serverEnds?: number;
+  /** The second after which the tab sends and receives nothing more. */
+  tabEnds?: number;
+}
+
+/** Returns when each end gives the other up, in seconds; `null` if it does not in ten minutes. */
+function play({ rate, queued, serverEnds = Infinity, tabEnds = Infinity }: Scene): {
+  tab: number | null;
+  server: number | null;
+} {
+  const clock = new ManualClock();
+  const seconds = (): number => Math.round(clock.now() / 1000);
+  const [up, down] = [new Line(rate), new Line(rate)];
+  const ends: { tab: number | null; server: number | null } = { tab: null, server: null };
+  const activity = new Activity(clock);
+  // A link has 200 kB more to send, beyond what the line has accepted.
+  activity.traffic = () => ({ unsent: queued.up && 200_000, sent: up.carried, received: down.carried });
+  const silence = new SilenceTimer(clock, DEFAULT_LIMITS, () => (ends.server ??= seconds()));
+  const heartbeats = new Heartbeats({
+    clock,
+    today: () => clock.now(),
+    send: (message) => {
+      if (seconds() >= tabEnds || message.type !== 'heartbeat') return;
+      up.put(MESSAGE_BYTES, () => {
+        silence.received();
+        silence.allow(message.pulse?.lateMs ?? 0);
+        if (seconds() < serverEnds) down.put(MESSAGE_BYTES, () => heartbeats.answered());
+      });
+    },
+    pulse: () => pulseOf(activity.report),
+    bytes: () => activity.report.bytes,
+    onlost: () => (ends.tab ??= seconds()),
+  });
+  heartbeats.start(DEFAULT_LIMITS.heartbeatMs);
+  silence.watch();
+  while (seconds() < 600) {
+    // Data join the queue slowly, as a congestion window grows; after a pause they join at once.
+    for (const [line, most] of [
+      [up, queued.up],
+      [down, queued.down],
+    ] as const) {
+      const room = Math.min(most, line.carried + 12_000) - line.dataBytes;
+      const isPause = seconds() >= 100 && seconds() < 130;
+      if (room > 0 && seconds() < tabEnds && !isPause) line.put(room, undefined, true);
+      if (seconds() < tabEnds) line.turn();
+    }
+    clock.advance(TURN_MS);
+  }
+  return ends;
+}
+
+const NOTHING = { up: 0, down: 0 };
+const FULL = { up: 65_000, down: 65_000 };
+
+test.each([
+  ['from other tabs', { up: 0, down: 65_000 }],
+  ['to other tabs', { up: 65_000, down: 0 }],
+  ['in both directions', FULL],
+  ['of a queue of 20 s', { up: 125_000, down: 125_000 }],
+])('a tab and its server do not give each other up while a line of 50 kbit/s carries data %s', (_, queued) => {
+  expect(play({ rate: 6_250, queued })).toEqual({ tab: null, server: null });
+});
+
+test('ends that are gone are given up as fast as before on a line that is not busy, or fast', () => {
+  const seconds = [
+    play({ rate: 6_250, queued: NOTHING, serverEnds: 60 }).tab,
+    play({ rate: 1_250_000, queued: FULL, serverEnds: 60 }).tab,
+    play({ rate: 6_250, queued: NOTHING, tabEnds: 60 }).server,
+    play({ rate: 1_250_000, queued: FULL, tabEnds: 60 }).server,
+  ];
+  expect(seconds).toEqual([68, 68, 70, 70]);
+});
+
+test('ends that are gone are given up within three minutes on a busy line', () => {
+  const seconds = [
+    play({ rate: 6_250, queued: FULL, serverEnds: 200 }).tab,
+    play({ rate: 6_250, queued: FULL, tabEnds: 200 }).server,
+  ];
+  expect(seconds).toEqual([296, 369]);
+});
