@@ -2,7 +2,7 @@
 import type { EventOf } from '../../src/protocol/events.ts';
 import type { CodecChoice, MethodComparison, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
-import { changesLearning, METHOD_FIELDS, type MethodName } from '../../src/spec/methods.ts';
+import { changesLearning, fieldsOfMethod } from '../../src/spec/methods.ts';
 import type { ShareReason } from '../../src/spec/names.ts';
 
 /**
@@ -122,8 +122,8 @@ function foundRate({ rates, suggested, reason }: RateTest): string {
     : `${tried}, and the loss did not clearly fall. Use a larger --batch or more --steps, and check that the labels fit the data.`;
 }
 
-function optionsOf(method: MethodName): string {
-  const { strategy, codec } = METHOD_FIELDS[method];
+function optionsOf(method: string): string {
+  const { strategy, codec } = fieldsOfMethod(method);
   return `--strategy ${strategy}${codec === 'fp32' ? '' : ` --codec ${codec}`}`;
 }
 

@@ -38,12 +38,12 @@ export const CodecChoice = v.object({
   /** Throughput of a rank's connection, in bytes per millisecond. */
   bytesPerMs: finite,
   /** Expected exposed communication of a step with each codec, milliseconds. */
-  expectedMs: v.object({ fp32: finite, fp16: finite, int8: finite, powersgd: finite }),
+  expectedMs: v.object(v.entriesFromList(CODEC_NAMES, finite)),
   /**
    * A strategy to try if communication takes longer than computation even with the best codec. It
    * is never chosen automatically.
    */
-  suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
+  suggestion: v.nullable(v.picklist(STRATEGY_NAMES)),
 });
 export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 

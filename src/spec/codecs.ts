@@ -5,6 +5,10 @@
 
 /** Facts about a codec. */
 export interface CodecFacts {
+  /** Its name in texts. */
+  title: string;
+  /** Share of the bytes that it sends, if the share is always about the same. */
+  share: string | null;
   /**
    * Where it encodes. `hop`: each all-reduce encodes the values that it sends, by a `Codec` of
    * `src/collectives/codecs.ts`. `gradient`: a hook of DDP replaces a gradient by smaller tensors,
@@ -14,19 +18,35 @@ export interface CodecFacts {
   /** Number of all-reduces of a step, one after the other. */
   exchanges: number;
   /**
-   * Measured time of encoding and decoding on one core, milliseconds per byte of gradient. PowerSGD
-   * multiplies matrices; its value is for matrix rank 8.
+   * Returns the time of encoding and decoding on one core, milliseconds per byte of gradient;
+   * measured.
+   *
+   * @param matrixRank rank of PowerSGD's matrices, which other codecs do not have.
    */
-  codingMsPerByte: number;
+  codingMsPerByte: (matrixRank: number) => number;
   /** Whether values between the stages of a pipeline can have it. */
   fitsPipelines: boolean;
 }
 
 export const CODECS = {
-  fp32: { encodes: null, exchanges: 1, codingMsPerByte: 0, fitsPipelines: true },
-  fp16: { encodes: 'hop', exchanges: 1, codingMsPerByte: 4e-6, fitsPipelines: true },
-  int8: { encodes: 'hop', exchanges: 1, codingMsPerByte: 2e-6, fitsPipelines: false },
-  powersgd: { encodes: 'gradient', exchanges: 2, codingMsPerByte: 2e-5, fitsPipelines: false },
+  fp32: { title: 'fp32', share: null, encodes: null, exchanges: 1, codingMsPerByte: () => 0, fitsPipelines: true },
+  fp16: { title: 'fp16', share: '1/2', encodes: 'hop', exchanges: 1, codingMsPerByte: () => 4e-6, fitsPipelines: true },
+  int8: {
+    title: 'int8',
+    share: '1/4',
+    encodes: 'hop',
+    exchanges: 1,
+    codingMsPerByte: () => 2e-6,
+    fitsPipelines: false,
+  },
+  powersgd: {
+    title: 'PowerSGD',
+    share: null,
+    encodes: 'gradient',
+    exchanges: 2,
+    codingMsPerByte: (matrixRank) => 7e-6 + 1.6e-6 * matrixRank,
+    fitsPipelines: false,
+  },
 } as const satisfies Record<string, CodecFacts>;
 
 /** A run's codec. */

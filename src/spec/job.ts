@@ -32,7 +32,7 @@ import {
   RANGE_TEST_STEPS,
   shardProblem,
 } from './plan.ts';
-import { reducesGradients, STRATEGIES, WITH_GRADIENTS } from './strategies.ts';
+import { isStrategy, reducesGradients, STRATEGIES, WITH_GRADIENTS } from './strategies.ts';
 import { misfitOf, tooLarge, Topology } from './topology.ts';
 
 export * from './codecs.ts';
@@ -295,17 +295,12 @@ const GPT_PLAN = {
   maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
-/**
- * SparseLoCo's settings for language models, which take thousands of steps; see docs/STRATEGIES.md.
- */
-export const GPT_SPARSE = { syncEvery: 6, outerLearningRate: 1 };
-
 /** Returns the default fields for this job, strategy and measurement. */
 export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = null): JobSpec {
   if (measure === 'learning-rate') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') {
-    return { ...plan, ...GPT_PLAN, job, ...(strategy === 'sparseloco' && GPT_SPARSE) };
+    return { ...plan, ...GPT_PLAN, job, ...(isStrategy(strategy) && STRATEGIES[strategy].languageModel) };
   }
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.

@@ -21,12 +21,13 @@ import {
 } from './names.ts';
 import {
   CODECS_BY_STRATEGY,
+  isStrategy,
   reducesGradients,
   STRATEGIES,
   STRATEGY_NAMES,
   strategiesWith,
   WITH_GRADIENTS,
-  type StrategyName,
+  type StrategyFacts,
 } from './strategies.ts';
 
 export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
@@ -251,9 +252,7 @@ const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
 /** Returns the strategy's default optimizer. */
 export function defaultOptimizer(strategy: unknown): OptimizerName {
-  return STRATEGY_NAMES.includes(strategy as StrategyName)
-    ? STRATEGIES[strategy as StrategyName].optimizer
-    : DEFAULT_PLAN.optimizer;
+  return isStrategy(strategy) ? STRATEGIES[strategy].optimizer : DEFAULT_PLAN.optimizer;
 }
 
 /**
@@ -261,7 +260,8 @@ export function defaultOptimizer(strategy: unknown): OptimizerName {
  * train alone between exchanges, because the averages of the inner one are a rank's own.
  */
 export function stateOptimizer({ strategy, optimizer }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
-  return STRATEGIES[strategy].outerOptimizer ?? optimizer;
+  const { local }: StrategyFacts = STRATEGIES[strategy];
+  return local?.outer.name ?? optimizer;
 }
 
 /**

@@ -7,7 +7,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { startOfRun } from '../../src/parallel/recovery/progress.ts';
-import type { Streaming } from '../../src/parallel/localSteps/fragments.ts';
+import type { Streaming } from '../../src/spec/strategies.ts';
 import type { LocalSteps } from '../../src/parallel/localSteps/localSteps.ts';
 import { DenseMean } from '../../src/parallel/localSteps/outerMean.ts';
 import { runWorld } from '../../src/testing/index.ts';

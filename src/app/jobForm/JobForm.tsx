@@ -5,7 +5,6 @@
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import {
-  CODECS,
   kindOfModel,
   parseJob,
   reducesGradients,
@@ -13,13 +12,12 @@ import {
   takesFiles,
   type JobSpec,
   type ModelName,
-  type PlannedCodec,
   type StrategySetting,
 } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
-import { withJob, withMeasure, withOptimizer, withStrategy } from '../state/jobForm.ts';
+import { codecOptions, strategyOptions, withJob, withMeasure, withOptimizer, withStrategy } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
@@ -169,15 +167,6 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Returns the codecs that the job can use. */
-function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
-  const { codecs } = messages.value.job;
-  const fitting = STRATEGIES[job.strategy].codecs.filter(
-    (codec) => !isPipeline(job) || (codec !== 'auto' && CODECS[codec].fitsPipelines),
-  );
-  return Object.fromEntries(fitting.map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
-}
-
 /** The purpose of the run and, if it trains, its strategy. */
 function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { strategy, measure } = job;
@@ -208,12 +197,12 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         <Select
           label={labels.strategy}
           value={strategy}
-          options={labels.strategies}
+          options={strategyOptions()}
           about={about}
           onpick={(value) => offer(withStrategy(job, value))}
         />
         <p id={about} class="dim small">
-          {isPipeline(job) ? messages.value.pipeline.hides : labels.does[strategy]}
+          {isPipeline(job) ? messages.value.pipeline.hides : labels.strategies[strategy].does}
         </p>
       </div>
       {settings.length > 0 && (

@@ -1,6 +1,6 @@
 /** The expected costs of each method in this room, measured by a run. */
 import type { MethodComparison } from '../../protocol/runResult.ts';
-import { changesLearning, type MethodName } from '../../spec/methods.ts';
+import { changesLearning } from '../../spec/methods.ts';
 import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 
@@ -9,7 +9,7 @@ interface Props {
   /** Number of ranks that were measured. */
   worldSize: number;
   /** Called when the host accepts a method. `null`: this member cannot. */
-  onpick: ((method: MethodName) => void) | null;
+  onpick: ((method: string) => void) | null;
 }
 
 export function MethodTable({ methods, worldSize, onpick }: Props) {
@@ -38,7 +38,7 @@ export function MethodTable({ methods, worldSize, onpick }: Props) {
             {costs.map(({ method, stepMs, bytesPerStep, timeToGoal }) => (
               <tr key={method}>
                 <th scope="row">
-                  {labels.names[method]}
+                  {labels.name(method)}
                   {changesLearning(method) && (
                     <span class="dim" aria-hidden="true">
                       {'\u00a0*'}
@@ -53,7 +53,7 @@ export function MethodTable({ methods, worldSize, onpick }: Props) {
                     <button
                       type="button"
                       class={method === best ? 'primary' : 'quiet'}
-                      aria-label={labels.useMethod(labels.names[method])}
+                      aria-label={labels.useMethod(labels.name(method))}
                       onClick={() => onpick(method)}
                     >
                       {labels.use}
@@ -67,7 +67,7 @@ export function MethodTable({ methods, worldSize, onpick }: Props) {
       </div>
       <p class="dim small">
         {labels.about(worldSize)}
-        {changesLearning(best) && ` ${labels.unchanged(labels.names[unchanged])}`}
+        {changesLearning(best) && ` ${labels.unchanged(labels.name(unchanged))}`}
       </p>
     </div>
   );

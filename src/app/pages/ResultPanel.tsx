@@ -230,9 +230,9 @@ function outcome(
   const time = formatClock(ms);
   if (methods !== undefined) {
     const { best, ownMs, latencyMs, bytesPerMs } = methods;
-    const { names, found } = messages.value.job.methods;
+    const { name, found } = messages.value.job.methods;
     const rate = bytesPerMs === null ? null : formatBytes(bytesPerMs * 1000);
-    return [names[best], found(formatMs(ownMs), formatMs(latencyMs), rate)];
+    return [name(best), found(formatMs(ownMs), formatMs(latencyMs), rate)];
   }
   if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {

@@ -1,17 +1,23 @@
 /** Defines the options of the job form, and how each option changes the job; pure. */
+import type { CodecFacts } from '../../spec/codecs.ts';
 import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
 import {
   checkJob,
+  CODECS,
   DEFAULT_JOB,
   defaultsOf,
   JOB_FIELDS,
   learnsDigits,
   readsFiles,
   reducesGradients,
+  STRATEGIES,
+  STRATEGY_NAMES,
   type JobSpec,
+  type PlannedCodec,
   type StrategyName,
 } from '../../spec/job.ts';
-import { METHOD_FIELDS, type MethodName } from '../../spec/methods.ts';
+import { fieldsOfMethod } from '../../spec/methods.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
 import { messages } from '../locales/index.ts';
 
 /** Default learning rates. They train the built-in models mlp and cnn well. */
@@ -47,7 +53,7 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
     loss,
     metrics,
   } as const;
-  if (job === 'lesson') return { ...withStrategy(planned, 'ddp'), data: usual.data };
+  if (job === 'lesson') return { ...withStrategy(planned, DEFAULT_JOB.strategy), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
   // The folder of a server has IDX files, unless the server was started for another job.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
@@ -102,7 +108,7 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
  * unless somebody set a number that is valid for both. Only whole models in all tabs are measured.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
-  const fitting = measure === null || reducesGradients(spec.strategy) ? spec : withStrategy(spec, 'ddp');
+  const fitting = measure === null || reducesGradients(spec.strategy) ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
   const [before, usual] = [spec.measure, measure].map((one) => defaultsOf(spec.job, fitting.strategy, one).maxSteps);
   const next = { ...fitting, ...(measure !== null && NO_PIPELINE), measure };
   const isUsual = spec.maxSteps === before || 'problem' in checkJob(next);
@@ -112,6 +118,30 @@ export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec
 /** Sets the learning rate that a range test found, and trains with it. */
 export function withRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withMeasure(spec, null), learningRate };
+}
+
+/** Returns the names of all strategies. */
+export function strategyOptions(): Record<StrategyName, string> {
+  const { strategies } = messages.value.job;
+  return Object.fromEntries(STRATEGY_NAMES.map((name) => [name, strategies[name].name])) as Record<
+    StrategyName,
+    string
+  >;
+}
+
+/** Returns the names of the codecs that the job can have. */
+export function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
+  const { autoCodec } = messages.value.job;
+  const fitting = STRATEGIES[job.strategy].codecs.filter(
+    (codec) => !isPipeline(job) || (codec !== 'auto' && CODECS[codec].fitsPipelines),
+  );
+  return Object.fromEntries(
+    fitting.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
+  ) as Record<PlannedCodec, string>;
+}
+
+function optionOf({ title, share }: CodecFacts): string {
+  return share === null ? title : `${title} (${share})`;
 }
 
 /** The fields of pipelines in a job without one. */
@@ -149,8 +179,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
  * Trains with one of the methods that a run has compared. Fields that not every method supports are
  * reset, because the comparison assumes their defaults.
  */
-export function withMethod(spec: JobSpec, method: MethodName): JobSpec {
-  const { strategy, codec } = METHOD_FIELDS[method];
+export function withMethod(spec: JobSpec, method: string): JobSpec {
+  const { strategy, codec } = fieldsOfMethod(method);
   const { algorithm, shardOptimizer } = DEFAULT_JOB;
   return { ...withStrategy(withMeasure(spec, null), strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
 }
@@ -170,11 +200,11 @@ export function hasSameCosts(one: JobSpec, other: JobSpec): boolean {
 export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
   if (pipeline <= 1) return { ...spec, pipeline, microBatches: null, recompute: false };
   const { codec, precision, shardOptimizer } = DEFAULT_JOB;
-  const synchronous = withStrategy({ ...spec, pipeline: 1 }, 'ddp');
+  const synchronous = withStrategy({ ...spec, pipeline: 1 }, DEFAULT_JOB.strategy);
   return {
     ...withMeasure(synchronous, null),
     pipeline,
-    codec: spec.codec === 'fp16' ? 'fp16' : codec,
+    codec: spec.codec !== 'auto' && CODECS[spec.codec].fitsPipelines ? spec.codec : codec,
     shardOptimizer,
     precision,
   };

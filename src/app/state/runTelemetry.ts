@@ -9,6 +9,7 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { LinkRoute, RankStatistics } from '../../protocol/runEvents.ts';
 import type { RecordedTrace, StepLane } from '../../protocol/stepTrace.ts';
 import type { RunAlgorithm } from '../../spec/algorithms.ts';
+import { isCollectiveCodec } from '../../spec/codecs.ts';
 
 export interface LinkView {
   up: boolean;
@@ -119,8 +120,8 @@ export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent
     }
     case 'codec': {
       const { choice } = event;
-      // PowerSGD does not send the chunks that the trace shows.
-      return { choice, trace: choice.codec === 'powersgd' ? null : run.trace };
+      // With a codec of whole gradients, ranks do not send the chunks that the trace shows.
+      return { choice, trace: isCollectiveCodec(choice.codec) ? run.trace : null };
     }
     case 'trace': {
       const { step, bucket, bytes, algorithm, startedAt, hops } = event;

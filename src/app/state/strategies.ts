@@ -1,6 +1,6 @@
 /** Tells what the page can show of a strategy; pure. */
 import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
-import { STRATEGIES, type JobSpec } from '../../spec/job.ts';
+import { isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { encodesHops } from '../../spec/plan.ts';
 import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
@@ -34,14 +34,13 @@ export function pictureOf(
   used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
 ): AllReduceName | Instead {
-  const { instead } = messages.value.job;
-  if (measure === 'methods') return { lines: 'none', words: instead.methods };
-  const words = instead.strategies[strategy];
+  const { strategies, insteadOfGradients, insteadOfTraining } = messages.value.job;
+  if (measure === 'methods') return { lines: 'none', words: insteadOfTraining };
+  const words = strategies[strategy].instead;
   if (words !== null) {
     return { lines: STRATEGIES[strategy].exchanges === 'server' ? 'star' : 'none', words: words(syncEvery) };
   }
-  const replaced = instead.codecs[codec];
-  if (replaced !== null) return { lines: 'none', words: replaced };
+  if (codec !== 'auto' && !isCollectiveCodec(codec)) return { lines: 'none', words: insteadOfGradients[codec] };
   const known = ALL_REDUCE_NAMES.find((name) => name === used);
   if (known !== undefined) return known;
   if (shardOptimizer) return 'ring';

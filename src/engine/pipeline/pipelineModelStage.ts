@@ -6,6 +6,7 @@ import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { TensorEntry } from '../../jobs/weights/namedTensor.ts';
+import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
@@ -64,7 +65,7 @@ export class PipelineModelStage {
       stages: cut,
       optimizer: createOptimizer,
       dataGroup: data,
-      precision: job.codec === 'fp16' ? 'fp16' : 'fp32',
+      codec: isCollectiveCodec(job.codec) ? job.codec : 'fp32',
       recompute: job.recompute,
       clock,
     });

@@ -1,16 +1,7 @@
 /** Fragments of the parameters that ranks exchange in turn, as in Streaming DiLoCo. */
+import type { Streaming } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
-
-/** How fragments are exchanged. */
-export interface Streaming {
-  /** Number of fragments. */
-  fragments: number;
-  /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
-  delay: number;
-  /** Share of a rank's own parameters that remains after an exchange (alpha in the paper). */
-  mixing: number;
-}
 
 export const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
 

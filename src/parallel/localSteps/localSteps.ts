@@ -20,6 +20,7 @@
  * averages are a rank's own. They are not rolled back, and a rank that joins begins with zero.
  */
 import type { CodecName } from '../../spec/codecs.ts';
+import type { Streaming } from '../../spec/strategies.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkState, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -31,7 +32,7 @@ import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
 import { gatherState, type DdpState, type StateHead } from '../strategies/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../strategies/elasticStrategy.ts';
-import { ALL_AT_ONCE, createFragments, type Fragment, type Streaming } from './fragments.ts';
+import { ALL_AT_ONCE, createFragments, type Fragment } from './fragments.ts';
 import { verifyModels } from '../strategies/modelVotes.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from '../strategies/replica.ts';

@@ -1,28 +1,24 @@
 /**
- * Sends activations and their gradients between stages, in float32 or in float16 (see the codec
- * `fp16`: one exponent per message, so that small gradients do not become zero).
+ * Sends activations and their gradients between stages, in float32 or with a codec. `fp16` has one
+ * exponent per message, so that small gradients do not become zero.
  *
  * A value is sent in parts of at most {@link PART_BYTES}. Such parts are sent without waiting for
  * the receiver. A rank that computes cannot answer that it is ready, so a large message would wait
  * until the receiver's pass ends.
  */
 import * as tf from '@tensorflow/tfjs';
-import { codecOf } from '../../collectives/codecs.ts';
+import { codecOf, type Codec } from '../../collectives/codecs.ts';
 import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import { FRAME_HEADER_BYTES } from '../../protocol/frame.ts';
+import type { CodecName } from '../../spec/codecs.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { TensorReader, type Tensor } from '../ddp/flatten.ts';
 import type { PassKind } from './schedules.ts';
 
-/** Formats of values that travel between stages. */
-export type BoundaryPrecision = 'fp32' | 'fp16';
-
 /** The largest message that is sent before its receiver asks for it. */
 const PART_BYTES = 64 * 1024;
-
-const fp16 = codecOf('fp16')!;
 
 /** A pass whose result travels: the output of `stage` (forward), or the gradient of its input. */
 interface BoundaryPass {
@@ -44,34 +40,34 @@ export interface Arrival {
 
 export class Boundary {
   readonly #group: ProcessGroup;
-  readonly #precision: BoundaryPrecision;
+  readonly #codec: Codec | null;
   readonly #timeoutMs: number;
   readonly #reader = new TensorReader();
   /** Parts that are on their way. */
   #sends: Work<void>[] = [];
 
   /** @param timeoutMs deadline of each message. It includes the time that the sender computes. */
-  constructor(group: ProcessGroup, precision: BoundaryPrecision, timeoutMs: number) {
+  constructor(group: ProcessGroup, codec: CodecName, timeoutMs: number) {
     this.#group = group;
-    this.#precision = precision;
+    this.#codec = codecOf(codec);
     this.#timeoutMs = timeoutMs;
   }
 
   /** Bytes of a value with `elements` elements, without the headers of frames. */
   bytesOf(elements: number): number {
-    return this.#precision === 'fp16' ? fp16.bytesOf(elements) : elements * Float32Array.BYTES_PER_ELEMENT;
+    return this.#codec?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT;
   }
 
   /**
    * Reads a value from the device and sends it to rank `to` of the group.
    *
-   * @param padding travels as bytes, in any precision.
+   * @param padding travels as bytes, with any codec.
    */
   async send(pass: BoundaryPass, [value, padding]: readonly Tensor[], to: number): Promise<void> {
     const values = new Float32Array(value!.size);
     await this.#reader.read(0, [value!], values);
     const { payload, frame } = this.#messageOf(value!.size);
-    if (this.#precision === 'fp16') fp16.encode(values, frame, null);
+    if (this.#codec) this.#codec.encode(values, frame, null);
     else new Float32Array(frame, FRAME_HEADER_BYTES).set(values);
     const mask = padding && Uint8Array.from(await padding.data());
     const options = this.#optionsOf(pass);
@@ -94,8 +90,8 @@ export class Boundary {
       tensors: async () => {
         for (const work of works) await work;
         let values = new Float32Array(size);
-        if (this.#precision === 'fp32') values = new Float32Array(frame, FRAME_HEADER_BYTES);
-        else fp16.decode(frame, values);
+        if (this.#codec) this.#codec.decode(frame, values);
+        else values = new Float32Array(frame, FRAME_HEADER_BYTES);
         const tensor = tf.tensor(values, [...shape]);
         return mask ? [tensor, tf.tensor(mask, [...padding], 'bool')] : [tensor];
       },

@@ -11,6 +11,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
+import { CODEC_NAMES, CODECS, type CodecName } from '../../spec/codecs.ts';
 import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { clipScale } from '../ddp/clip.ts';
@@ -19,7 +20,7 @@ import type { Variable } from '../ddp/flatten.ts';
 import { differentiateTape, disposeTape, recordTape } from '../ddp/tape.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
-import { Boundary, type BoundaryPrecision, type BoundaryShapes } from './boundary.ts';
+import { Boundary, type BoundaryShapes } from './boundary.ts';
 import { fill, PieceHash, piecesOf, readFlat, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { layersOfStage } from './cutLayers.ts';
@@ -53,8 +54,10 @@ export interface PipelineStageOptions {
    * averaged.
    */
   dataGroup?: ProcessGroup | null;
-  /** Format of activations and their gradients between stages. `fp32` by default. */
-  precision?: BoundaryPrecision;
+  /**
+   * Codec of activations and their gradients between stages: `fp32` or `fp16`. `fp32` by default.
+   */
+  codec?: CodecName;
   /**
    * Whether a stage keeps only the outputs of its layers and computes each layer again in the
    * backward pass (activation checkpointing). It saves memory, and costs one more forward pass.
@@ -92,14 +95,20 @@ export class PipelineStage implements LayerSource {
     parameters: StageParameters,
     options: PipelineStageOptions,
   ) {
-    const { stages, dataGroup = null, precision = 'fp32', recompute = false } = options;
+    const { stages, dataGroup = null, codec = 'fp32', recompute = false } = options;
+    if (!CODECS[codec].fitsPipelines) {
+      const fitting = CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines);
+      throw new UsageError(
+        `Values between stages cannot have the codec ${codec}. Choose one of ${fitting.join(', ')}.`,
+      );
+    }
     const { timeoutMs = PIPELINE_TIMEOUT_MS, clock = systemClock } = options;
     this.group = group;
     this.dataGroup = dataGroup;
     this.clock = clock;
     this.yielder = new Yielder(clock, YIELD_MS);
     this.isRing = chain.ring;
-    this.boundary = new Boundary(group, precision, timeoutMs);
+    this.boundary = new Boundary(group, codec, timeoutMs);
     this.parameters = parameters;
     this.#chain = chain;
     this.#own = [...own.values()].flat();

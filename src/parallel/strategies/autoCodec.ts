@@ -4,8 +4,8 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import type { JobCodec } from '../../spec/codecs.ts';
 import { median } from '../../util/statistics.ts';
+import type { EncodedGradients } from '../methods/exchangeCosts.ts';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
@@ -24,14 +24,13 @@ const TIMED = 3;
 
 export class AutoCodec {
   readonly #group: ProcessGroup;
-  readonly #bytes: Record<JobCodec, number>;
+  readonly #gradients: EncodedGradients;
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
-  /** @param bytes number of bytes of one gradient with each codec. */
-  constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
+  constructor(group: ProcessGroup, gradients: EncodedGradients) {
     this.#group = group;
-    this.#bytes = bytes;
+    this.#gradients = gradients;
     this.#isChosen = group.worldSize === 1;
   }
 
@@ -51,8 +50,8 @@ export class AutoCodec {
     if (this.#isChosen || length === 0) return null;
     const { worldSize } = this.#group;
     const steps = await this.#measured();
-    const choice = chooseCodec(worldSize, this.#bytes, steps);
-    const isKnown = isBeyondDoubt(worldSize, this.#bytes, steps) && (length > FIRST || choice.codec !== 'fp32');
+    const choice = chooseCodec(worldSize, this.#gradients, steps);
+    const isKnown = isBeyondDoubt(worldSize, this.#gradients, steps) && (length > FIRST || choice.codec !== 'fp32');
     if (!isKnown && length < FIRST + TIMED) return null;
     this.#isChosen = true;
     return choice;

@@ -3,11 +3,12 @@
  * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
  * ranks compute the choice from the same numbers, so all choose the same codec.
  */
-import { LOCAL_SGD_STEPS } from '../localSteps/periods.ts';
 import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { CODEC_NAMES, CODECS, type JobCodec } from '../../spec/codecs.ts';
+import { CODEC_NAMES, type JobCodec } from '../../spec/codecs.ts';
+import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../spec/strategies.ts';
+import { byCodec, exchangeMs, sentBytes, type EncodedGradients } from '../methods/exchangeCosts.ts';
 
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
@@ -24,47 +25,41 @@ const TOO_MUCH = 0.5;
 /** Factor by which the measured communication time may be too high or too low. */
 const DOUBT = 2;
 
-/**
- * Chooses the codec of the next steps.
- *
- * @param bytes number of bytes of one gradient with each codec.
- */
-export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
+/** Chooses the codec of the next steps. */
+export function chooseCodec(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
-  const hops = ringStepCount(worldSize);
   // Latency is at most half of the measured time: if communication took less than twice the usual
   // latency of its hops, hops are faster in this group.
-  const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
-  const wireMs = communicateMs - latencyMs;
+  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_COSTS.hopMs);
+  const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;
-  const expectedMs = byCodec((codec) => {
-    const { exchanges, codingMsPerByte } = CODECS[codec];
-    const codingMs = bytes.fp32 * codingMsPerByte;
-    const ms = exchanges * latencyMs + (wireMs * bytes[codec]) / bytes.fp32 + codingMs;
-    return Math.max(0, ms - hiddenMs);
-  });
+  const expectedMs = byCodec((codec) =>
+    Math.max(0, exchangeMs(codec, gradients, worldSize, { latencyMs, bytesPerMs }) - hiddenMs),
+  );
   const shareOf = (ms: number): number => ms / (ownMs + ms);
   const codec = CODEC_NAMES.find((name) => shareOf(expectedMs[name]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
   const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
-  const isSeldomEnough = shareOf(exposedMs / LOCAL_SGD_STEPS) <= ENOUGH;
-  return {
-    codec,
-    ownMs,
-    communicateMs,
-    exposedMs,
-    bytesPerMs: (hops * bytes.fp32) / worldSize / wireMs,
-    expectedMs,
-    suggestion: isTooMuch ? (isSeldomEnough ? 'local-sgd' : 'diloco') : null,
-  };
+  const suggestion = isTooMuch ? seldomEnough((period) => shareOf(exposedMs / period) <= ENOUGH) : null;
+  return { codec, ownMs, communicateMs, exposedMs, bytesPerMs, expectedMs, suggestion };
+}
+
+/**
+ * Returns the first strategy whose exchanges are seldom enough; otherwise, the strategy with
+ * the longest period.
+ */
+function seldomEnough(isEnough: (period: number) => boolean): StrategyName {
+  const local = STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null);
+  const longest = local.reduce((best, next) => (periodOf(next) > periodOf(best) ? next : best));
+  return local.find((name) => isEnough(periodOf(name))) ?? longest;
 }
 
 /** Whether the choice stays the same if communication takes half or twice the measured time. */
-export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
+export function isBeyondDoubt(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
     const more = (times - 1) * communicateMs;
     const scaled = { ownMs, communicateMs: communicateMs + more, exposedMs: Math.max(0, exposedMs + more) };
-    return chooseCodec(worldSize, bytes, scaled).codec;
+    return chooseCodec(worldSize, gradients, scaled).codec;
   });
   return new Set(chosen).size === 1;
 }
@@ -75,11 +70,6 @@ function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec
   return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
 }
 
-function byCodec(msOf: (codec: JobCodec) => number): Record<JobCodec, number> {
-  return {
-    fp32: msOf('fp32'),
-    fp16: msOf('fp16'),
-    int8: msOf('int8'),
-    powersgd: msOf('powersgd'),
-  };
+function periodOf(name: StrategyName): number {
+  return STRATEGIES[name].syncEvery ?? 1;
 }

@@ -2,19 +2,19 @@
  * Sets how DDP sends gradients: with the codec of the job, or with a codec that is chosen from
  * measured steps.
  */
-import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../ddp/flatten.ts';
-import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
+import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
+import { encodedGradients } from '../methods/exchangeCosts.ts';
 import { AutoCodec } from './autoCodec.ts';
 import type { StepReport } from './strategy.ts';
 
 /**
  * Rank of PowerSGD's matrices: the lowest rank with which the paper reaches the accuracy of fp32.
  */
-const POWER_SGD_RANK = 2;
+export const POWER_SGD_RANK = 2;
 /**
  * Rank of PowerSGD's matrices for `auto`, which must not slow down learning. Measured with an mlp
  * with 256 hidden units on MNIST, 4 ranks and batches of 256: fp32 reaches 90 % accuracy after 12
@@ -33,12 +33,6 @@ const POWER_SGD_START = 2;
 export interface TransportOptions {
   codec: PlannedCodec;
   errorFeedback: boolean;
-}
-
-/** Returns the bytes of PowerSGD's matrices; by default, those of the codec `powersgd`. */
-export function powerSgdBytes(parameters: readonly Variable[], matrixRank = POWER_SGD_RANK): number {
-  const sizes = parameters.map(({ shape }) => compressedSize(shape, matrixRank));
-  return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
 }
 
 export class GradientTransport {
@@ -68,11 +62,12 @@ export class GradientTransport {
   }
 
   get bucketBytes(): readonly number[] {
-    if (isCollectiveCodec(this.#codec)) return this.#ddp.bucketBytes;
+    const codec = this.#codec;
+    if (isCollectiveCodec(codec)) return this.#ddp.bucketBytes;
     return this.#ddp.layout.buckets.map(({ slots }) =>
-      powerSgdBytes(
+      GRADIENT_CODECS[codec].bytesOf(
         slots.map(({ parameter }) => this.#parameters[parameter]!),
-        this.#powerSgdRank,
+        this.#matrixRank,
       ),
     );
   }
@@ -85,7 +80,7 @@ export class GradientTransport {
     if (this.#options.codec !== 'auto') return;
     const { group } = this.#ddp;
     this.#use('fp32', 0);
-    this.#autoCodec = new AutoCodec(group, this.#bytesByCodec());
+    this.#autoCodec = new AutoCodec(group, encodedGradients(this.#parameters, this.#matrixRank));
   }
 
   /** Chooses a codec before a step if enough steps are measured. Every rank must call it. */
@@ -104,26 +99,13 @@ export class GradientTransport {
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
     if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
-    const hook = createPowerSgdHook({
-      matrixApproximationRank: this.#powerSgdRank,
-      startPowerSgdIter: plainSteps,
-      useErrorFeedback: this.#options.errorFeedback,
-    });
-    // `auto` chooses PowerSGD for slow links. With one bucket, a step waits for fewer hops.
+    const { errorFeedback } = this.#options;
+    const hook = GRADIENT_CODECS[codec].createHook({ matrixRank: this.#matrixRank, plainSteps, errorFeedback });
+    // `auto` chooses such a codec for slow links. With one bucket, a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#autoCodec !== null);
   }
 
-  get #powerSgdRank(): number {
+  get #matrixRank(): number {
     return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
-  }
-
-  #bytesByCodec(): Record<JobCodec, number> {
-    const elements = this.#ddp.layout.size;
-    return {
-      fp32: elements * Float32Array.BYTES_PER_ELEMENT,
-      fp16: codecOf('fp16')!.bytesOf(elements),
-      int8: codecOf('int8')!.bytesOf(elements),
-      powersgd: powerSgdBytes(this.#parameters, this.#powerSgdRank),
-    };
   }
 }

@@ -272,19 +272,17 @@ test('recomputed batch normalization updates its averages once', async () => {
 test.each([
   ['fp32', 4],
   ['fp16', 2],
-] as const)('with %s, a boundary carries %i bytes for each value, forward and backward', async (precision, bytes) => {
+] as const)('with %s, a boundary carries %i bytes for each value, forward and backward', async (codec, bytes) => {
   const width = 8;
   const steps = 10;
   const [alone] = await runWorld(1, (group) => train(group, { steps, samples: 256 }));
   const sent = await runWorld(2, async (group) => {
     const before = group.bytesSent;
-    const { losses } = await train(group, { steps, samples: 256, precision });
+    const { losses } = await train(group, { steps, samples: 256, codec });
     // The messages of 2 x 4 micro-batches, their headers, and the small collectives.
     return { losses, bytes: group.bytesSent - before };
   });
-  expect(largestRelativeDifference(sent[0]!.losses, alone!.losses)).toBeLessThanOrEqual(
-    precision === 'fp32' ? 1e-5 : 1e-3,
-  );
+  expect(largestRelativeDifference(sent[0]!.losses, alone!.losses)).toBeLessThanOrEqual(codec === 'fp32' ? 1e-5 : 1e-3);
   const formula = 256 * width * bytes * steps;
   expect(sent[1]!.bytes / formula).toBeGreaterThan(1);
   expect(sent[1]!.bytes / formula).toBeLessThan(1.25);

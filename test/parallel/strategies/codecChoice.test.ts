@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../../../src/parallel/strategies/codecChoice.ts';
 
-/** Bytes of a gradient of one megabyte, by codec. */
-const BYTES = { fp32: 1_000_000, fp16: 500_000, int8: 257_000, powersgd: 30_000 };
-const choose = (steps: MeasuredSteps, worldSize = 4) => chooseCodec(worldSize, BYTES, steps);
+/** A gradient of one megabyte. */
+const GRADIENTS = {
+  fp32: { bytes: 1_000_000, codingMs: 0 },
+  fp16: { bytes: 500_000, codingMs: 4 },
+  int8: { bytes: 257_000, codingMs: 2 },
+  powersgd: { bytes: 30_000, codingMs: 20 },
+};
+const choose = (steps: MeasuredSteps, worldSize = 4) => chooseCodec(worldSize, GRADIENTS, steps);
 /** Steps whose communication is entirely exposed. */
 const exposed = (ownMs: number, communicateMs: number): MeasuredSteps => ({
   ownMs,
@@ -58,7 +63,7 @@ test.each([
   [false, exposed(1000, 800), 'the time is between those for two codecs'],
   [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'overlapped communication may become exposed'],
 ])('isBeyondDoubt is %s for %o: %s', (isBeyond, steps, _why) => {
-  expect(isBeyondDoubt(4, BYTES, steps)).toBe(isBeyond);
+  expect(isBeyondDoubt(4, GRADIENTS, steps)).toBe(isBeyond);
 });
 
 test('the choice of a codec is always the same for the same times', () => {

@@ -2,28 +2,73 @@
 import { formatCount, plural } from '../format.ts';
 import { upperFirst } from '../../../util/text.ts';
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import { STRATEGIES, type JobSpec, type PlannedCodec, type StrategyName } from '../../../spec/job.ts';
+import {
+  CODECS,
+  STRATEGIES,
+  type CodecName,
+  type JobCodec,
+  type JobSpec,
+  type PlannedCodec,
+  type StrategyName,
+} from '../../../spec/job.ts';
+import { methodOf } from '../../../spec/methods.ts';
+
+const nameOf = (codec: PlannedCodec): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;
 
-const strategies = {
-  ddp: 'DDP',
-  'parameter-server': 'parameter server',
-  'async-parameter-server': 'asynchronous parameter server',
-  'local-sgd': 'local SGD',
-  diloco: 'DiLoCo',
-  'streaming-diloco': 'streaming DiLoCo',
-  sparseloco: 'SparseLoCo',
-};
+/** Texts about a strategy. */
+export interface StrategyTexts {
+  /** Its name inside a sentence. */
+  name: string;
+  /** How ranks learn together, and the cost. */
+  does: string;
+  /** What ranks do instead of an all-reduce of gradients; `null`: they all-reduce them. */
+  instead: ((syncEvery: number | null) => string) | null;
+}
 
-/** Names of codecs inside a sentence. */
-const codecs = {
-  fp32: 'fp32',
-  fp16: 'fp16',
-  int8: 'int8',
-  powersgd: 'PowerSGD',
-  auto: 'a codec that suits the links',
+export const strategies: Record<StrategyName, StrategyTexts> = {
+  ddp: {
+    name: 'DDP',
+    does: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice the size of its gradient, and waits for the slowest tab.',
+    instead: null,
+  },
+  'parameter-server': {
+    name: 'parameter server',
+    does: 'Rank 0 collects all gradients in every step and sends the parameters back. This takes only two hops, but all bytes cross the link of rank 0.',
+    instead: () => 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
+  },
+  'async-parameter-server': {
+    name: 'asynchronous parameter server',
+    does: 'This works like a parameter server, but no tab waits for slower tabs. Steps are faster, but use slightly outdated parameters.',
+    instead: () =>
+      'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
+  },
+  'local-sgd': {
+    name: 'local SGD',
+    does: 'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
+    instead: (steps) =>
+      `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
+  },
+  diloco: {
+    name: 'DiLoCo',
+    does: 'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends few bytes, but the models differ for longer.',
+    instead: (steps) =>
+      `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
+  },
+  'streaming-diloco': {
+    name: 'streaming DiLoCo',
+    does: 'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
+    instead: (steps) =>
+      `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
+  },
+  sparseloco: {
+    name: 'SparseLoCo',
+    does: 'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
+    instead: (steps) =>
+      `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
+  },
 };
 
 const optimizers = {
@@ -78,22 +123,6 @@ export const job = {
   },
   strategy: 'Strategy',
   strategies,
-  /** What each strategy does, and its cost. */
-  does: {
-    ddp: 'Gradients are averaged in every step by an all-reduce. Each tab sends less than twice the size of its gradient, and waits for the slowest tab.',
-    'parameter-server':
-      'Rank 0 collects all gradients in every step and sends the parameters back. This takes only two hops, but all bytes cross the link of rank 0.',
-    'async-parameter-server':
-      'This works like a parameter server, but no tab waits for slower tabs. Steps are faster, but use slightly outdated parameters.',
-    'local-sgd':
-      'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
-    diloco:
-      'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends few bytes, but the models differ for longer.',
-    'streaming-diloco':
-      'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
-    sparseloco:
-      'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
-  },
   advanced: 'Advanced',
   optimizer: 'Optimizer',
   optimizers,
@@ -131,14 +160,13 @@ export const job = {
   averages: 'Averages of the optimizer',
   averagesIn: { whole: 'all in each tab', sharded: 'divided among tabs' },
   codec: 'Gradient codec',
-  /** Short, as the select is narrow on a phone. */
-  codecs: {
-    fp32: 'fp32',
-    fp16: 'fp16 (1/2)',
-    int8: 'int8 (1/4)',
-    powersgd: 'PowerSGD',
-    auto: 'auto',
-  },
+  /** The codec `auto` in a sentence and in the form. */
+  autoCodec: { name: 'a codec that suits the links', option: 'auto' },
+  /** What ranks do instead of an all-reduce of gradients, with codecs of whole gradients. */
+  insteadOfGradients: {
+    powersgd:
+      'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
+  } as Record<Exclude<JobCodec, CodecName>, string>,
   algorithm: 'All-reduce by',
   algorithms: {
     auto: 'auto',
@@ -193,7 +221,7 @@ export const job = {
         ? timed
         : `${timed}, or until ${plural(spec.patience, 'evaluation')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
-    const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${codecs[spec.codec]}`;
+    const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${nameOf(spec.codec)}`;
     const optimizer = `${optimizers[spec.optimizer]}${spec.shardOptimizer ? ' (averages divided among tabs)' : ''}`;
     const plan =
       spec.measure === 'learning-rate'
@@ -211,17 +239,13 @@ export const job = {
     const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
-    return `${strategies[strategy]}${ahead}${period}`;
+    return `${strategies[strategy].name}${ahead}${period}`;
   },
   /** The comparison of methods. */
   methods: {
-    names: {
-      ddp: 'DDP',
-      'ddp-int8': 'DDP, int8',
-      'ddp-powersgd': 'DDP, PowerSGD',
-      diloco: 'DiLoCo, int8',
-      'streaming-diloco': 'Streaming DiLoCo, int8',
-      sparseloco: 'SparseLoCo',
+    name: (method: string): string => {
+      const { strategy, codec } = methodOf(method);
+      return `${upperFirst(strategies[strategy].name)}${codec === 'fp32' ? '' : `, ${CODECS[codec].title}`}`;
     },
     method: 'Method',
     step: 'Step',
@@ -235,33 +259,6 @@ export const job = {
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },
-  /** What ranks do in a run without an all-reduce of gradients; `null`: they all-reduce them. */
-  instead: {
-    methods: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
-    strategies: {
-      ddp: null,
-      'parameter-server': () => 'Ranks send gradients to rank 0, which returns parameters. This run has no ring.',
-      'async-parameter-server': () =>
-        'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
-      'local-sgd': (steps) =>
-        `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
-      diloco: (steps) =>
-        `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
-      'streaming-diloco': (steps) =>
-        `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
-      sparseloco: (steps) =>
-        `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
-    } satisfies Record<StrategyName, ((syncEvery: number | null) => string) | null> as Record<
-      StrategyName,
-      ((syncEvery: number | null) => string) | null
-    >,
-    codecs: {
-      fp32: null,
-      fp16: null,
-      int8: null,
-      powersgd:
-        'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
-      auto: null,
-    } as Record<PlannedCodec, string | null>,
-  },
+  /** What ranks do in a run that compares methods. */
+  insteadOfTraining: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
 };

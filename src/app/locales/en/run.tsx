@@ -3,6 +3,8 @@ import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
 import { list, upperFirst } from '../../../util/text.ts';
+import { CODECS } from '../../../spec/codecs.ts';
+import { strategies } from './job.tsx';
 
 export const run = {
   /** A note on a simulated run. */
@@ -68,16 +70,17 @@ export const run = {
    * ms to 20 ms of computation. With int8, it should add about 24 ms.`
    */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
-    const name = codec === 'powersgd' ? 'PowerSGD' : codec;
+    const { title } = CODECS[codec];
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
     const added = `${formatMs(exposedMs)} to ${formatMs(ownMs)} of computation`;
     const reason =
       codec === 'fp32'
         ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`
-        : `With fp32 (${speed}), communication added ${added}. With ${name}, it should add about ${formatMs(expectedMs[codec])}.`;
-    const strategy = suggestion === 'diloco' ? 'DiLoCo' : 'Local SGD';
-    const advice = suggestion ? ` That is still more than half of a step. ${strategy} communicates less often.` : '';
-    return `Codec: ${name}. ${reason}${advice}`;
+        : `With fp32 (${speed}), communication added ${added}. With ${title}, it should add about ${formatMs(expectedMs[codec])}.`;
+    const advice = suggestion
+      ? ` That is still more than half of a step. ${upperFirst(strategies[suggestion].name)} communicates less often.`
+      : '';
+    return `Codec: ${title}. ${reason}${advice}`;
   },
   timeLeft: 'time left',
   done: 'done',

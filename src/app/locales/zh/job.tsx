@@ -1,22 +1,53 @@
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import { STRATEGIES, type JobSpec } from '../../../spec/job.ts';
+import { CODECS, STRATEGIES, type JobSpec, type PlannedCodec, type StrategyName } from '../../../spec/job.ts';
+import { methodOf } from '../../../spec/methods.ts';
+import { upperFirst } from '../../../util/text.ts';
 import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
+import type { StrategyTexts } from '../en/job.tsx';
+
+const nameOf = (codec: PlannedCodec): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
 
-const strategies = {
-  ddp: 'DDP',
-  'parameter-server': '参数服务器',
-  'async-parameter-server': '异步参数服务器',
-  'local-sgd': '本地 SGD',
-  diloco: 'DiLoCo',
-  'streaming-diloco': '流式 DiLoCo',
-  sparseloco: 'SparseLoCo',
+export const strategies: Record<StrategyName, StrategyTexts> = {
+  ddp: {
+    name: 'DDP',
+    does: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
+    instead: null,
+  },
+  'parameter-server': {
+    name: '参数服务器',
+    does: '每一步由 rank 0 收集所有梯度，再把参数发回去。这只要两跳，但所有字节都经过 rank 0 的链路。',
+    instead: () => '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
+  },
+  'async-parameter-server': {
+    name: '异步参数服务器',
+    does: '类似参数服务器，但标签页不必等更慢的标签页。每步更快，但所用参数略旧。',
+    instead: () => '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
+  },
+  'local-sgd': {
+    name: '本地 SGD',
+    does: '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
+    instead: (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
+  },
+  diloco: {
+    name: 'DiLoCo',
+    does: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节少，但各模型不相同的时间更长。',
+    instead: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
+  },
+  'streaming-diloco': {
+    name: '流式 DiLoCo',
+    does: '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
+    instead: (steps) => `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
+  },
+  sparseloco: {
+    name: 'SparseLoCo',
+    does: '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
+    instead: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
+  },
 };
-
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '适合链路的编码' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -65,16 +96,6 @@ export const job: Messages['job'] = {
   },
   strategy: '策略',
   strategies,
-  does: {
-    ddp: '每一步用全归约求梯度的平均。每个标签页发送的不到自己梯度大小的两倍，并且要等最慢的标签页。',
-    'parameter-server': '每一步由 rank 0 收集所有梯度，再把参数发回去。这只要两跳，但所有字节都经过 rank 0 的链路。',
-    'async-parameter-server': '类似参数服务器，但标签页不必等更慢的标签页。每步更快，但所用参数略旧。',
-    'local-sgd': '每个标签页各自训练，隔一段时间对参数取平均。发送的字节少，但两次交换之间各模型并不相同。',
-    diloco: '像本地 SGD，但间隔更长，再由第二个优化器应用平均后的变化。发送的字节少，但各模型不相同的时间更长。',
-    'streaming-diloco': '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
-    sparseloco:
-      '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
-  },
   advanced: '更多设置',
   optimizer: '优化器',
   optimizers,
@@ -112,12 +133,9 @@ export const job: Messages['job'] = {
   averages: '优化器的平均值',
   averagesIn: { whole: '每个标签页各存全部', sharded: '分给各标签页' },
   codec: '梯度编码',
-  codecs: {
-    fp32: 'fp32',
-    fp16: 'fp16 (1/2)',
-    int8: 'int8 (1/4)',
-    powersgd: 'PowerSGD',
-    auto: '自动',
+  autoCodec: { name: '适合链路的编码', option: '自动' },
+  insteadOfGradients: {
+    powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
   },
   algorithm: '全归约算法',
   algorithms: {
@@ -165,7 +183,7 @@ export const job: Messages['job'] = {
     const timed = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
     const length = spec.patience === null ? timed : `${timed}，或连续 ${spec.patience} 次测试没有改善`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
-    const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
+    const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${nameOf(spec.codec)} 传输`;
     const [begins, ends] =
       spec.measure === 'learning-rate'
         ? [`寻找学习率${timed}`, '']
@@ -181,16 +199,12 @@ export const job: Messages['job'] = {
     const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
     const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
-    return `${strategies[strategy]}${ahead}${period}`;
+    return `${strategies[strategy].name}${ahead}${period}`;
   },
   methods: {
-    names: {
-      ddp: 'DDP',
-      'ddp-int8': 'DDP，int8',
-      'ddp-powersgd': 'DDP，PowerSGD',
-      diloco: 'DiLoCo，int8',
-      'streaming-diloco': '流式 DiLoCo，int8',
-      sparseloco: 'SparseLoCo',
+    name: (method: string): string => {
+      const { strategy, codec } = methodOf(method);
+      return `${upperFirst(strategies[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
     },
     method: '方法',
     step: '一步',
@@ -204,25 +218,5 @@ export const job: Messages['job'] = {
     found: (step, latency, rate) =>
       `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
   },
-  instead: {
-    methods: '每个 rank 先各自走几步，然后测量链路。',
-    strategies: {
-      ddp: null,
-      'parameter-server': () => '各 rank 把梯度发给 rank 0，由它发回参数。这次训练没有环。',
-      'async-parameter-server': () =>
-        '各 rank 把梯度发给 rank 0，由它发回参数，每个 rank 有自己的节奏。这次训练没有环。',
-      'local-sgd': (steps) => `每个 rank 各自训练，${often(steps)}对参数取平均。其间什么也不传。`,
-      diloco: (steps) => `每个 rank 各自训练，${often(steps)}由外层优化器应用平均后的变化。其间什么也不传。`,
-      'streaming-diloco': (steps) =>
-        `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
-      sparseloco: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
-    },
-    codecs: {
-      fp32: null,
-      fp16: null,
-      int8: null,
-      powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
-      auto: null,
-    },
-  },
+  insteadOfTraining: '每个 rank 先各自走几步，然后测量链路。',
 };

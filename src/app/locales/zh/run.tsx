@@ -1,5 +1,7 @@
 import { formatBytes, formatMs, formatRank } from '../format.ts';
 import type { Messages } from '../en/index.ts';
+import { CODECS } from '../../../spec/codecs.ts';
+import { strategies } from './job.tsx';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
@@ -55,16 +57,15 @@ export const run: Messages['run'] = {
   },
   overlapped: (share) => `${share} 重叠`,
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
-    const name = codec === 'powersgd' ? 'PowerSGD' : codec;
+    const { title } = CODECS[codec];
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
     const added = `使每步 ${formatMs(ownMs)} 的计算多等 ${formatMs(exposedMs)}`;
     const reason =
       codec === 'fp32'
         ? `通信${added}（${speed}）。编码能省下的时间太少，不值得为此引入舍入误差。`
-        : `用 fp32 时（${speed}），通信${added}。改用 ${name} 后预计约 ${formatMs(expectedMs[codec])}。`;
-    const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
-    const advice = suggestion ? `这仍占一步的一半以上。${strategy}的通信次数更少。` : '';
-    return `编码：${name}。${reason}${advice}`;
+        : `用 fp32 时（${speed}），通信${added}。改用 ${title} 后预计约 ${formatMs(expectedMs[codec])}。`;
+    const advice = suggestion ? `这仍占一步的一半以上。${strategies[suggestion].name} 的通信次数更少。` : '';
+    return `编码：${title}。${reason}${advice}`;
   },
   timeLeft: '剩余时间',
   done: '完成',

@@ -8,11 +8,10 @@ import type { Variable } from '../../../parallel/ddp/flatten.ts';
 import { measureLinks } from '../../../parallel/methods/measureLinks.ts';
 import { chooseMethods, methodCosts } from '../../../parallel/methods/methodCosts.ts';
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
-import { SPARSE_STEPS } from '../../../parallel/localSteps/periods.ts';
-import { powerSgdBytes } from '../../../parallel/strategies/gradientTransport.ts';
+import { encodedGradients } from '../../../parallel/methods/exchangeCosts.ts';
+import { POWER_SGD_RANK } from '../../../parallel/strategies/gradientTransport.ts';
 import type { Device } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';
-import { GPT_SPARSE } from '../../../spec/job.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
 import type { Task } from '../../tasks/task.ts';
@@ -78,7 +77,6 @@ export class MethodTest {
    */
   async compare(group: ProcessGroup, figures: Pick<RunStats, 'latestStepMs'>): Promise<void> {
     const { clock, task, device } = this.#options;
-    const isLanguageModel = task.isLanguageModel === true;
     const stepMs = figures.latestStepMs(TIMED_STEPS);
     const { worldSize } = group;
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
@@ -88,10 +86,9 @@ export class MethodTest {
     const ownMs = Math.max(...times.map(([ms]) => ms!));
     const busyMs = Math.max(...times.map(([, ms]) => ms!));
     const costs = methodCosts({
-      ...{ worldSize, size, ownMs, busyMs, ...links },
-      learner: isLanguageModel ? 'language model' : 'classifier',
-      powerSgdBytes: powerSgdBytes(this.#parameters),
-      sparseSteps: isLanguageModel ? GPT_SPARSE.syncEvery : SPARSE_STEPS,
+      ...{ worldSize, ownMs, busyMs, ...links },
+      learner: task.isLanguageModel === true ? 'language model' : 'classifier',
+      gradients: encodedGradients(this.#parameters, POWER_SGD_RANK),
     });
     const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
     this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };

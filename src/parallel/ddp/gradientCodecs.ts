@@ -1,0 +1,33 @@
+/** The codecs that replace a gradient by smaller tensors. The hooks of DDP implement them. */
+import type { CodecName, JobCodec } from '../../spec/codecs.ts';
+import type { Variable } from './flatten.ts';
+import type { CommHook } from './commHooks.ts';
+import { compressedSize, createPowerSgdHook } from './powerSgd.ts';
+
+export interface HookOptions {
+  /** Rank of PowerSGD's matrices. */
+  matrixRank: number;
+  /** Number of uncompressed steps at the start. */
+  plainSteps: number;
+  errorFeedback: boolean;
+}
+
+interface GradientCodec {
+  /** Returns the bytes of what the hook sends for the gradients of these parameters. */
+  bytesOf(parameters: readonly Pick<Variable, 'shape'>[], matrixRank: number): number;
+  createHook(options: HookOptions): CommHook;
+}
+
+export const GRADIENT_CODECS: Readonly<Record<Exclude<JobCodec, CodecName>, GradientCodec>> = {
+  powersgd: {
+    bytesOf: (parameters, matrixRank) =>
+      parameters.reduce((sum, { shape }) => sum + compressedSize(shape, matrixRank), 0) *
+      Float32Array.BYTES_PER_ELEMENT,
+    createHook: ({ matrixRank, plainSteps, errorFeedback }) =>
+      createPowerSgdHook({
+        matrixApproximationRank: matrixRank,
+        startPowerSgdIter: plainSteps,
+        useErrorFeedback: errorFeedback,
+      }),
+  },
+};
