@@ -2,7 +2,7 @@
  * The engine of one tab. It receives commands and emits events, joins a room, and takes part in
  * each run of the room. It runs in a worker or on the page itself.
  */
-import { type RunOutcome } from '../protocol/control.ts';
+import type { Notice } from '../protocol/notices.ts';
 import { settingsOf } from '../protocol/room.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
@@ -14,6 +14,7 @@ import { readOriginOf, type Origin } from './files/modelFiles.ts';
 import { ModelQueries } from './inference/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
+import type { RunEnd } from './membership/membership.ts';
 import { openingOf } from './membership/opening.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 import { Rendezvous } from './membership/rendezvous.ts';
@@ -186,10 +187,7 @@ export class Session {
       },
       onnote: (message) => emit({ type: 'note', message }),
       onsuspended: (message) => emit({ type: 'suspended', message }),
-      onended: (outcome, message, run) => {
-        if (spectator) spectator.end(outcome, message);
-        else this.#onEnded(outcome, message, run);
-      },
+      onended: (ended) => (spectator ? spectator.end(ended) : this.#onEnded(ended)),
       onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => {
         this.#dispatch({ type: 'left' });
@@ -290,9 +288,9 @@ export class Session {
     });
   }
 
-  #onEnded(outcome: RunOutcome, message: string, run: number): void {
+  #onEnded({ run, outcome, message, notice }: RunEnd): void {
     const error = this.#run.finish(outcome, message);
-    if (error) this.#fail(error, false);
+    if (error) this.#fail(error, false, notice);
     this.#dispatch({ type: 'ended', run });
   }
 
@@ -305,9 +303,9 @@ export class Session {
     this.#options.emit({ type: 'recording', recording: this.#run.recording });
   }
 
-  #fail(error: unknown, fatal: boolean): void {
+  #fail(error: unknown, fatal: boolean, notice?: Notice): void {
     if (fatal) this.#emitRecording();
     const name = error instanceof PeergradError ? error.name : 'Error';
-    this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal });
+    this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal, ...(notice && { notice }) });
   }
 }

@@ -108,7 +108,7 @@ export async function joinGroup(
         return NO_STATE;
       },
       scopeOf: () => 'run',
-      onended: (_, message) => {
+      onended: ({ message }) => {
         over.resolve();
         joined.reject(new RunOverError(message));
       },

@@ -6,6 +6,7 @@
 import type { Device } from './room.ts';
 import type { ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
+import type { Notice } from './notices.ts';
 import type { LinkRoute, RunEvent } from './runEvents.ts';
 import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
@@ -215,8 +216,11 @@ export type EngineEvent =
    * the export.
    */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
-  /** The run is over for this rank. If `fatal`, the rank has also left the room. */
-  | { type: 'failed'; name: string; message: string; fatal: boolean };
+  /**
+   * The run is over for this rank. If `fatal`, the rank has also left the room. Pages show `notice`
+   * instead of `message`, if there is one.
+   */
+  | { type: 'failed'; name: string; message: string; fatal: boolean; notice?: Notice };
 
 /** Engine events of these types. */
 export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;

@@ -176,6 +176,22 @@ export class Tab {
     this.#port.cutServer();
   }
 
+  /** Breaks the tab's connection to the server, which forgets the tab. */
+  lose(): void {
+    Object.assign(this.#port, { isForgotten: true, isOffline: true });
+    this.#port.cutServer();
+  }
+
+  /** Loses the server's messages that a run has ended. */
+  hearNoEnd(): void {
+    this.#port.isLost = (text) => text.includes('"type":"ended"');
+  }
+
+  /** Lets a lost tab return; it has another id then. */
+  bringBack(): void {
+    this.#port.isOffline = false;
+  }
+
   /** Closes the tab like its user or a crash. */
   close(): void {
     this.#port.close();

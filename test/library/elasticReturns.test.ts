@@ -96,7 +96,8 @@ async function expectRunOver(lost: Member): Promise<void> {
   const error = await errorOf(lost.tab.outcome);
   expect(error).toBeInstanceOf(RunOverError);
   expect(error.message).toBe(
-    'The job ended without this rank, which had lost its place in the room: its connection to the server was broken.',
+    'The run ended without this tab, which had lost its place in the room: its connection to the server was broken. ' +
+      'The tab still has the model of its last step. Save it, or take part in the next run.',
   );
 }
 

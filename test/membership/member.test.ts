@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   advance,
   OUTSIDE,
@@ -37,6 +37,7 @@ function after(...events: MembershipEvent[]): { state: MembershipState; effects:
   return { state, effects };
 }
 
+const LOST = { run: 1, outcome: 'finished', notice: { code: 'lost-place' } };
 const pause = (run: number, generation: number): MembershipEvent => ({ type: 'pause', run, generation, waitingFor: 1 });
 
 const ROOM: Parameters<typeof reconnectStateOf>[1] = {
@@ -103,7 +104,38 @@ test('a pause ends the generation, and the member waits until the run resumes or
 test('a member that is admitted under a new id forgets its run and generation', () => {
   const newcomer = after(...RUNNING, { type: 'admitted', member: 'A2' });
   expect(newcomer.effects).toEqual(['drop']);
-  expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true });
+  expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true, lostRun: 1 });
+});
+
+const inRoom = (run: number, phase: 'FORMING' | 'RUNNING'): MembershipEvent => ({ type: 'room', run, phase });
+
+describe('a member that is admitted under a new id', () => {
+  const lost: MembershipEvent[] = [...RUNNING, { type: 'admitted', member: 'A2' }];
+  const stopped: MembershipEvent = { type: 'ended', run: 1, outcome: 'stopped', message: 'The host.' };
+
+  test.each<[string, MembershipEvent[], { outcome: string; notice?: { code: string } }[]]>([
+    ['waits while its run is on', [inRoom(1, 'RUNNING')], []],
+    ['waits until a restarted server knows its run', [inRoom(0, 'FORMING')], []],
+    ['is told once if its run is over', [inRoom(1, 'FORMING'), inRoom(1, 'FORMING')], [LOST]],
+    ['is told if a later run is on', [inRoom(2, 'RUNNING')], [LOST]],
+    ['is told if its run finishes', [inRoom(1, 'RUNNING'), ended(1), inRoom(1, 'FORMING')], [LOST]],
+    ['is told why its run is stopped', [stopped, inRoom(1, 'FORMING')], [{ outcome: 'stopped' }]],
+    ['is told if it is lost twice', [{ type: 'admitted', member: 'A3' }, inRoom(1, 'FORMING')], [LOST]],
+    ['ignores the end of another run', [ended(2), inRoom(1, 'RUNNING')], []],
+    ['takes part again', [prepare(2, 1), inRoom(1, 'RUNNING'), ended(1)], [{ outcome: 'finished' }]],
+  ])('%s', (_, events, told) => {
+    let { state } = after(...lost);
+    const ends = events.flatMap((event) => {
+      const step = advance(state, event);
+      state = step.state;
+      return step.effects.filter(({ type }) => type === 'end');
+    });
+    expect(ends).toEqual(told.map((end) => expect.objectContaining(end) as unknown));
+  });
+
+  test('is told nothing if it knows that its run has ended', () => {
+    expect(after(...RUNNING, ended(1), { type: 'admitted', member: 'A2' }, inRoom(1, 'FORMING')).effects).toEqual([]);
+  });
 });
 
 test('the reconnect state reports whether the run continues', () => {

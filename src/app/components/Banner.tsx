@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';
+import { News } from './News.tsx';
 
 export function Banner({ failure, children }: { failure: Failure; children?: ComponentChildren }) {
   return (
@@ -10,7 +11,7 @@ export function Banner({ failure, children }: { failure: Failure; children?: Com
         <span class="wrong" aria-hidden="true">
           ✕
         </span>{' '}
-        <strong>{messages.value.shell.failure(<span lang="en">{failure.message}</span>)}</strong>
+        <strong>{messages.value.shell.failure(<News {...failure} />)}</strong>
       </p>
       {children !== undefined && <div class="row">{children}</div>}
     </div>

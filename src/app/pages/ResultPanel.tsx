@@ -21,9 +21,11 @@ import {
 import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withRate } from '../state/jobForm.ts';
+import { News } from '../components/News.tsx';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
+import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
 interface Props {
@@ -167,13 +169,13 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 interface EndedProps {
   run: Run;
   /** Why the run ended. */
-  message: string;
+  failure: Failure;
   host: boolean;
   children: ComponentChildren;
 }
 
 /** Shows a run that was ended before its last step: what it has learned, and why it ended. */
-export function EndedPanel({ run, message, host, children }: EndedProps) {
+export function EndedPanel({ run, failure, host, children }: EndedProps) {
   const { run: labels, charts, shell } = messages.value;
   const [measured] = metricEntries(run.evaluations.at(-1)?.metrics ?? {});
   const steps = run.last === null ? 0 : run.last.step + 1;
@@ -181,7 +183,9 @@ export function EndedPanel({ run, message, host, children }: EndedProps) {
     <section class="result" role="status">
       <div class="result-words">
         <h2>{labels.ended(steps)}</h2>
-        <p lang="en">{message}</p>
+        <p>
+          <News {...failure} />
+        </p>
       </div>
       <dl class="facts">
         {run.last !== null && (

@@ -100,7 +100,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       <h1 class="away">{labels.title}</h1>
       {view.failure !== null && !isEnded && <Failed view={view} failure={view.failure} />}
       {view.failure !== null && isEnded && (
-        <EndedPanel run={run} message={view.failure.message} host={isHost(view)}>
+        <EndedPanel run={run} failure={view.failure} host={isHost(view)}>
           {keepModel}
         </EndedPanel>
       )}

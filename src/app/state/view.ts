@@ -5,6 +5,7 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import type { Notice } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
@@ -24,6 +25,7 @@ export interface Failure {
   name: string;
   message: string;
   fatal: boolean;
+  notice?: Notice | undefined;
 }
 
 export interface View extends RoomView, OriginView {
@@ -135,8 +137,8 @@ export function reduce(view: View, event: EngineEvent): View {
 }
 
 /** Returns the view after a failure. A fatal failure ends the engine and its connection. */
-function withFailure(view: View, { name, message, fatal }: EventOf<'failed'>): View {
-  const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal }, warmup: null };
+function withFailure(view: View, { name, message, fatal, notice }: EventOf<'failed'>): View {
+  const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal, notice }, warmup: null };
   if (!fatal) return failed;
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
 }

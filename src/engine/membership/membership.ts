@@ -12,6 +12,7 @@
  */
 import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
+import { textOf, type Notice } from '../../protocol/notices.ts';
 
 export interface MembershipState {
   /** This member's id; `null` before the server has admitted it. */
@@ -33,6 +34,19 @@ export interface MembershipState {
   readonly pausedFor: number | null;
   /** Whether the latest run has ended. */
   readonly isOver: boolean;
+  /**
+   * The run in which this tab took part under an earlier id; 0 if it takes part in a run again, or
+   * knows that this run has ended.
+   */
+  readonly lostRun: number;
+}
+
+/** The end of a run. */
+export interface RunEnd {
+  run: number;
+  outcome: RunOutcome;
+  message: string;
+  notice?: Notice;
 }
 
 interface GenerationOf {
@@ -78,6 +92,8 @@ export interface StateReport {
 
 export type MembershipEvent =
   | Extract<ServerMessage, { type: 'prepare' | 'sync' | 'go' | 'pause' | 'suspended' | 'ended' }>
+  /** The server has described the room. */
+  | Pick<Extract<ServerMessage, { type: 'room' }>, 'type' | 'run' | 'phase'>
   /** The server has admitted this member, possibly again. */
   | { type: 'admitted'; member: string }
   /** The connection to the server is lost. */
@@ -107,7 +123,7 @@ export type MembershipEffect =
   | { type: 'enter'; generation: number }
   /** Train. */
   | { type: 'train'; generation: number }
-  | { type: 'end'; outcome: RunOutcome; message: string };
+  | ({ type: 'end' } & RunEnd);
 
 interface MembershipStep {
   readonly state: MembershipState;
@@ -123,6 +139,7 @@ export const OUTSIDE: MembershipState = {
   active: null,
   pausedFor: null,
   isOver: false,
+  lostRun: 0,
 };
 
 /**
@@ -180,15 +197,31 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     case 'suspended':
       if (event.generation < state.generation) return stay(state);
       return leaveGenerations({ ...state, generation: event.generation }, event.message);
+    case 'room': {
+      const { lostRun } = state;
+      const isOver = event.run > lostRun || (event.run === lostRun && event.phase === 'FORMING');
+      return lostRun > 0 && isOver ? endWithoutThisTab(state) : stay(state);
+    }
     case 'ended': {
-      if (event.run !== state.run || state.isOver) return stay(state);
-      const { outcome, message } = event;
-      const left = leaveGenerations({ ...state, pausedFor: null, isOver: true }, message);
-      return { state: left.state, effects: [...left.effects, { type: 'end', outcome, message }] };
+      const isLost = state.lostRun > 0 && event.run === state.lostRun;
+      if (isLost && event.outcome === 'finished') return endWithoutThisTab(state);
+      if (!isLost && (event.run !== state.run || state.isOver)) return stay(state);
+      const left = leaveGenerations({ ...state, pausedFor: null, isOver: true, lostRun: 0 }, event.message);
+      return { state: left.state, effects: [...left.effects, { ...event, type: 'end' }] };
     }
     default:
       return event satisfies never;
   }
+}
+
+/**
+ * Ends a run of which this tab, in no generation, does not know how it ended. If the tab has
+ * finished the run, it has the result.
+ */
+function endWithoutThisTab(state: MembershipState): MembershipStep {
+  const notice: Notice = { code: 'lost-place' };
+  const end: RunEnd = { run: state.lostRun, outcome: 'finished', message: textOf(notice), notice };
+  return { state: { ...state, isOver: true, lostRun: 0 }, effects: [{ type: 'end', ...end }] };
 }
 
 function stay(state: MembershipState): MembershipStep {
@@ -213,7 +246,8 @@ function admitted(state: MembershipState, member: string): MembershipStep {
   // generations that the tab knows, so the tab forgets their numbers.
   if (state.member !== null && state.member !== member) {
     const { effects } = leaveGenerations(state, 'This tab is no longer in the ring.');
-    return { state: { ...OUTSIDE, member, isConnected: true }, effects };
+    const lostRun = state.run > 0 && !state.isOver ? state.run : state.lostRun;
+    return { state: { ...OUTSIDE, member, isConnected: true, lostRun }, effects };
   }
   const next = { ...state, member, isConnected: true };
   const { linking, active } = state;
@@ -231,7 +265,7 @@ function prepare(state: MembershipState, event: Extract<MembershipEvent, { type:
   const reason = `Generation ${generation} began.`;
   return {
     state: {
-      ...{ ...state, generation, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
+      ...{ ...state, generation, run, pausedFor: null, isOver: false, lostRun: 0, active: staysOn ? active : null },
       linking: { generation, run, members, relayed, report: null },
     },
     effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],

@@ -138,6 +138,7 @@ export class Rendezvous {
     switch (message.type) {
       case 'room':
         this.#lastRoom = message;
+        this.#dispatch(message);
         return this.#options.onroom(message);
       case 'signal':
         this.#feeds.signal(message);
@@ -151,7 +152,7 @@ export class Rendezvous {
         return this.#options.onnote?.(message.message);
       case 'ended':
         // A spectator is in no generation, so its membership does not know of the run.
-        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message, message.run);
+        if (this.#isSpectator) return this.#options.onended(message);
         return this.#dispatch(message);
       case 'prepare':
       case 'sync':
@@ -197,7 +198,7 @@ export class Rendezvous {
         this.#feeds.end(() => true, effect.message);
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
-        return this.#options.onended(effect.outcome, effect.message, this.#membership.run);
+        return this.#options.onended(effect);
       default:
         effect satisfies never;
     }

@@ -1,12 +1,12 @@
 /** The options and callbacks of a rendezvous. */
-import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
+import type { ClientMessage, ServerMessage } from '../../protocol/control.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { TransportName } from '../../spec/job.ts';
 import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
 import type { PeerConnector, TabConnector } from './linkAttempt.ts';
-import type { StateReport } from './membership.ts';
+import type { RunEnd, StateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
 
 /**
@@ -82,8 +82,11 @@ export interface RendezvousOptions {
    * tells why.
    */
   onsuspended?: (message: string) => void;
-  /** Called when run `run` has ended. The member stays in the room. */
-  onended: (outcome: RunOutcome, message: string, run: number) => void;
+  /**
+   * Called when a run has ended. The member stays in the room. If the outcome is `finished`, a
+   * member that has no result has lost its place in the room during the run.
+   */
+  onended: (ended: RunEnd) => void;
   /** Called when the server has refused a command. Nothing has changed. */
   onrefused: (error: Error) => void;
   /**

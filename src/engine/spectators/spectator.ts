@@ -4,11 +4,12 @@
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
+import { textOf, type Notice } from '../../protocol/notices.ts';
 import { parseSpectatorUpdate, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import { RunOverError } from '../../util/errors.ts';
+import type { RunEnd } from '../membership/membership.ts';
 
 type Room = Extract<ServerMessage, { type: 'room' }>;
-type Ended = Extract<ServerMessage, { type: 'ended' }>;
 
 export class Spectator {
   readonly #emit: (event: EngineEvent) => void;
@@ -31,16 +32,20 @@ export class Spectator {
   /** Ends the shown run if it is over in `room`, because this tab may have missed the end. */
   follow({ run, phase }: Room): void {
     const isOver = run > this.#run || (run === this.#run && phase === 'FORMING');
-    if (isOver) this.end('stopped', 'The run had already ended when this tab was connected to the room again.');
+    const notice: Notice = { code: 'missed-end' };
+    if (isOver) this.end({ outcome: 'stopped', message: textOf(notice), notice });
   }
 
-  end(outcome: Ended['outcome'], message: string): void {
+  end({ outcome, message, notice }: Omit<RunEnd, 'run'>): void {
     if (this.#run === 0) return;
     const finished = this.#finished;
     this.#run = 0;
     this.#finished = null;
     if (outcome === 'finished' && finished) this.#emit(finished);
-    else this.#emit({ type: 'failed', name: new RunOverError(message).name, message, fatal: false });
+    else {
+      const { name } = new RunOverError(message);
+      this.#emit({ type: 'failed', name, message, fatal: false, ...(notice && { notice }) });
+    }
   }
 
   #show(event: SpectatorEvent): void {

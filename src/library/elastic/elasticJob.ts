@@ -102,7 +102,7 @@ export class ElasticJob<State extends ElasticState, Result> {
             throw new RunOverError('This rank does not take part in this job.');
           await feedCommit(feed, { committed: this.#committed, feed: this.#feed, clock: this.#clock }, hooks);
         },
-        onended: (outcome, message) => {
+        onended: ({ outcome, message }) => {
           if (outcome === 'finished') this.#settle(new RunOverError(message));
           else this.#outcome.reject(new RunOverError(message));
         },
@@ -242,20 +242,13 @@ export class ElasticJob<State extends ElasticState, Result> {
       );
     }
     if (phase !== 'FORMING') this.#jobRun ??= run;
-    // A rank that returned with another id is not told that its run has ended. The room begins no
-    // other run before all ranks of this one have left.
+    // The room begins no other run before all ranks of this one have left.
     const isOver =
       this.#jobRun === null
         ? phase === 'FORMING' && run > 0 && startAt === null
         : run > this.#jobRun || (run === this.#jobRun && phase === 'FORMING');
-    if (isOver) {
-      this.#settle(
-        new RunOverError(
-          this.#run === null
-            ? 'The job ended before this rank could take part in it.'
-            : 'The job ended without this rank, which had lost its place in the room: its connection to the server was broken.',
-        ),
-      );
+    if (isOver && this.#run === null) {
+      this.#outcome.reject(new RunOverError('The job ended before this rank could take part in it.'));
     }
     this.#missing = waitingFor;
   }

@@ -83,7 +83,7 @@ class Member {
         return promise;
       },
       scopeOf: () => this.scope,
-      onended: (outcome, message) => this.ended.push({ outcome, message }),
+      onended: ({ outcome, message }) => this.ended.push({ outcome, message }),
       onrefused: (error) => this.refused.push(error),
       onfatal: (error) => this.fatal.push(error),
     });

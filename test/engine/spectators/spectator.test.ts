@@ -285,12 +285,15 @@ describe('a spectator', () => {
       const { events, spectator } = watching();
       spectator.receive(finished);
       end(spectator);
-      spectator.end('stopped', 'Again.');
+      spectator.end({ outcome: 'stopped', message: 'Again.' });
       spectator.follow(room);
       return events.at(-1);
     };
-    expect(last((one) => one.end('finished', 'All have.'))).toEqual({ type: 'finished', result: RESULT });
-    expect(last((one) => one.end('stopped', 'The host.'))).toMatchObject({
+    expect(last((one) => one.end({ outcome: 'finished', message: 'All have.' }))).toEqual({
+      type: 'finished',
+      result: RESULT,
+    });
+    expect(last((one) => one.end({ outcome: 'stopped', message: 'The host.' }))).toMatchObject({
       type: 'failed',
       message: 'The host.',
       fatal: false,

@@ -111,7 +111,7 @@ export class Clients {
           room?.members.find((m) => m.member === client.member);
         if (mine(client.room)?.device && mine(message)?.device === null) client.isDue = true;
         client.room = message;
-        return;
+        return this.advance(client, message);
       }
       case 'prepare':
       case 'sync':

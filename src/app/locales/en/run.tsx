@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
 import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
+import { NOTICE_SENTENCES } from '../../../protocol/notices.ts';
 import { list, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
 import { strategies } from './job.tsx';
@@ -27,6 +28,7 @@ export const run = {
   frontPage: 'The front page',
   /** The run was ended before its last step. */
   ended: (steps: number) => `Ended after ${plural(steps, 'step')}`,
+  notices: NOTICE_SENTENCES,
   alone: 'This tab is alone, so it has nothing to exchange.',
   aloneShown: (allReduce: ComponentChildren) => (
     <>This tab is alone, so it has nothing to exchange. With more tabs, an {allReduce} is shown here.</>

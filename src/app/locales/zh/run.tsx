@@ -24,6 +24,11 @@ export const run: Messages['run'] = {
   frontPage: '首页',
   /** The run was ended before its last step. */
   ended: (steps) => `训练了 ${steps} 步后结束`,
+  notices: {
+    'lost-place': () =>
+      '此标签页与服务器的连接断开，失去了在房间中的位置，所以训练在没有它的情况下结束了。此标签页仍有最后一步的模型。请保存，或参加下一次训练。',
+    'missed-end': () => '此标签页重新连接到房间时，训练已经结束。',
+  },
   alone: '只有这一个标签页，没有什么可交换的。',
   aloneShown: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,
   nextRound: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
