@@ -6,6 +6,7 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReport } from '../../engine/membership/membership.ts';
 import type { Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
+import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { FEEDER, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
@@ -56,6 +57,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #committed: CommittedState;
   /** Gives the latest commit to newcomers, or receives it as a newcomer. */
   readonly #feed: StateFeed;
+  readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
   /** The run whose state this rank has. */
   #run: number | null = null;
@@ -158,7 +160,9 @@ export class ElasticJob<State extends ElasticState, Result> {
       committed: this.#committed,
       isFresh: this.#isFresh,
       activity: this.#activity,
+      received: this.#received,
     });
+    this.#received.length = 0;
     this.#state.sampler?.reset(group);
     return { step: this.#committed.steps, stateHash };
   }

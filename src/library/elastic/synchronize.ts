@@ -1,7 +1,7 @@
 /** Gives all ranks of a generation the newest commit. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { describeModel, differenceBetween } from '../../parallel/ddp/verifyModel.ts';
-import { gatherSlices } from '../../parallel/recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
 import { divergentRanks, electState, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -37,13 +37,21 @@ export function programOf({ digests, model, averages, scalars }: Parts): string 
   return JSON.stringify([Object.keys(digests), model, averages, scalars]);
 }
 
+interface SynchronizeOptions {
+  committed: CommittedState;
+  /** Whether this rank has never had the state of this job. */
+  isFresh: boolean;
+  /** Counts the bytes that arrive as progress of this rank. */
+  activity: Activity;
+  /** Filled by calls that are interrupted. */
+  received: ReceivedSlices;
+}
+
 /**
  * Elects the newest commit: the one with the most steps, then the one of the latest generation. If
  * no rank has a commit of this job, it elects rank 0's initial state. Ranks without this commit
  * receive it. Every rank must call it.
  *
- * @param isFresh whether this rank has never had the state of this job.
- * @param activity counts the bytes that arrive as progress of this rank.
  * @returns the digest of the commit, which all ranks have now.
  * @throws (rejects) MismatchError on ranks whose model, optimizer, fields or newest commit differ
  *   from those of most ranks, PeergradError on the other ranks, both with `context.divergent`;
@@ -51,7 +59,7 @@ export function programOf({ digests, model, averages, scalars }: Parts): string 
  */
 export async function synchronize(
   group: ProcessGroup,
-  { committed, isFresh, activity }: { committed: CommittedState; isFresh: boolean; activity: Activity },
+  { committed, isFresh, activity, received }: SynchronizeOptions,
 ): Promise<string> {
   const commit = await committed.read();
   const mine = {
@@ -85,8 +93,7 @@ export async function synchronize(
 
   const source = sources[0]!;
   const head = await group.broadcastObject(group.rank === source ? commit.head : undefined, group.ranks[source]!);
-  const arrays = [];
-  for (const array of commit.arrays) arrays.push(await gatherSlices(group, array, sources, activity.countBytes()));
+  const arrays = await gatherSlices(group, commit.arrays, sources, { received, onprogress: activity.countBytes() });
   if (!sources.includes(group.rank)) committed.load(head, arrays);
   const hashes = await allGatherHashes(group, digestOf(await committed.read()));
   const wrong = [...hashes.keys()].filter((rank) => hashes[rank] !== digest);

@@ -18,6 +18,8 @@ export interface FileSlices {
   readonly digests: string | null;
   /** Number of bytes of the slices on this rank. */
   readonly heldBytes: number;
+  /** Whether this rank may have slices that it knows only with the digests. */
+  readonly mayHave?: boolean;
   bytesOf(slice: number): number;
   has(slice: number): boolean;
   /** @throws if the digests belong to other files. */
@@ -85,12 +87,19 @@ export async function distributeFiles(
   for (;;) {
     const all = Array.from({ length: slices.count }, (_, slice) => slice);
     const has = Uint8Array.from(all, (slice) => Number(slices.has(slice)));
-    const reports = await group.allGatherObject({ has, damaged: damaged.list, knows: slices.digests !== null });
+    const { mayHave = false } = slices;
+    const reports = await group.allGatherObject({
+      has,
+      damaged: damaged.list,
+      knows: slices.digests !== null,
+      mayHave,
+    });
     const knowing = reports.findIndex(({ knows }) => knows);
     if (knowing < 0) return all;
     if (reports.some(({ knows }) => !knows)) {
       const digests = await group.broadcastObject(slices.digests ?? undefined, group.ranks[knowing]!);
       if (slices.digests === null) slices.setDigests(digests);
+      if (reports.some((report) => report.mayHave)) continue;
     }
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
     const plan = planDistribution(group.rank, reports);

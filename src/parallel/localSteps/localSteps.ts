@@ -28,6 +28,7 @@ import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../ddp/committedVariables.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
+import type { ReceivedSlices } from '../recovery/gatherSlices.ts';
 import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
 import { gatherState, type DdpState, type StateHead } from '../strategies/ddpState.ts';
@@ -86,6 +87,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly #shared: Float32Array<ArrayBuffer>;
   readonly #outerGradient: Float32Array;
   readonly #buffers: CommittedVariables;
+  readonly #received: ReceivedSlices = [];
   #group: ProcessGroup;
   #progress = startOfRun();
   /** Number of steps, and number of steps since the latest commit. */
@@ -309,6 +311,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const states = await group.allGatherObject(mine);
     verifyModels(group, states, variables);
     const attached = await recover(group, states, this.#transferIn(group), progress);
+    this.#received.length = 0;
     this.#isFresh = false;
     this.#group = group;
     this.replica.regroup(group);
@@ -389,7 +392,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       },
       repeat: null,
       gather: async (head, sources) =>
-        gatherState(group, await this.snapshot(), head, sources, this.options.onreceived),
+        gatherState(group, await this.snapshot(), head, sources, this.#received, this.options.onreceived),
       load: (state, progress) => {
         this.load(state);
         Object.assign(this.#progress, structuredClone(progress));

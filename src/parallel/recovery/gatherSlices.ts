@@ -1,4 +1,4 @@
-/** Gives all ranks an array that only some ranks have. */
+/** Gives all ranks arrays that only some ranks have. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import { StateSlices } from './stateSlices.ts';
@@ -16,27 +16,48 @@ export interface StateReceived {
   bytesPerRank: readonly number[];
 }
 
+type Values = Float32Array<ArrayBuffer>;
+
+/** What calls that were interrupted have received of each array. Clear it after a success. */
+export type ReceivedSlices = StateSlices[];
+
+interface GatherOptions {
+  received?: ReceivedSlices;
+  /** Called with the bytes of all arrays that each rank has. */
+  onprogress?: (bytesPerRank: readonly number[]) => void;
+}
+
 /**
- * Copies `values` to all ranks. Only ranks without the array receive it, from their left neighbour,
- * in slices. So ranks that have the array need not wait for the uplink of a rank that has not.
- * Every rank must call it.
+ * Copies `arrays` to all ranks. Only ranks without them receive them, from their left neighbour, in
+ * slices. So ranks that have the arrays need not wait for the uplink of a rank that has not. Every
+ * rank must call it.
  *
- * @param values the array, equal on each source. On other ranks it is any array of the same length.
- * @param sources ranks, in the group, that have the array.
- * @returns the array; on sources `values` itself.
+ * @param arrays the arrays, equal on each source. On other ranks they are any of the same lengths.
+ * @param sources ranks, in the group, that have the arrays.
+ * @returns the arrays; on sources `arrays` itself.
  */
 export async function gatherSlices(
   group: ProcessGroup,
-  values: Float32Array<ArrayBuffer>,
+  arrays: Values[],
   sources: readonly number[],
-  onprogress: (bytesPerRank: readonly number[]) => void = () => {},
-): Promise<Float32Array<ArrayBuffer>> {
-  const { buffer, byteOffset, byteLength } = values;
-  if (byteLength === 0 || sources.length === group.worldSize) return values;
+  { received = [], onprogress = () => {} }: GatherOptions = {},
+): Promise<Values[]> {
+  if (sources.length === group.worldSize) return arrays;
   const isSource = sources.includes(group.rank);
-  const slices = isSource
-    ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
-    : StateSlices.empty(byteLength);
-  await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress });
-  return isSource ? values : new Float32Array(slices.bytes.buffer);
+  const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const gathered: Values[] = [];
+  let before = 0;
+  for (const [i, { buffer, byteOffset, byteLength }] of arrays.entries()) {
+    const slices = isSource
+      ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
+      : StateSlices.empty(byteLength, received[i]);
+    if (!isSource) received[i] = slices;
+    const progress = (held: readonly number[]): void =>
+      onprogress(held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes)));
+    if (byteLength > 0)
+      await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress: progress });
+    gathered.push(new Float32Array(slices.bytes.buffer));
+    before += byteLength;
+  }
+  return isSource ? arrays : gathered;
 }

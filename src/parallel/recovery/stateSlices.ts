@@ -12,9 +12,12 @@ export class StateSlices implements FileSlices {
   #digests: string | null;
   readonly #held: Uint8Array;
   #heldBytes: number;
+  /** Slices of an interrupted transfer, some of which may belong to this state. */
+  #earlier: StateSlices | null;
 
-  private constructor(bytes: Uint8Array<ArrayBuffer>, digests: string | null) {
+  private constructor(bytes: Uint8Array<ArrayBuffer>, digests: string | null, earlier: StateSlices | null) {
     this.bytes = bytes;
+    this.#earlier = earlier;
     this.count = Math.ceil(bytes.length / SLICE_BYTES);
     this.#digests = digests;
     this.#held = new Uint8Array(this.count).fill(digests === null ? 0 : 1);
@@ -27,12 +30,21 @@ export class StateSlices implements FileSlices {
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
       digests.push(hashState([bytes.subarray(at, at + SLICE_BYTES)]));
     }
-    return new StateSlices(bytes, digests.join(''));
+    return new StateSlices(bytes, digests.join(''), null);
   }
 
-  /** Slices of a state of `length` bytes that is still to be received. */
-  static empty(length: number): StateSlices {
-    return new StateSlices(new Uint8Array(length), null);
+  /**
+   * Slices of a state of `length` bytes that is still to be received.
+   *
+   * @param earlier slices that an interrupted transfer has left. They are used if they are equal.
+   */
+  static empty(length: number, earlier: StateSlices | null = null): StateSlices {
+    // A transfer that was interrupted before it knew the digests has the slices of another one.
+    return new StateSlices(new Uint8Array(length), null, earlier?.mayHave ? earlier.#earlier : earlier);
+  }
+
+  get mayHave(): boolean {
+    return this.#digests === null && this.#earlier !== null;
   }
 
   get digests(): string | null {
@@ -53,6 +65,10 @@ export class StateSlices implements FileSlices {
 
   setDigests(digests: string): void {
     this.#digests = digests;
+    for (let slice = 0; slice < this.count; slice++) {
+      if (this.#earlier?.has(slice)) this.put(slice, this.#earlier.#read(slice));
+    }
+    this.#earlier = null;
   }
 
   put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean {
@@ -65,6 +81,10 @@ export class StateSlices implements FileSlices {
   }
 
   async read(slice: number): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#read(slice);
+  }
+
+  #read(slice: number): Uint8Array<ArrayBuffer> {
     return this.bytes.slice(slice * SLICE_BYTES, slice * SLICE_BYTES + this.bytesOf(slice));
   }
 }

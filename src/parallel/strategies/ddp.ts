@@ -20,7 +20,7 @@ import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
-import { gatherSlices } from '../recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices } from '../recovery/gatherSlices.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
@@ -50,6 +50,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   readonly #buffers: CommittedVariables;
   readonly #optimizer: ReplicaOptimizer;
   readonly #options: DdpOptions;
+  readonly #received: ReceivedSlices = [];
   #isFresh = true;
   readonly #transport: GradientTransport;
   /** See `PeerState`. */
@@ -282,6 +283,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     const states = await group.allGatherObject(mine);
     verifyModels(group, states, this.#variables);
     const attached = await recover(group, states, this.#transferIn(group, states, progress), progress);
+    this.#received.length = 0;
     this.#isFresh = false;
     this.#ddp.regroup(group);
     this.#transport.restart();
@@ -306,8 +308,9 @@ export class Ddp implements Strategy, ElasticStrategy {
       const state = await this.#state();
       const head = kept === null ? undefined : { order: state.order, ...state.optimizer, slots: [] };
       const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
-      const gathered = await gatherState(group, state, theirs, sources, this.#options.onreceived);
+      const gathered = await gatherState(group, state, theirs, sources, this.#received, this.#options.onreceived);
       if (kept === null) this.load(gathered);
+      this.#received.length = 0;
     }
     await this.#optimizer.attach(0);
   }
@@ -337,17 +340,19 @@ export class Ddp implements Strategy, ElasticStrategy {
         return { order: this.#ddp.parameterOrder, name, scalars, learningRate: this.#optimizer.learningRate };
       },
       repeat: {
-        broadcastGradient: (gradientSource) => {
+        broadcastGradient: async (gradientSource) => {
           const { digest } = states[gradientSource]!;
           const has = ({ keepsGradient, ...state }: PeerState): boolean => keepsGradient && state.digest === digest;
           const own = has(states[group.rank]!) ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
           const sources = states.flatMap((state, rank) => (has(state) ? [rank] : []));
-          return gatherSlices(group, own, sources);
+          const [gradient] = await gatherSlices(group, [own], sources, { received: this.#received });
+          return gradient!;
         },
         catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
         distrust: () => (this.#isFresh = true),
       },
-      gather: async (head, sources) => gatherState(group, await this.#state(), head, sources, this.#options.onreceived),
+      gather: async (head, sources) =>
+        gatherState(group, await this.#state(), head, sources, this.#received, this.#options.onreceived),
       load: (state, { step, appliedIn }) => this.#adopt(state, step - progress.step, appliedIn),
     };
   }

@@ -1,7 +1,7 @@
 /** The state of the strategy `ddp`, and its transfer from the ranks that have it. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OptimizerState } from '../../optim/optimizer.ts';
-import { gatherSlices, type StateReceived } from '../recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices, type StateReceived } from '../recovery/gatherSlices.ts';
 import type { SavedOptimizer } from './replicaOptimizer.ts';
 
 /**
@@ -32,23 +32,16 @@ export async function gatherState(
   mine: DdpState,
   { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
   sources: readonly number[],
+  received: ReceivedSlices,
   onreceived: (received: StateReceived) => void = () => {},
 ): Promise<DdpState> {
   const { generation } = group;
   const arrays = [mine.parameters, mine.buffers, ...mine.optimizer.slots];
   const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const gathered = [];
-  let before = 0;
-  for (const array of arrays) {
-    const onprogress = (held: readonly number[]): void =>
-      onreceived({
-        generation,
-        total,
-        bytesPerRank: held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes)),
-      });
-    gathered.push(await gatherSlices(group, array, sources, onprogress));
-    before += array.byteLength;
-  }
+  const gathered = await gatherSlices(group, arrays, sources, {
+    received,
+    onprogress: (bytesPerRank) => onreceived({ generation, total, bytesPerRank }),
+  });
   const [parameters, buffers, ...slots] = gathered as [Values, Values, ...Values[]];
   return { order, parameters, optimizer: { name, scalars, slots }, buffers };
 }

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { gatherSlices } from '../../../src/parallel/recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices } from '../../../src/parallel/recovery/gatherSlices.ts';
 import { electState, divergentRanks, type PeerState } from '../../../src/parallel/recovery/stateElection.ts';
+import { StateSlices } from '../../../src/parallel/recovery/stateSlices.ts';
+import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { runWorld } from '../../../src/testing/index.ts';
+import { PeerGoneError } from '../../../src/util/errors.ts';
 
 const at = (step: number, digest: string, more: Partial<PeerState> = {}): PeerState => ({
   isFresh: false,
@@ -79,16 +82,57 @@ describe('slices of an array', () => {
   ])('reach all of %i ranks from the ranks %j (%i elements)', async (n, sources, size) => {
     await runWorld(n, async (group) => {
       const mine = sources.includes(group.rank) ? values(size) : new Float32Array(size);
-      expect(await gatherSlices(group, mine, sources)).toEqual(values(size));
+      expect(await gatherSlices(group, [mine], sources)).toEqual([values(size)]);
     });
   });
 
   test('cost only those ranks bytes whose right neighbour lacks the array', async () => {
     const size = 30_000;
     const sent = await runWorld(4, async (group) => {
-      await gatherSlices(group, values(size), [0, 1, 3]);
+      await gatherSlices(group, [values(size)], [0, 1, 3]);
       return Math.round(group.bytesSent / (size * 4));
     });
     expect(sent).toEqual([0, 1, 0, 0]);
+  });
+
+  test('that have arrived before an interruption are not sent again', async () => {
+    const size = 100_000;
+    const received: ReceivedSlices = [];
+    /** Returns the bytes that rank 0 sends, in arrays. */
+    const attempt = async (first: number, isInterrupted: boolean): Promise<number> => {
+      const [sent] = await runWorld(2, async (group) => {
+        const arrays = [values(size).fill(first, 0, 1), values(size)];
+        const mine = group.rank === 0 ? arrays : [new Float32Array(size), new Float32Array(size)];
+        const options = {
+          ...(group.rank === 1 && { received }),
+          onprogress: ([, held]: readonly number[]): void => {
+            if (isInterrupted && held! >= size * 4) throw new PeerGoneError('The link broke.');
+          },
+        };
+        const gathered = await gatherSlices(group, mine, [0], options).catch(() => null);
+        if (!isInterrupted) expect(gathered).toEqual(arrays);
+        return group.bytesSent / (size * 4);
+      });
+      return Math.round(sent! * 10) / 10;
+    };
+    expect([await attempt(7, true), await attempt(7, false)]).toEqual([1, 1]);
+    // The first slice differs after another step.
+    expect(await attempt(8, false)).toBe(0.3);
+  });
+
+  test('of another state are used if they are equal, also after a second interruption', async () => {
+    const bytes = Uint8Array.from({ length: 3 * SLICE_BYTES }, (_, i) => i / SLICE_BYTES);
+    const [before, after] = [StateSlices.of(bytes), StateSlices.of(bytes.slice().fill(9, 0, 1))];
+    const first = StateSlices.empty(bytes.length);
+    first.setDigests(before.digests!);
+    for (const slice of [0, 2]) first.put(slice, await before.read(slice));
+    const third = StateSlices.empty(bytes.length, StateSlices.empty(bytes.length, first));
+    const mayHave = third.mayHave;
+    third.setDigests(after.digests!);
+    expect([mayHave, third.mayHave, [0, 1, 2].map((slice) => third.has(slice))]).toEqual([
+      true,
+      false,
+      [false, false, true],
+    ]);
   });
 });
