@@ -2,11 +2,28 @@
  * Compares the data that a model was trained on with the data of a run. Inputs and outputs must
  * have the same meaning; their scales may differ.
  */
-import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
+import type { ColumnFacts, ImagesFacts, SampleFacts, ShardFacts, TableFacts } from '../spec/dataFacts.ts';
+import { DataError } from '../util/errors.ts';
 import { keyOfTable, namesOf } from './table/tableAgreement.ts';
 
 /** Maximum number of classes or words that a message lists. */
 const MOST_NAMED = 8;
+
+/**
+ * Compares the data of a model with the data of a run.
+ *
+ * @param file the model's file, for errors.
+ * @param own facts of the run's data; `null` if unknown.
+ * @throws DataError if inputs or outputs have another meaning.
+ */
+export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
+  if (trained.kind === 'text' || own === null) return;
+  const why = dataDifference(trained, own);
+  if (why === null) return;
+  throw new DataError(
+    `${file} contains a model that was trained on other data: ${why}. Choose a model for this data, choose the model's data, or start without the file.`,
+  );
+}
 
 /**
  * Describes the differences between the samples that a model was trained on (`trained`) and the

@@ -34,7 +34,7 @@ import type { PipelineTask } from './pipelineTask.ts';
 import { receiveStage } from './receiveStage.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
 import { pipelineEvent } from './pipelineEvent.ts';
-import type { PipelineOutputs } from './pipelineOutputs.ts';
+import type { RunOutputs } from './stagedWorld.ts';
 
 /** See `TrainingLoop`. */
 const YIELD_MS = 200;
@@ -58,7 +58,7 @@ export interface PipelineLoopOptions {
   /** The memory of a tab for weights, gradients and averages, in bytes. */
   tabBytes: number;
   /** Files and texts of the run. */
-  outputs: Pick<PipelineOutputs, 'waiting' | 'initialize' | 'enter' | 'applied' | 'finish'>;
+  outputs: RunOutputs;
 }
 
 /** The ranks with which a run trains. */

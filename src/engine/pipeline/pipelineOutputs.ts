@@ -24,7 +24,7 @@ import { createFile, type WrittenFile } from '../storage/writtenFile.ts';
 import { exportStages } from './modelExport.ts';
 import { checkWeights, importStages } from './modelImport.ts';
 import type { PipelineTask } from './pipelineTask.ts';
-import type { StagedWorld } from './stagedWorld.ts';
+import type { OutputsWorld, RunOutputs, StagedWorld } from './stagedWorld.ts';
 import { writeText, type TextModel } from './stageTexts.ts';
 
 export type PipelineQuery = Extract<EngineCommand, { type: 'generate' | 'export' }>;
@@ -37,16 +37,10 @@ interface OutputsOptions {
   emit: (event: EngineEvent) => void;
 }
 
-/** Ranks that train together. */
-export interface OutputsWorld extends StagedWorld {
-  /** Returns the hash of the replica's state. Every rank must call it. */
-  stateHash: () => Promise<string>;
-}
-
 /** The rank that keeps the file of the final model. */
 const KEEPER = 0;
 
-export class PipelineOutputs {
+export class PipelineOutputs implements RunOutputs {
   readonly #options: OutputsOptions;
   readonly #entries: readonly TensorEntry[];
   readonly #text: TextModel | null;
@@ -78,7 +72,6 @@ export class PipelineOutputs {
     return this.#text?.tokenizer.vocabulary ?? null;
   }
 
-  /** Number of queries of this rank that wait for an answer: 0 or 1. */
   get waiting(): number {
     return this.#asked ? 1 : 0;
   }
@@ -99,33 +92,19 @@ export class PipelineOutputs {
     return answer.promise;
   }
 
-  /**
-   * Sets the weights of a new model to those of the file, if a rank has one. Every rank must call
-   * it.
-   *
-   * @returns whether a rank has a file.
-   * @throws (rejects) DataError if the file of weights cannot be read.
-   */
   initialize(world: StagedWorld): Promise<boolean> {
     return importStages(world, this.#entries, this.#options.weights);
   }
 
-  /** Called when the ranks of a world begin to train. */
   enter(world: OutputsWorld): void {
     this.#world = world;
   }
 
-  /**
-   * Called after a step. Every rank must call it.
-   *
-   * @param queries number of queries on all ranks, of which the ranks have agreed.
-   */
   async applied(steps: number, loss: number, queries: number): Promise<void> {
     await this.#samples?.applied(steps, loss);
     if (queries > 0) await this.#serve(steps);
   }
 
-  /** Called after the last step. Every rank must call it. */
   async finish(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { text } = this.#options.task;
     const samples = await this.#samples?.finish(steps);

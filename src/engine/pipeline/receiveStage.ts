@@ -11,7 +11,7 @@ import { PeergradError } from '../../util/errors.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
-import type { PipelineOutputs } from './pipelineOutputs.ts';
+import type { RunOutputs } from './stagedWorld.ts';
 import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
 
 interface ReceiveOptions {
@@ -27,7 +27,7 @@ interface ReceiveOptions {
   plan: JobSpec;
   task: PipelineTask;
   clock: Clock;
-  outputs: Pick<PipelineOutputs, 'initialize'>;
+  outputs: Pick<RunOutputs, 'initialize'>;
   openMirrorStorage: OpenMirrorStorage;
   activity: Activity;
   emit: (event: EngineEvent) => void | Promise<void>;

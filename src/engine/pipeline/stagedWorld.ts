@@ -1,4 +1,6 @@
+/** The ranks of a pipeline, and what they write and answer besides training. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModelStage } from './pipelineModelStage.ts';
 
@@ -8,4 +10,33 @@ export interface StagedWorld {
   grid: PipelineGrid;
   /** `null` on a rank without a stage. */
   stage: PipelineModelStage | null;
+}
+
+/** Ranks that train together. */
+export interface OutputsWorld extends StagedWorld {
+  /** Returns the hash of the replica's state. Every rank must call it. */
+  stateHash: () => Promise<string>;
+}
+
+/** Files and texts of a run, for the loop that trains. Every rank must call all methods. */
+export interface RunOutputs {
+  /** Number of queries of this rank that wait for an answer: 0 or 1. */
+  readonly waiting: number;
+  /**
+   * Sets the weights of a new model to those of the file, if a rank has one.
+   *
+   * @returns whether a rank has a file.
+   * @throws (rejects) DataError if the file of weights cannot be read.
+   */
+  initialize(world: StagedWorld): Promise<boolean>;
+  /** Called when the ranks of a world begin to train. */
+  enter(world: OutputsWorld): void;
+  /**
+   * Called after a step.
+   *
+   * @param queries number of queries on all ranks, of which the ranks have agreed.
+   */
+  applied(steps: number, loss: number, queries: number): Promise<void>;
+  /** Called after the last step. */
+  finish(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>>;
 }

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
-import { checkFacts } from '../../jobs/weights/weightsFile.ts';
+import { checkFacts } from '../../jobs/dataDifference.ts';
 import type { EngineEvent, LoadProgress } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';

@@ -1,10 +1,9 @@
 /** Reads and writes files of model weights: safetensors, TensorFlow.js models, Keras weights. */
-import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import type { DataNote } from '../../spec/preview.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { dataDifference } from '../dataDifference.ts';
 import { KERAS_WEIGHTS, readKeras, writeKeras } from './keras.ts';
 import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safetensors.ts';
 import { openMembers, readTfjs, writeTfjs } from './tfjs.ts';
@@ -119,22 +118,6 @@ function withoutNormalization(file: OpenSafetensors): OpenSafetensors {
   });
   const entries = file.entries.filter(({ name }) => !NORMALIZATION.test(name));
   return { ...file, entries, notes: [...file.notes, ...notes] };
-}
-
-/**
- * Compares the data of a model with the data of a run.
- *
- * @param file the model's file, for errors.
- * @param own facts of the run's data; `null` if unknown.
- * @throws DataError if inputs or outputs have another meaning.
- */
-export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
-  if (trained.kind === 'text' || own === null) return;
-  const why = dataDifference(trained, own);
-  if (why === null) return;
-  throw new DataError(
-    `${file} contains a model that was trained on other data: ${why}. Choose a model for this data, choose the model's data, or start without the file.`,
-  );
 }
 
 const READERS = {

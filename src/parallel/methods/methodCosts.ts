@@ -7,7 +7,7 @@ import type { MethodComparison } from '../../protocol/runResult.ts';
 import { changesLearning, METHOD_NAMES, methodOf, type Method } from '../../spec/methods.ts';
 import { STRATEGIES, type Learner, type StrategyFacts } from '../../spec/strategies.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
-import { PAYLOAD_SHARE } from '../sparse/sparseMean.ts';
+import { PAYLOAD_SHARE } from '../sparse/sparsePayload.ts';
 import { exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
 import type { LinkFigures } from './measureLinks.ts';
 

@@ -21,16 +21,8 @@ import type { OuterMean } from '../localSteps/outerMean.ts';
 import { gatherPayloads } from './gatherPayloads.ts';
 import { keptShares } from './normClipping.ts';
 import { meanByOwners, sentShare } from './ownerRanges.ts';
-import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { decodeLargest, encodeLargest, ENTRIES, PAYLOAD_SHARE } from './sparsePayload.ts';
 import { addScaled, normOf } from './vectors.ts';
-
-/** Entries of a chunk that are sent; measured, see docs/STRATEGIES.md. */
-const ENTRIES = 128;
-/**
- * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link ENTRIES}
- * entries.
- */
-export const PAYLOAD_SHARE = 0.0091;
 
 export class SparseMean implements OuterMean {
   readonly unsent: Float32Array;

@@ -11,6 +11,14 @@ import { BitReader, BitWriter } from './bits.ts';
 import { chunksOf, readEntries, writeEntries } from './chunks.ts';
 import { largestEntries } from './largest.ts';
 
+/** Entries of a chunk that SparseLoCo sends; measured, see docs/STRATEGIES.md. */
+export const ENTRIES = 128;
+/**
+ * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link ENTRIES}
+ * entries.
+ */
+export const PAYLOAD_SHARE = 0.0091;
+
 /** Bytes of the two means of a chunk. */
 export const MEANS_BYTES = 8;
 
