@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -42,7 +43,11 @@ function createState(size: number) {
 }
 
 /** Joins; its function commits every 500 ms, until `finish`. */
-function join(size = SIZE): Member {
+function join({
+  size = SIZE,
+  min = 1,
+  ...options
+}: Partial<ElasticOptions> & { size?: number; min?: number } = {}): Member {
   const state = createState(size);
   const finish = deferred();
   let isOver = false;
@@ -60,8 +65,8 @@ function join(size = SIZE): Member {
       await state.commit();
     }
   };
-  const opening = world.room === '' ? { nodes: { min: 1, max: 4 }, worldSize: 2 } : { room: world.room };
-  member.tab = world.start(opening, state, main);
+  const opening = world.room === '' ? { nodes: { min, max: 4 }, worldSize: 2 } : { room: world.room };
+  member.tab = world.start({ ...opening, ...options }, state, main);
   member.tab.port.isLost = (text) => {
     const { type } = JSON.parse(text) as { type: string };
     if (['feed', 'prepare', 'suspended'].includes(type)) member.heard.push(type);
@@ -70,8 +75,8 @@ function join(size = SIZE): Member {
   return member;
 }
 
-async function startTwo(): Promise<[Member, Member]> {
-  const first = join();
+async function startTwo(min = 1): Promise<[Member, Member]> {
+  const first = join({ min });
   await world.until('the room is open', () => world.room !== '');
   const second = join();
   await world.until('both have made steps', () => [first, second].every(({ state }) => state.step >= 3));
@@ -97,6 +102,39 @@ test('a newcomer has the latest commit before it takes part', async () => {
   expect([first, second, late].map(({ tab }) => tab.ended)).toEqual([0, 1, 2].map(() => ({ result: 'done' })));
 });
 
+test('a newcomer reports how much of the state it has received, until it has all', async () => {
+  const [first, second] = await startTwo();
+  const progress: { received: number; total: number; trains: boolean }[] = [];
+  const late = join({
+    onprogress: (received, total) => progress.push({ received, total, trains: late.begun.length > 0 }),
+  });
+  await world.until('the newcomer trains', () => late.begun.length === 1);
+  const { total } = progress[0]!;
+  // Parameters and two averages of Adam.
+  expect(total).toBeGreaterThan(3 * 4 * SIZE);
+  expect(progress[0]!.received).toBeLessThan(total);
+  expect(progress.map(({ received }) => received)).toEqual(
+    progress.map(({ received }) => received).toSorted((a, b) => a - b),
+  );
+  expect(progress.at(-1)).toEqual({ received: total, total, trains: false });
+  await finishAll(first, second, late);
+});
+
+test('a newcomer that receives the rest in the generation reports that it has all', async () => {
+  const [first, second] = await startTwo(2);
+  const progress: [number, number][] = [];
+  const late = join({ onprogress: (...report) => progress.push(report) });
+  await world.until('the newcomer receives', () => progress.length === 1);
+  // The other rank needs the newcomer at once.
+  first.tab.port.close();
+  await world.until('the newcomer trains', () => late.begun.length === 1);
+  expect(progress.at(-1)![0]).toBe(progress[0]![1]);
+  await finishAll(second, late);
+  first.finish();
+  await world.over(first.tab);
+  tf.dispose(first.state.model);
+});
+
 test('a newcomer asks for another feeder when its feeder leaves', async () => {
   const [first, second] = await startTwo();
   const late = join();
@@ -114,7 +152,7 @@ test('a newcomer asks for another feeder when its feeder leaves', async () => {
 
 test('a newcomer with another model is named, and the others continue', async () => {
   const [first, second] = await startTwo();
-  const late = join(SIZE + 1);
+  const late = join({ size: SIZE + 1 });
   await world.over(late.tab);
   const error = await errorOf(late.tab.outcome);
   expect(error).toBeInstanceOf(MismatchError);

@@ -154,6 +154,11 @@ test('<peergrad-room> shows a room until all ranks are present, and errors that 
   await tab.getByText('请手动复制选中的链接').waitFor();
   expect(await tab.evaluate(() => getSelection()!.toString())).toBe('https://train.example/#K7F3QX');
 
+  await set({ received: 0.345 });
+  await tab.getByText('正在接收模型，34 %').waitFor();
+  await tab.evaluate(() => document.querySelector('peergrad-room')!.handlers.onprogress(9, 9));
+  expect(await text()).not.toContain('正在接收模型');
+
   await set({ present: 3 });
   expect(await tab.getByRole('link').isVisible()).toBe(false);
   // A tab that is closed after the training does not move the page's contents.

@@ -4,7 +4,13 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { textOf, valueOf } from '../../collectives/objects/encoding.ts';
 import type { Generation } from '../../engine/membership/generation.ts';
 import { startOfRun } from '../../parallel/recovery/progress.ts';
-import { FEEDER, NEWCOMER, StateFeed, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
+import {
+  FEEDER,
+  NEWCOMER,
+  StateFeed,
+  type FeedHooks,
+  type StateFeedOptions,
+} from '../../parallel/recovery/stateFeed.ts';
 import { decodeState, encodeState } from '../../protocol/stateFile.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
@@ -14,10 +20,10 @@ import { partsOf, programOf } from './synchronize.ts';
 type Arrays = [Float64Array<ArrayBuffer>, ...Float32Array<ArrayBuffer>[]];
 
 /** Returns a rank's part in feeds. A commit cannot be repeated, so only whole states are sent. */
-export function feedOf(committed: CommittedState, clock: Clock): StateFeed {
+export function feedOf(committed: CommittedState, clock: Clock, onprogress: StateFeedOptions['onprogress']): StateFeed {
   return new StateFeed({
     clock,
-    onprogress: () => {},
+    onprogress,
     replica: {
       get stateBytes() {
         return committed.byteLength;

@@ -42,6 +42,12 @@ export interface ElasticOptions extends RoomOptions {
    * are left, and at the end, until all are done. Default 30 min.
    */
   timeoutMs?: number;
+  /**
+   * Called on a newcomer that receives the state beside the other ranks' calls of `main`: it has
+   * `received` of `total` bytes. If the link breaks or the state changes, the count may begin
+   * again. Before `main` is called, it is called with all bytes.
+   */
+  onprogress?: (received: number, total: number) => void;
 }
 
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
@@ -59,6 +65,9 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #feed: StateFeed;
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
+  readonly #onprogress: ElasticOptions['onprogress'];
+  /** Bytes of the state that this rank is receiving; 0 if it has reported that it has all. */
+  #receiving = 0;
   /** The run whose state this rank has. */
   #run: number | null = null;
   /** The run of the job: the first that was on in this rank's room. */
@@ -78,7 +87,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     main: (state: State, group: ProcessGroup) => Promise<Result>,
     surroundings: RoomSurroundings,
   ) {
-    const { nodes, worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+    const { nodes, worldSize, timeoutMs = DEFAULT_INIT_TIMEOUT_MS, onprogress } = options;
     if (nodes) checkNodes(nodes, worldSize);
     if (!nodes && options.room === undefined) {
       throw new UsageError('A new room for an elastic job needs the number of ranks. Pass nodes: { min, max }.');
@@ -88,6 +97,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     this.#clock = surroundings.clock;
     this.#activity = surroundings.activity;
     this.#timeoutMs = timeoutMs;
+    this.#onprogress = onprogress;
     this.#room = new LibraryRoom(
       options,
       { nodes: nodes ?? null, startAt: worldSize ?? nodes?.min },
@@ -117,7 +127,10 @@ export class ElasticJob<State extends ElasticState, Result> {
     useState(state, this);
     try {
       this.#committed = new CommittedState(state);
-      this.#feed = feedOf(this.#committed, this.#clock);
+      // A rank that waits for its turn has received a state.
+      this.#feed = feedOf(this.#committed, this.#clock, ({ bytes, total, waitsMs }) =>
+        this.#report(waitsMs === null ? bytes : total, total),
+      );
     } catch (error) {
       this.#isOver = true;
       throw error;
@@ -170,6 +183,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   async #train(generation: Generation): Promise<StateReport> {
     const group = this.#group!;
     this.#run = generation.run;
+    this.#report(this.#receiving, this.#receiving);
     this.#stopTimer();
     try {
       const value = await this.#main(this.#state, group);
@@ -210,6 +224,12 @@ export class ElasticJob<State extends ElasticState, Result> {
     this.#committed.save(group.generation);
     this.#feed.applied();
     return group;
+  }
+
+  #report(received: number, total: number): void {
+    const isNews = received < total || this.#receiving > 0;
+    this.#receiving = received < total ? total : 0;
+    if (isNews) this.#onprogress?.(received, total);
   }
 
   #startTimer(): void {

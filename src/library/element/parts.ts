@@ -42,6 +42,7 @@ export type Parts = ReturnType<typeof createParts>;
 export function createParts(root: ShadowRoot) {
   const status = withPart(document.createElement('p'), 'status');
   status.role = 'status';
+  const progress = withPart(document.createElement('p'), 'progress');
   const alert = withPart(document.createElement('p'), 'error');
   alert.role = 'alert';
   const code = withPart(document.createElement('summary'), 'code');
@@ -63,10 +64,10 @@ export function createParts(root: ShadowRoot) {
   invitation.open = true;
   invitation.append(code, withClass('ways', words, qr));
   const region = document.createElement('section');
-  region.append(status, alert, invitation);
+  region.append(status, progress, alert, invitation);
   root.adoptedStyleSheets = [styleSheet()];
   root.append(region);
-  return { region, status, alert, invitation, code, address, copy, copied, note, qr, ink };
+  return { region, status, progress, alert, invitation, code, address, copy, copied, note, qr, ink };
 }
 
 /** Names an element for the page's styles (`::part`) and for those above. */

@@ -1,11 +1,12 @@
 /**
  * `<peergrad-room>`: shows a room's code, its link, the link as a QR code, and how many ranks are
- * present. It is a view of `onroom` and `onmembers`, and knows nothing else of the library.
+ * present. It is a view of `onroom`, `onmembers` and `onprogress`, and knows nothing else of the
+ * library.
  */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isLocalOnly } from '../../util/localHost.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
-import type { RoomOptions } from '../roomOptions.ts';
+import type { ElasticOptions } from '../elastic/elasticJob.ts';
 import { createParts, type Parts } from './parts.ts';
 import { textsIn, type Texts } from './texts.ts';
 
@@ -17,8 +18,11 @@ declare global {
   }
 }
 
-/** Options of `initProcessGroup`, `elastic` and `Trainer` that show their room in the element. */
-export type RoomHandlers = Required<Pick<RoomOptions, 'onroom' | 'onmembers'>>;
+/**
+ * Options of `initProcessGroup`, `elastic` and `Trainer` that show their room in the element.
+ * `onprogress` is an option of `elastic`.
+ */
+export type RoomHandlers = Required<Pick<ElasticOptions, 'onroom' | 'onmembers' | 'onprogress'>>;
 
 /** Servers and workers, which may import this module, have no elements. */
 const Base =
@@ -32,10 +36,10 @@ const Base =
  *
  * The properties are attributes as well. A page that hosts a worker sets them from the worker's
  * messages. Colours follow the page's `color` and `color-scheme`. For other styles, its parts are
- * `status`, `error`, `code`, `link`, `copy`, `note` and `qr`.
+ * `status`, `progress`, `error`, `code`, `link`, `copy`, `note` and `qr`.
  */
 export class PeergradRoom extends Base {
-  static readonly observedAttributes = ['room', 'link', 'present', 'world-size', 'error', 'lang'];
+  static readonly observedAttributes = ['room', 'link', 'present', 'world-size', 'received', 'error', 'lang'];
 
   /** Options of `initProcessGroup`, `elastic` and `Trainer`; see {@link RoomHandlers}. */
   readonly handlers: RoomHandlers = {
@@ -46,6 +50,9 @@ export class PeergradRoom extends Base {
     onmembers: (present, worldSize) => {
       this.worldSize = worldSize;
       this.present = present;
+    },
+    onprogress: (received, total) => {
+      this.received = received < total ? received / total : null;
     },
   };
 
@@ -121,6 +128,19 @@ export class PeergradRoom extends Base {
     this.#set('world-size', worldSize === null ? null : `${worldSize}`);
   }
 
+  /**
+   * Which part of the state of an elastic job this newcomer has received, from 0 to 1; `null` (the
+   * default): it receives nothing.
+   */
+  get received(): number | null {
+    const received = this.getAttribute('received');
+    return received === null ? null : Number(received);
+  }
+
+  set received(received: number | null) {
+    this.#set('received', received === null ? null : `${received}`);
+  }
+
   /** The message of an error; `null` (the default): none. */
   get error(): string | null {
     return this.getAttribute('error');
@@ -140,13 +160,14 @@ export class PeergradRoom extends Base {
   }
 
   #render(): void {
-    const { room, link, present, worldSize, error } = this;
-    const { region, status, alert, invitation, code, address, copied, note, qr, ink } = this.#parts;
+    const { room, link, present, worldSize, received, error } = this;
+    const { region, status, progress, alert, invitation, code, address, copied, note, qr, ink } = this.#parts;
     const texts = this.#texts;
     const name = room === null ? '' : formatRoomCode(room);
     region.ariaLabel = `${texts.region} ${name}`.trim();
     const isKnown = room !== null && present > 0;
     status.textContent = isKnown ? texts.present(present, worldSize) : error === null ? texts.connecting : '';
+    progress.textContent = received === null ? '' : texts.receiving(Math.floor(100 * received));
     alert.textContent = error;
     invitation.hidden = room === null;
     code.textContent = name;

@@ -4,6 +4,8 @@ export interface Texts {
   region: string;
   connecting: string;
   present: (present: number, worldSize: number | null) => string;
+  /** This newcomer receives the state of a job that is on. */
+  receiving: (percent: number) => string;
   copy: string;
   copied: string;
   /** Shown if the browser does not let the page copy, as on pages over plain http. */
@@ -20,6 +22,7 @@ const EN: Texts = {
     const count = worldSize === null ? `${present}` : `${present} of ${worldSize}`;
     return `${count} ${total === 1 ? 'rank' : 'ranks'} ${verb === 1 ? 'is' : 'are'} present`;
   },
+  receiving: (percent) => `Receiving the model, ${percent} %`,
   copy: 'Copy the link',
   copied: 'Copied ✓',
   copyByHand: 'Copy the selected link by hand',
@@ -32,6 +35,7 @@ const ZH: Texts = {
   connecting: '正在连接房间……',
   present: (present, worldSize) =>
     worldSize === null ? `已有 ${present} 个 rank` : `已有 ${present} / ${worldSize} 个 rank`,
+  receiving: (percent) => `正在接收模型，${percent} %`,
   copy: '复制链接',
   copied: '已复制 ✓',
   copyByHand: '请手动复制选中的链接',
