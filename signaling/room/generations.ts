@@ -26,6 +26,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
+import type { News } from '../../src/protocol/notices.ts';
 import type { Reason } from './records.ts';
 import { beginProbation, isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
@@ -258,6 +259,7 @@ export function needAnother(state: RoomState): RoomState {
 }
 
 /** Ends the run. If the room starts runs by itself, the next run begins at once. */
-export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
-  return andThen(recordEnd({ ...state, isRestoring: false }, outcome, message), settle);
+export function end(state: RoomState, outcome: Ended['outcome'], why: string | News): Step {
+  const news = typeof why === 'string' ? { message: why } : why;
+  return andThen(recordEnd({ ...state, isRestoring: false }, outcome, news), settle);
 }

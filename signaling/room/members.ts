@@ -168,7 +168,9 @@ export function removeMember(state: RoomState, member: string, reason: LeaveReas
 function endEmptyRoom(state: RoomState): Step {
   const open = { ...state, isLocked: shouldStayLocked(state) };
   if (!isRunOn(state)) return noEffects(backToForming(open));
-  return recordEnd({ ...open, isRestoring: false }, 'failed', 'All ranks have left, so the run has ended.');
+  return recordEnd({ ...open, isRestoring: false }, 'failed', {
+    message: 'All ranks have left, so the run has ended.',
+  });
 }
 
 /**

@@ -2,10 +2,10 @@
  * What follows from the pulses of ranks (docs/adr/0027): a deadline begins again while a rank that
  * it waits for works or makes progress, and a rank that hangs is named and left out.
  */
+import { newsOf } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
 import { isBehindWork, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
-import { nameMembers } from './sentences.ts';
 import {
   andThen,
   change,
@@ -61,12 +61,11 @@ function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
   const rank = rankOf(state, member);
   // The page of a rank that is alone says it itself: nobody else waits.
   if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
-  const what = task === '' ? '' : ` "${task}"`;
-  const who = `${nameMembers(state.ring, [rank])} has computed${what} for ${Math.round(ms / 1000)} s without an answer`;
-  if (nodesOf(state) === null) {
-    return end(state, 'failed', `${who}, so the run ended. Reload that page, and start again.`);
-  }
-  const note = toRing(state, { type: 'note', message: `${who}, so the other ranks continue without it.` });
+  const isOver = nodesOf(state) === null;
+  const { name } = state.ring[rank]!;
+  const news = newsOf({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
+  if (isOver) return end(state, 'failed', news);
+  const note = toRing(state, { type: 'note', ...news });
   return withEffects(andThen(suspend(state, new Map([[member, 'hanging']])), reform), note);
 }
 

@@ -3,6 +3,7 @@
  * from their states. Until all have returned, the room is restoring: it begins no run or
  * generation, because members that have not returned may still be training.
  */
+import { newsOf } from '../../src/protocol/notices.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
 import { backToForming, recordEnd } from './ending.ts';
@@ -51,7 +52,7 @@ const RESTORE_TIMER: RoomEffect = {
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
 /** Outcome of a run if the server does not know how the run ended. */
-const OVER = { outcome: 'stopped', message: 'This run had ended when this tab reconnected to the server.' } as const;
+const OVER = { outcome: 'stopped', ...newsOf({ code: 'missed-end' }) } as const;
 const IMPOSSIBLE = 'The state of this tab does not fit this room. Join the room again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
 const INTERRUPTED = 'The server restarted while the run began, so the run has ended. Start it again.';
@@ -107,7 +108,7 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   const past = endedRun(state, reconnectState);
   if (past !== null) {
     // Other members may have missed the end of that run and may still wait for it.
-    return andThen(recordEnd({ ...state, run: past }, OVER.outcome, OVER.message), (next) => readmit(next, event));
+    return andThen(recordEnd({ ...state, run: past }, OVER.outcome, OVER), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
   const timers = state.isRestoring ? absenceTimers(state, known) : [];

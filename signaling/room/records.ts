@@ -1,5 +1,7 @@
 /** Records about a room's members: their reports about each other, and their suspensions. */
 
+import type { Notice } from '../../src/protocol/notices.ts';
+
 /** Report of a rank whose generation cannot continue. */
 export type Complaint =
   /** Links to these ranks broke or could not be opened. */
@@ -43,7 +45,7 @@ export interface Fault {
 export type Faults = readonly Fault[];
 
 /** Reason for a suspension. */
-export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'hanging' | 'alone' | 'failing' | 'apart';
+export type Reason = Extract<Notice, { code: 'suspended' }>['reason'];
 
 export interface Suspension {
   /**

@@ -4,6 +4,7 @@
  * doubles, up to an hour, unless too few other members are left to train. A suspension applies to
  * all tabs of a browser, so reopening a tab does not help.
  */
+import { newsOf } from '../../src/protocol/notices.ts';
 import { withoutMembers } from './faults.ts';
 import type { Reason, Suspension } from './records.ts';
 import { MAX_NAMED } from './sentences.ts';
@@ -33,29 +34,6 @@ const MAX_SUSPENDED_MS = 3_600_000;
  * begins in this time is doubled once for each earlier suspension, up to {@link MAX_SUSPENDED_MS}.
  */
 export const PROBATION_MS = 600_000;
-
-const NETWORK =
-  'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn).';
-const REASONS: Record<Reason, string> = {
-  unreachable: `The other ranks could not connect to this tab over the network, so they continue without it. ${NETWORK}`,
-  unstable: `Links between this tab and other ranks failed more than once, so they continue without it. ${NETWORK}`,
-  late:
-    'The other ranks waited for this tab until their deadline, so they continue without it. Close other programs and tabs on this ' +
-    'machine, or ask the host for a smaller batch.',
-  stuck:
-    'This tab did not end its work of the previous generation, so the other ranks continue without it. If it does not recover by itself, ' +
-    'reload it.',
-  hanging:
-    'This tab computed without an answer for longer than its earlier work allows, so the other ranks continue without it. If it does not ' +
-    'recover by itself, reload it.',
-  alone:
-    'This tab repeatedly reported faults that no other rank saw, so they continue without it. Reload it, and check ' +
-    'its network.',
-  apart:
-    'The other ranks are in a network that this tab cannot reach, so they train without it. Use the same network as they, or ask for a ' +
-    'server with a TURN relay (--turn).',
-  failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
-};
 
 /** Suspends members. The caller begins the next generation. */
 export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
@@ -121,11 +99,16 @@ export function isOnProbation(state: RoomState, member: string): boolean {
 /** Returns the effect that sends a notice to a suspended member. */
 export function noticeOf(state: RoomState, member: string): RoomEffect {
   const suspension = state.suspensions.get(browserOf(state, member))!;
-  const message = `${REASONS[suspension.reason]} This tab will be tried again within ${secondsOf(suspension)} s.`;
+  const { reason } = suspension;
   return {
     type: 'send',
     to: [member],
-    message: { type: 'suspended', run: state.run, generation: state.generation, message },
+    message: {
+      type: 'suspended',
+      run: state.run,
+      generation: state.generation,
+      ...newsOf({ code: 'suspended', reason, seconds: secondsOf(suspension) }),
+    },
   };
 }
 

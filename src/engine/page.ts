@@ -4,6 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
+import { newsOf } from '../protocol/notices.ts';
 import { isWorking } from '../util/activity.ts';
 import { askForPort } from '../transport/broker.ts';
 import { messageOf } from '../util/errors.ts';
@@ -29,9 +30,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const deafen = onPulse(name, (pulse) => {
     const { task, ms } = pulse;
     if (isWorking(pulse)) return onevent({ type: 'working', task, ms });
-    const what = task === '' ? '' : ` ${task}`;
-    const message = `This tab has computed${what} for ${Math.round(ms / 1000)} s without an answer. If it does not go on, reload it.`;
-    onevent({ type: 'note', message });
+    onevent({ type: 'note', ...newsOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let peers: PeerHost | null = null;
   // simple-peer is loaded with the engine, because the front page does not need it.

@@ -2,7 +2,7 @@
  * The engine of one tab. It receives commands and emits events, joins a room, and takes part in
  * each run of the room. It runs in a worker or on the page itself.
  */
-import type { Notice } from '../protocol/notices.ts';
+import type { News } from '../protocol/notices.ts';
 import { settingsOf } from '../protocol/room.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
@@ -185,8 +185,8 @@ export class Session {
         this.#dispatch({ type: 'failed', error });
         return scope;
       },
-      onnote: (message) => emit({ type: 'note', message }),
-      onsuspended: (message) => emit({ type: 'suspended', message }),
+      onnote: ({ message, notice }) => emit({ type: 'note', message, notice }),
+      onsuspended: ({ message, notice }) => emit({ type: 'suspended', message, notice }),
       onended: (ended) => (spectator ? spectator.end(ended) : this.#onEnded(ended)),
       onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => {
@@ -303,7 +303,7 @@ export class Session {
     this.#options.emit({ type: 'recording', recording: this.#run.recording });
   }
 
-  #fail(error: unknown, fatal: boolean, notice?: Notice): void {
+  #fail(error: unknown, fatal: boolean, notice?: News['notice']): void {
     if (fatal) this.#emitRecording();
     const name = error instanceof PeergradError ? error.name : 'Error';
     this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal, ...(notice && { notice }) });

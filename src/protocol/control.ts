@@ -5,6 +5,7 @@
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
+import { Notice } from './notices.ts';
 import { LinkSignal } from './linkSignal.ts';
 import { JobSpec } from '../spec/job.ts';
 import {
@@ -355,9 +356,10 @@ export const OTHER_SERVER_MESSAGES = [
      * One or two sentences for people: why the member was left out, what to do, and for how long.
      */
     message: text(1000),
+    notice: v.optional(Notice),
   }),
   /** News about the run for people, in one sentence. */
-  v.strictObject({ type: v.literal('note'), message: text(1000) }),
+  v.strictObject({ type: v.literal('note'), message: text(1000), notice: v.optional(Notice) }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),
@@ -365,6 +367,7 @@ export const OTHER_SERVER_MESSAGES = [
     outcome: RunOutcome,
     /** One sentence for people. */
     message: text(1200),
+    notice: v.optional(Notice),
   }),
   /** A refusal. The server then closes the connection, except after `not-host` and `not-now`. */
   v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSALS), message: text(1000) }),

@@ -45,7 +45,11 @@ test('a simulated run is displayed like a real run, reports that it is simulated
   const run = simulatedRun(32, 1, 'ring', 'simulated');
   let view = run.beginning.reduce(reduce, initialView);
   for (let i = 0; i < 12; i++) view = run.next().reduce(reduce, view);
-  expect(view).toMatchObject({ note: 'simulated', state: 'RUNNING', run: { worldSize: 32, last: { step: 11 } } });
+  expect(view).toMatchObject({
+    note: { message: 'simulated' },
+    state: 'RUNNING',
+    run: { worldSize: 32, last: { step: 11 } },
+  });
   expect(view.run!.telemetry!.ranks).toHaveLength(32);
   expect(view.run!.trace!.hops).toHaveLength(62);
   expect(eventsOf(3)).toEqual(eventsOf(3));

@@ -1,7 +1,8 @@
-/** A sentence of the engine: in the page's language if it is a notice, otherwise in English. */
-import { textOf, type Notice } from '../../protocol/notices.ts';
+/** Shows a sentence of the engine: a notice in the page's language, another one in English. */
+import { textOf, type News as Text } from '../../protocol/notices.ts';
 import { messages } from '../locales/index.ts';
 
-export function News({ message, notice }: { message: string; notice?: Notice | undefined }) {
-  return notice === undefined ? <span lang="en">{message}</span> : <>{textOf(notice, messages.value.run.notices)}</>;
+/** @param lang the language of a sentence that is no notice. */
+export function News({ message, notice, lang = 'en' }: Text & { lang?: string | undefined }) {
+  return notice === undefined ? <span lang={lang}>{message}</span> : <>{textOf(notice, messages.value.run.notices)}</>;
 }

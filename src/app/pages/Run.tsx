@@ -27,6 +27,7 @@ import { Fold } from '../components/Fold.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { RecordingButton } from '../components/RecordingButton.tsx';
+import { News } from '../components/News.tsx';
 import { Term } from '../components/Term.tsx';
 import { IdleShare } from '../pipeline/IdleShare.tsx';
 import { PipelineBar } from '../pipeline/PipelineBar.tsx';
@@ -129,11 +130,16 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       </div>
       {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
       {view.suspension !== null && (
-        <p class="dim small" lang="en">
-          {view.suspension}
+        <p class="dim small">
+          <News {...view.suspension} />
         </p>
       )}
-      {view.note !== null && <p class="dim small">{view.note}</p>}
+      {view.note !== null && (
+        <p class="dim small">
+          {/* The note of a simulated run is in the page's language. */}
+          <News {...view.note} lang={view.room === null ? '' : 'en'} />
+        </p>
+      )}
       {isUnderWay(view) && <SlowHere view={view} run={run} />}
       {isUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
       <div class="run-columns">

@@ -5,7 +5,7 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { Notice } from '../../protocol/notices.ts';
+import type { News } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
@@ -21,11 +21,9 @@ export interface ModelSizes {
   testSamples: number;
 }
 
-export interface Failure {
+export interface Failure extends News {
   name: string;
-  message: string;
   fatal: boolean;
-  notice?: Notice | undefined;
 }
 
 export interface View extends RoomView, OriginView {
@@ -34,9 +32,9 @@ export interface View extends RoomView, OriginView {
   /** The latest comparison of methods in this room, and what was measured. */
   compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
-  note: string | null;
+  note: News | null;
   /** The reason why the current run continues without this tab for a while. */
-  suspension: string | null;
+  suspension: News | null;
   failure: Failure | null;
   /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
@@ -115,9 +113,9 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'failed':
       return withFailure(view, event);
     case 'note':
-      return { ...view, note: event.message };
+      return { ...view, note: { message: event.message, notice: event.notice } };
     case 'suspended':
-      return { ...view, suspension: event.message };
+      return { ...view, suspension: { message: event.message, notice: event.notice } };
     case 'recording':
       return { ...view, recording: event.recording };
     case 'begin':

@@ -12,7 +12,7 @@
  */
 import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
-import { textOf, type Notice } from '../../protocol/notices.ts';
+import { newsOf, type News } from '../../protocol/notices.ts';
 
 export interface MembershipState {
   /** This member's id; `null` before the server has admitted it. */
@@ -42,11 +42,9 @@ export interface MembershipState {
 }
 
 /** The end of a run. */
-export interface RunEnd {
+export interface RunEnd extends News {
   run: number;
   outcome: RunOutcome;
-  message: string;
-  notice?: Notice;
 }
 
 interface GenerationOf {
@@ -219,8 +217,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
  * finished the run, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
-  const notice: Notice = { code: 'lost-place' };
-  const end: RunEnd = { run: state.lostRun, outcome: 'finished', message: textOf(notice), notice };
+  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...newsOf({ code: 'lost-place' }) };
   return { state: { ...state, isOver: true, lostRun: 0 }, effects: [{ type: 'end', ...end }] };
 }
 

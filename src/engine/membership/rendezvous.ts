@@ -149,7 +149,7 @@ export class Rendezvous {
       case 'spectator-update':
         return this.#options.onspectatorupdate?.(message.update);
       case 'note':
-        return this.#options.onnote?.(message.message);
+        return this.#options.onnote?.(message);
       case 'ended':
         // A spectator is in no generation, so its membership does not know of the run.
         if (this.#isSpectator) return this.#options.onended(message);
@@ -160,7 +160,7 @@ export class Rendezvous {
       case 'pause':
         return this.#dispatch(message);
       case 'suspended':
-        this.#options.onsuspended?.(message.message);
+        this.#options.onsuspended?.(message);
         return this.#dispatch(message);
       default:
         message satisfies never;

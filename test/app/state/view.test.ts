@@ -282,9 +282,9 @@ describe('the run', () => {
 
   test('removes a note of the lobby when it begins, and keeps a note of the run in a new generation', () => {
     const note: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
-    expect(fold(ADMITTED, ROOM, note).note).toBe(note.message);
+    expect(fold(ADMITTED, ROOM, note).note).toEqual({ message: note.message });
     expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
-    expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toBe(note.message);
+    expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toEqual({ message: note.message });
   });
 
   test('has the reason of a suspension apart from notes, until this tab is a rank again or the run is over', () => {
@@ -293,8 +293,8 @@ describe('the run', () => {
     const saving: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
     expect(fold(ADMITTED, during, saving).suspension).toBeNull();
     expect(fold(ADMITTED, during, suspended, saving, during)).toMatchObject({
-      suspension: suspended.message,
-      note: saving.message,
+      suspension: { message: suspended.message },
+      note: { message: saving.message },
     });
     expect(fold(ADMITTED, during, suspended, world(2, MEMBERS)).suspension).toBeNull();
     expect(fold(ADMITTED, during, suspended, ROOM).suspension).toBeNull();

@@ -139,7 +139,7 @@ async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSock
     ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },
-    onsuspended: (message) => suspended.push(message),
+    onsuspended: ({ message }) => suspended.push(message),
     onfatal: (error) => fatal.push(error.message),
     ...options,
   });

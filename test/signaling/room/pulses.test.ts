@@ -83,18 +83,25 @@ describe('a rank that works', () => {
 });
 
 describe('a rank that hangs', () => {
+  const HANGING = { code: 'hangs', rank: 1, name: 'Bo', task: 'step 12', seconds: 95, isOver: false };
   const named = /^Rank 1 \(Bo\) has computed "step 12" for 95 s without an answer/;
 
   test.each([2, 3])('is left out of a run of %i ranks, and the others learn its name and task', (n) => {
     const play = open(n).do(pulse('Bo', WORKS), pulse('Bo', HANGS));
-    expect(play.received('Ada', 'note').message).toMatch(named);
-    expect(play.received('Bo', 'suspended').message).toMatch(/^This tab computed without an answer/);
+    expect(play.received('Ada', 'note')).toMatchObject({ message: expect.stringMatching(named), notice: HANGING });
+    expect(play.received('Bo', 'suspended')).toMatchObject({
+      message: expect.stringMatching(/^This tab computed without an answer/),
+      notice: { code: 'suspended', reason: 'hanging', seconds: 120 },
+    });
     expect(play.ring).toEqual(['Ada', 'Cy'].slice(0, n - 1));
   });
 
   test('ends a run with a fixed world, whose error names it', () => {
     const play = fixed(2).train().do(pulse('Bo', HANGS));
-    expect(play.received('Ada', 'ended').message).toMatch(named);
+    expect(play.received('Ada', 'ended')).toMatchObject({
+      message: expect.stringMatching(named),
+      notice: { ...HANGING, isOver: true },
+    });
   });
 
   test.each(['LINKING', 'SYNCING'] as const)('is left out in %s as well', (phase) => {

@@ -1,9 +1,31 @@
 import { formatBytes, formatMs, formatRank } from '../format.ts';
 import type { Messages } from '../en/index.ts';
+import type { Notice } from '../../../protocol/notices.ts';
 import { CODECS } from '../../../spec/codecs.ts';
 import { strategies } from './job.tsx';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
+
+const NETWORK =
+  '请检查这台机器的网络（VPN、防火墙、访客 Wi-Fi）。如果标签页在不同的网络中，服务器需要 TURN 中继（--turn）。';
+/** Why the other ranks continue without this tab. */
+const SUSPENSIONS: Record<Extract<Notice, { code: 'suspended' }>['reason'], string> = {
+  unreachable: `其他 rank 无法通过网络连接到本标签页，所以在没有它的情况下继续训练。${NETWORK}`,
+  unstable: `本标签页与其他 rank 之间的链路多次中断，所以它们在没有它的情况下继续训练。${NETWORK}`,
+  late: '其他 rank 等待本标签页超过了时限，所以在没有它的情况下继续训练。请关闭这台机器上的其他程序和标签页，或请主持人减小批大小。',
+  stuck: '本标签页没有结束此前的工作，所以其他 rank 在没有它的情况下继续训练。如果不能自行恢复，请重新加载。',
+  hanging:
+    '本标签页计算时没有响应的时间比以往的工作所需的更长，所以其他 rank 在没有它的情况下继续训练。如果不能自行恢复，请重新加载。',
+  alone: '本标签页多次报告其他 rank 没有发现的故障，所以它们在没有它的情况下继续训练。请重新加载，并检查网络。',
+  failing: `每次有本标签页参加的连接都失败了，所以其他 rank 在没有它的情况下继续训练。${NETWORK}`,
+  apart:
+    '其他 rank 在本标签页无法到达的网络中，所以它们在没有它的情况下训练。请使用与它们相同的网络，或请求使用有 TURN 中继（--turn）的服务器。',
+};
+
+/** Returns the task that a rank computes, in quotes. Names of tasks are English. */
+function quotedTask(task: string): string {
+  return task === '' ? '' : `“${task}”`;
+}
 
 export const run: Messages['run'] = {
   simulated: (ranks) =>
@@ -26,8 +48,15 @@ export const run: Messages['run'] = {
   ended: (steps) => `训练了 ${steps} 步后结束`,
   notices: {
     'lost-place': () =>
-      '此标签页与服务器的连接断开，失去了在房间中的位置，所以训练在没有它的情况下结束了。此标签页仍有最后一步的模型。请保存，或参加下一次训练。',
-    'missed-end': () => '此标签页重新连接到房间时，训练已经结束。',
+      '本标签页与服务器的连接断开，失去了在房间中的位置，所以训练在没有它的情况下结束了。本标签页仍有最后一步的模型。请保存，或参加下一次训练。',
+    'missed-end': () => '本标签页重新连接到房间时，训练已经结束。',
+    hangs: ({ rank, name, task, seconds, isOver }) =>
+      `${formatRank(rank, name)} 在计算${quotedTask(task)}，${seconds} 秒没有响应，所以${
+        isOver ? '训练结束了。请重新加载该页面，然后重新开始。' : '其他 rank 在没有它的情况下继续训练。'
+      }`,
+    'hangs-here': ({ task, seconds }) =>
+      `本标签页在计算${quotedTask(task)}，${seconds} 秒没有响应。如果不能继续，请重新加载。`,
+    suspended: ({ reason, seconds }) => `${SUSPENSIONS[reason]}最多 ${seconds} 秒后会再次尝试本标签页。`,
   },
   alone: '只有这一个标签页，没有什么可交换的。',
   aloneShown: (allReduce) => <>只有这一个标签页，没有什么可交换的。标签页多了，这里就会显示{allReduce}。</>,

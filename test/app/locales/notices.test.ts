@@ -1,0 +1,26 @@
+import { describe, expect, test } from 'vitest';
+import { run as en } from '../../../src/app/locales/en/run.tsx';
+import { run as zh } from '../../../src/app/locales/zh/run.tsx';
+import { textOf, type Notice } from '../../../src/protocol/notices.ts';
+
+const NOTICES: [Notice, string[]][] = [
+  [{ code: 'lost-place' }, []],
+  [{ code: 'missed-end' }, []],
+  [{ code: 'hangs', rank: 3, name: 'Bo', task: 'step 12', seconds: 95, isOver: false }, ['3', 'Bo', 'step 12', '95']],
+  [{ code: 'hangs', rank: 3, name: 'Bo', task: '', seconds: 95, isOver: true }, ['3', 'Bo', '95']],
+  [{ code: 'hangs-here', task: 'step 12', seconds: 95 }, ['step 12', '95']],
+  [{ code: 'suspended', reason: 'hanging', seconds: 120 }, ['120']],
+  [{ code: 'suspended', reason: 'unreachable', seconds: 30 }, ['30', 'VPN', '--turn']],
+];
+
+describe.each(NOTICES)('the notice %o', (notice, facts) => {
+  test.each([
+    ['English', en, /^[A-Z][^\u4e00-\u9fff]+\.$/],
+    ['Chinese', zh, /^.*[\u4e00-\u9fff].*。$/],
+  ])('has a sentence in %s with its facts', (_, { notices }, language) => {
+    const text = textOf(notice, notices);
+    expect(text).toMatch(language);
+    expect(facts.filter((fact) => !text.includes(fact))).toEqual([]);
+    expect(text).not.toContain('undefined');
+  });
+});
