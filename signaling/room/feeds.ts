@@ -19,6 +19,9 @@ import {
 /** The request of a newcomer. */
 type CatchUp = NonNullable<Extract<RoomEvent, { type: 'ready' }>['catchUp']>;
 
+/** Lines that carry 1 MiB within this number of milliseconds count as equally fast. */
+const FAST_MS = 1_000;
+
 /**
  * Names the feeder of a newcomer. Returns `null` if the newcomer joins without: the run has not
  * trained yet or is paused, the ring is full, or the newcomer avoids all members with the state.
@@ -28,12 +31,19 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
   if (!isRunOn(state) || nodes === null || state.isRestoring || state.ring.length >= nodes.max) return null;
   const newcomer = state.members.find((one) => one.member === member);
   const busy = [...state.feeds].flatMap(([fed, { feeder }]) => (fed === member ? [] : [feeder]));
-  const load = (feeder: string): number => (feeder === prefers ? -1 : busy.filter((other) => other === feeder).length);
+  /**
+   * Milliseconds that 1 MiB takes for this newcomer. The feeder's own frames wait behind them.
+   */
+  const costOf = (feeder: string): number => {
+    if (feeder === prefers) return 0;
+    const lateMs = state.hidden.get(feeder)?.pulse?.lateMs ?? 0;
+    return Math.max(FAST_MS, lateMs) * (1 + busy.filter((other) => other === feeder).length);
+  };
   const feeders = state.ring
     .filter((one) => one.member !== member && !avoids.includes(one.member))
     .filter((one) => state.membersWithState.has(one.member) && state.hidden.has(one.member))
     .filter((one) => !isAway(state, one.member) && !isSuspended(state, one.member))
-    .sort((a, b) => load(a.member) - load(b.member));
+    .sort((a, b) => costOf(a.member) - costOf(b.member));
   const [feeder] = feeders;
   if (newcomer === undefined || feeder === undefined) return null;
   // Later generations and feeds have higher numbers.

@@ -135,6 +135,7 @@ describe('a newcomer on a slow line', () => {
     const lostMs = world.clock.now() - at - (old[0]!.step - from) * stepMs;
     expect(lostMs).toBeLessThan(6_000);
     expect(received(newcomer).length).toBeGreaterThan(3);
+    expect(newcomer.last('note')).toBeUndefined();
     await expectOneState([...old, newcomer]);
   }, 60_000);
 
@@ -148,6 +149,11 @@ describe('a newcomer on a slow line', () => {
     expect(newcomer.step).toBe(-1);
     await world.eventually('it joins', () => newcomer.step >= 0);
     const ms = world.clock.now() - at;
+    expect(newcomer.all('note')).toEqual([
+      expect.objectContaining({
+        message: expect.stringMatching(/needs about 2 min for each gradient, and a step takes/) as string,
+      }),
+    ]);
     expect(((old[0]!.step - from) * stepMs) / ms).toBeGreaterThan(0.93);
     expect(old[0]!.all('generation').map(({ worldSize }) => worldSize)).toEqual([2, 3]);
     // The others see how far it is.

@@ -1,9 +1,11 @@
 /** The state of a run as newcomers receive it beside the training. */
 import * as v from 'valibot';
+import { codecOf } from '../../collectives/codecs.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import { StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
 import { decodeState, encodeState } from '../../protocol/stateFile.ts';
+import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { RunState } from './runState.ts';
@@ -17,6 +19,11 @@ type Arrays = [
   ...[Float32Array<ArrayBuffer>, Float32Array<ArrayBuffer>, Float64Array<ArrayBuffer>],
   ...Float32Array<ArrayBuffer>[],
 ];
+
+/** A line is slow if a gradient takes this many times as long as a step so far. */
+const SLOWER = 2;
+const REMEDY =
+  'The strategies local-sgd and diloco exchange seldom, and the codecs int8 and powersgd send fewer bytes.';
 
 interface FeedOptions {
   plan: TrainingPlan;
@@ -37,6 +44,14 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
   return new StateFeed({
     clock,
     onprogress: (received) => void emit({ type: 'warmup', stage: 'receiving', message: describe(received), received }),
+    onmeasured: ({ everyMs, rate }) => {
+      const exchangeMs = exchangedBytes(plan, strategy.size) / rate;
+      if (exchangeMs < SLOWER * everyMs) return;
+      const message =
+        `This tab's line needs about ${durationText(exchangeMs / 1000)} for each gradient, and a step takes ${durationText(everyMs / 1000)} so far. ` +
+        `From now on, all ranks wait for this line in each step. ${REMEDY}`;
+      void emit({ type: 'note', message });
+    },
     replica: {
       get stateBytes() {
         return strategy.state().reduce((sum, { byteLength }) => sum + byteLength, 0);
@@ -64,6 +79,12 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
       },
     },
   });
+}
+
+/** Returns the bytes that a rank of a ring receives in a step; 0 if they are not known. */
+function exchangedBytes({ codec }: TrainingPlan, elements: number): number {
+  if (!isCollectiveCodec(codec)) return 0;
+  return 2 * (codecOf(codec)?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT);
 }
 
 function describe({ bytes, total, rate, behind, waitsMs }: Receiving): string {

@@ -94,6 +94,11 @@ export interface StateFeedOptions {
   clock: Clock;
   replica: FedReplica;
   onprogress: (progress: Receiving) => void;
+  /**
+   * Called when this newcomer is near, if ranks exchange gradients and its line has been measured.
+   * A step of the run takes `everyMs`, and this line carries `rate` bytes in a millisecond.
+   */
+  onmeasured?: (pace: { everyMs: number; rate: number }) => void;
 }
 
 /** What a newcomer reports while it receives the state. */
@@ -255,6 +260,9 @@ export class StateFeed {
       if (next.move === 'enter' && !isNear) {
         isNear = true;
         wants = 'news';
+        const { everyMs, updateBytes } = answer;
+        const rate = this.#rate;
+        if (everyMs !== null && updateBytes !== null && rate !== null) this.#options.onmeasured?.({ everyMs, rate });
         onnear();
       }
       // Once the other ranks know that this rank is ready, only gradients are worth their bytes.

@@ -78,6 +78,20 @@ describe('a newcomer that asks for a feeder', () => {
     expect(endsOf(play, 'Ed')).toEqual(['Bo', 'Ed']);
   });
 
+  test('is fed by a member with a fast line, even if it feeds others', () => {
+    const play = open(3, { nodes: { min: 1, max: 8 }, capacity: 8 });
+    const idle = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 60_000 };
+    for (const [member, lateMs] of [
+      ['Ada', 168_000],
+      ['Bo', 900],
+      ['Cy', 4_000],
+    ] as const)
+      play.do({ type: 'heartbeat', member, pulse: { ...idle, lateMs } });
+    const newcomers = ['Di', 'Ed', 'Fay', 'Gil', 'Hal'];
+    const feeders = newcomers.map((newcomer) => endsOf(play.do(join(newcomer), ask(newcomer)), newcomer)[0]);
+    expect(feeders).toEqual(['Bo', 'Bo', 'Bo', 'Bo', 'Cy']);
+  });
+
   test('is not fed by a member that is away', () => {
     expect(endsOf(open(3).do(away('Ada'), join('Di'), ask('Di')), 'Di')[0]).toBe('Bo');
   });
