@@ -1,6 +1,6 @@
 /**
- * The two packages as npm packs them, in projects of users: README's examples on pages of Vite and
- * on a page without a bundler, a test in Node, the server, and the library's size.
+ * The two packages as npm packs them, in projects of users: the documents' examples on pages of
+ * Vite and on a page without a bundler, a test in Node, the server, and the library's size.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,13 +20,13 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { writeDigits } from '../examples/digitFiles.ts';
 import { violationsOn } from '../tabs/axe.ts';
-import { PAGES, readmeDiffs, startVite, writePages } from './readmePages.ts';
+import { PAGES, documentDiffs, startVite, writePages } from './readmePages.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Milliseconds to pack and to install, with nothing in npm's cache. */
 const INSTALL_MS = 300_000;
 const PACKAGES = ['peergrad', 'peergrad-cli'];
-/** Part by which a size may differ from README's. */
+/** Part by which a size may differ from the document's. */
 const SIZE_TOLERANCE = 0.05;
 
 /** index.html of Vite's template vanilla-ts. */
@@ -55,7 +55,7 @@ const plainHtml = (imports: string): string => `<!doctype html>
 <script type="importmap">${imports}</script>
 <script type="module" src="/plain.js"></script>`;
 
-/** Reports what README's lines have trained. */
+/** Reports what the training loop has trained. */
 const REST_OF_MAIN = `
 const inModel = await Promise.all(model.getWeights().map(async (weight) => Array.from(await weight.data())));
 const others = Array.from({ length: group.worldSize }, (_, rank) => rank).filter((rank) => rank !== group.rank);
@@ -150,7 +150,7 @@ async function install(target: string, tarball: string): Promise<void> {
 /** Writes the files of the page's project. */
 async function writeProject(server: string, room: string): Promise<void> {
   await mkdir(path.join(project, 'src'), { recursive: true });
-  const main = (await readmeLines(server, room)) + REST_OF_MAIN;
+  const main = (await trainingLoop(server, room)) + REST_OF_MAIN;
   const files = {
     'index.html': VITE_HTML,
     'src/main.ts': main,
@@ -165,9 +165,9 @@ async function writeProject(server: string, room: string): Promise<void> {
   for (const [name, text] of Object.entries(files)) await writeFile(path.join(project, name), text);
 }
 
-/** README's block of TypeScript for a server and a room. */
-async function readmeLines(server: string, room: string): Promise<string> {
-  const block = /```ts\n(.*?)```/s.exec(await readFile(path.join(ROOT, 'README.md'), 'utf8'))![1]!;
+/** Returns the document's training loop for a server and a room. */
+async function trainingLoop(server: string, room: string): Promise<string> {
+  const block = await inDocument(/## Training loop\n.*?```ts\n(.*?)```/s);
   expect(block).toContain("server: location.origin, room: 'K7F-3QX'");
   return block.replace('location.origin', JSON.stringify(server)).replace("'K7F-3QX'", JSON.stringify(room));
 }
@@ -236,7 +236,7 @@ test('arethetypeswrong finds no mistake in the library', { timeout: 60_000 }, as
 });
 
 test(
-  "README's code trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler",
+  'the training loop trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler',
   { timeout: 120_000 },
   async () => {
     const { server, url, requests } = await serveProject();
@@ -301,7 +301,7 @@ test(
   "README's lines make four tabs of a fresh project of Vite train one model, by `server` and by a proxy",
   { timeout: 120_000 },
   async () => {
-    const added = (await readmeDiffs()).map((hunks) => hunks.flat().filter((line) => line.startsWith('+')).length);
+    const added = (await documentDiffs()).map((hunks) => hunks.flat().filter((line) => line.startsWith('+')).length);
     expect(added).toEqual([3, 3]);
     const launched = await startLauncher();
     onTestFinished(() => void process.kill(-launched.child.pid!));
@@ -354,7 +354,7 @@ async function openPage(context: BrowserContext, url: string): Promise<Page> {
   return page;
 }
 
-test("README's code and the package's declarations compile under strict TypeScript", async () => {
+test("the training loop and the package's declarations compile under strict TypeScript", async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   await run(project, process.execPath, tsc);
   // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do
@@ -367,12 +367,11 @@ test('a world of several ranks runs in one process of plain Node', async () => {
   expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
 });
 
-test("a page built by Vite has no settings, two workers, and README's size", async () => {
-  const readme = await readFile(path.join(ROOT, 'README.md'), 'utf8');
-  const [, some, all, element] = /adds (\d+) kB .*, everything (\d+) kB, the element (\d+) kB/
-    .exec(readme)!
-    .map(Number);
-  const names = /`import (\{[^`]*\})`/.exec(readme)![1]!;
+test("a page built by Vite has no settings, two workers, and the document's size", async () => {
+  const [names, ...numbers] = await Promise.all(
+    [/`import (\{[^`]*\})` adds/, /adds (\d+) kB/, /everything (\d+) kB/, /the element (\d+) kB/].map(inDocument),
+  );
+  const [some, all, element] = numbers.map(Number);
   const sizes = [
     await gzippedKilobytes(`import ${names} from 'peergrad'; console.log(${names});`),
     await gzippedKilobytes("import * as peergrad from 'peergrad'; console.log({ ...peergrad });"),

@@ -1,4 +1,4 @@
-/** README.md's library section as a project of Vite: its code, its settings, and nothing else. */
+/** A project of Vite with the documents' lines for pages, their settings, and nothing else. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createServer } from 'vite';
@@ -12,15 +12,15 @@ const STOCK = path.join(ROOT, 'examples/modelFit');
 export const PAGES = {
   /** README.md's first diff: three lines. */
   lines: 'lines.html',
-  /** And its second, with the element. */
+  /** And the library document's, with the element. */
   element: 'index.html',
   /** And the option `server`. */
   server: 'server.html',
 } as const;
 
-/** Returns README.md's diffs, as lists of hunks. */
-export async function readmeDiffs(): Promise<string[][][]> {
-  const blocks = (await readme()).matchAll(/```diff\n(.*?)```/gs);
+/** Returns the diffs of README.md and of the library's document, as lists of hunks. */
+export async function documentDiffs(): Promise<string[][][]> {
+  const blocks = (await documents()).matchAll(/```diff\n(.*?)```/gs);
   return Array.from(blocks, ([, block]) => block!.split(/^@@.*\n/m).map((hunk) => hunk.trimEnd().split('\n')));
 }
 
@@ -43,21 +43,21 @@ function applyHunks(source: string, hunks: readonly (readonly string[])[]): stri
 /**
  * Writes the project to `folder`.
  *
- * @param port port of the signaling server, instead of README.md's.
+ * @param port port of the signaling server, instead of the document's.
  */
 export async function writePages(folder: string, port: string): Promise<void> {
   const [stock, html] = await Promise.all(
     ['page.js', 'index.html'].map((name) => readFile(path.join(STOCK, name), 'utf8')),
   );
-  const [three, element] = await readmeDiffs();
+  const [three, element] = await documentDiffs();
   const lines = applyHunks(stock!, three!);
   const withElement = applyHunks(lines, element!);
   const withServer = withElement.replace(
     'worldSize: 4,',
-    `worldSize: 4, ${await inReadme(/`(server: 'http.*?)`/, port)},`,
+    `worldSize: 4, ${await inDocuments(/`(server: 'http.*?)`/, port)},`,
   );
   await mkdir(folder);
-  await writeFile(path.join(folder, 'vite.config.js'), await inReadme(/`(export default .*?)`/, port));
+  await writeFile(path.join(folder, 'vite.config.js'), await inDocuments(/`(export default .*?)`/, port));
   for (const [name, code] of Object.entries({ lines, element: withElement, server: withServer })) {
     await writeFile(path.join(folder, `${name}.js`), code);
     const page = PAGES[name as keyof typeof PAGES];
@@ -73,9 +73,12 @@ export async function startVite(root: string, options: { configFile?: false } = 
   return vite.resolvedUrls!.local[0]!;
 }
 
-const readme = (): Promise<string> => readFile(path.join(ROOT, 'README.md'), 'utf8');
+async function documents(): Promise<string> {
+  const files = ['README.md', 'docs/features/library.md'];
+  return (await Promise.all(files.map((file) => readFile(path.join(ROOT, file), 'utf8')))).join('\n');
+}
 
-/** Returns the group of a pattern that occurs in README.md, with the port of a running server. */
-async function inReadme(pattern: RegExp, port: string): Promise<string> {
-  return pattern.exec(await readme())![1]!.replace('8080', port);
+/** Returns the group of a pattern in the documents, with the port of a running server. */
+async function inDocuments(pattern: RegExp, port: string): Promise<string> {
+  return pattern.exec(await documents())![1]!.replace('8080', port);
 }

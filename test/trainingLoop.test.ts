@@ -1,6 +1,6 @@
 /**
- * Runs the library example of README.md unchanged: two ranks in one Node process with links in
- * memory, without a server. test/packages runs the same lines in two tabs.
+ * Runs the training loop of docs/features/library.md unchanged: two ranks in one Node process with
+ * links in memory, without a server. test/packages runs the same lines in two tabs.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -40,11 +40,12 @@ await runWorld(${RANKS}, async (group) => {
 let folder: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-readme-'));
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-loop-'));
   const peergrad = path.join(folder, 'node_modules/peergrad');
   await mkdir(peergrad, { recursive: true });
   await symlink(path.join(ROOT, 'node_modules/@tensorflow'), path.join(folder, 'node_modules/@tensorflow'), 'dir');
-  const example = /```ts\n(.*?)```/s.exec(await readFile(path.join(ROOT, 'README.md'), 'utf8'))![1]!;
+  const document = await readFile(path.join(ROOT, 'docs/features/library.md'), 'utf8');
+  const example = /## Training loop\n.*?```ts\n(.*?)```/s.exec(document)![1]!;
   const files = {
     'package.json': '{ "type": "module" }',
     'example.ts': example,
@@ -57,7 +58,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-test('the library example trains one model on two ranks', { timeout: 60_000 }, async () => {
+test('the training loop trains one model on two ranks', { timeout: 60_000 }, async () => {
   const tsx = pathToFileURL(path.join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', tsx, 'main.ts'], { cwd: folder });
   const losses = stdout.match(/^\d+\.\d+(e-\d+)?$/gm)!.map(Number);
