@@ -123,7 +123,7 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.home, ada);
   await press(ada, 'How it works');
   await visit(STOPS.help, ada);
-  await ada.keyboard.press('Escape');
+  await press(ada, 'Close');
   const solo = await open('#lesson');
   await solo.getByRole('button', { name: 'Next', exact: true }).first().waitFor();
   await visit(STOPS.lesson, solo);
@@ -233,14 +233,14 @@ export const STOPS = {
     part: null,
     title: 'A run',
     caption:
-      'Chunks move around the ring as they did a moment ago. Below are curves, the ranks, and the chunks that each rank has.',
+      'Chunks move around the ring as they did a moment ago. The page also shows curves, the time of a step, and below them the model, the links and the ranks.',
   },
   inspection: {
     name: 'inspection',
     title: 'What the model has learned',
     part: '.inspection-panel',
     caption:
-      'People draw a digit, and the model classifies it. The page also shows the most confident mistakes of the model, and how its first layer changes.',
+      'People draw a digit, and the model classifies it. The page also shows the most confident mistakes of the model, and the weights of its first layer.',
   },
   result: {
     name: 'result',
