@@ -1,13 +1,13 @@
 /** Elastic jobs over the production server's rooms, without sockets. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createOptimizer, type Optimizer } from '../../src/optim/index.ts';
 import { optimizerOf } from '../../src/parallel/optimizerOf.ts';
 import { createRng } from '../../src/util/rng.ts';
 import {
   createState,
   disposeState,
-  ElasticWorld,
+  type ElasticWorld,
   EPOCHS,
   hashOf,
   SAMPLES,
@@ -15,22 +15,15 @@ import {
   weightsOf,
   type CountingState,
   type Tab,
+  inEachTest,
 } from './elasticWorld.ts';
 
 let world: ElasticWorld;
 let tensors: number;
 
-beforeEach(async () => {
-  await tf.setBackend('cpu');
-  vi.stubGlobal('addEventListener', () => {});
-  vi.stubGlobal('removeEventListener', () => {});
-  world = new ElasticWorld();
+inEachTest((one) => {
+  world = one;
   tensors = tf.memory().numTensors;
-});
-
-afterEach(() => {
-  vi.unstubAllGlobals();
-  world.stopServer();
 });
 
 const all = Array.from({ length: SAMPLES }, (_, i) => i);

@@ -1,6 +1,6 @@
 /** Newcomers of elastic jobs receive the latest commit beside the functions of the others. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
@@ -8,23 +8,13 @@ import { createOptimizer } from '../../src/optim/index.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { MismatchError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
-import { ElasticWorld, type Tab } from './elasticWorld.ts';
+import { inEachTest, type ElasticWorld, type Tab } from './elasticWorld.ts';
 
 const SIZE = 50_000;
 
 let world: ElasticWorld;
 
-beforeEach(async () => {
-  await tf.setBackend('cpu');
-  vi.stubGlobal('addEventListener', () => {});
-  vi.stubGlobal('removeEventListener', () => {});
-  world = new ElasticWorld();
-});
-
-afterEach(() => {
-  vi.unstubAllGlobals();
-  world.stopServer();
-});
+inEachTest((one) => (world = one));
 
 interface Member {
   tab: Tab<string>;

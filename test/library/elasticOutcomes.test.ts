@@ -1,6 +1,6 @@
 /** How elastic jobs continue, end and fail. */
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { distribute } from '../../src/library/distribute/distributedModel.ts';
@@ -16,23 +16,18 @@ import {
   UsageError,
 } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
-import { createState, disposeState, ElasticWorld, SAMPLES, type Tab } from './elasticWorld.ts';
+import { createState, disposeState, inEachTest, SAMPLES, type ElasticWorld, type Tab } from './elasticWorld.ts';
 
 let world: ElasticWorld;
 let tensors: number;
 
-beforeEach(async () => {
-  await tf.setBackend('cpu');
-  vi.stubGlobal('addEventListener', () => {});
-  vi.stubGlobal('removeEventListener', () => {});
-  world = new ElasticWorld();
+inEachTest((one) => {
+  world = one;
   tensors = tf.memory().numTensors;
 });
 
 afterEach(() => {
   expect(tf.memory().numTensors).toBe(tensors);
-  vi.unstubAllGlobals();
-  world.stopServer();
 });
 
 const NODES = { min: 1, max: 4 };

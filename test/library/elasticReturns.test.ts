@@ -1,27 +1,16 @@
 /** Ranks of elastic jobs that lose their place in the room, and return when the job is over. */
-import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { RunOverError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
-import { ElasticWorld, type Tab } from './elasticWorld.ts';
+import { inEachTest, type ElasticWorld, type Tab } from './elasticWorld.ts';
 
 let world: ElasticWorld;
 
-beforeEach(async () => {
-  await tf.setBackend('cpu');
-  vi.stubGlobal('addEventListener', () => {});
-  vi.stubGlobal('removeEventListener', () => {});
-  world = new ElasticWorld();
-});
-
-afterEach(() => {
-  vi.unstubAllGlobals();
-  world.stopServer();
-});
+inEachTest((one) => (world = one));
 
 /** The server has removed a tab that is away for this time. */
 const LONG_MS = 3_000;

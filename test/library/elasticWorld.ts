@@ -1,5 +1,6 @@
 /** Elastic jobs without a browser: ranks that share a server, a network and a clock. */
 import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeEach, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ElasticJob, type ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
@@ -153,4 +154,20 @@ export class ElasticWorld extends SignalingWorld {
   async over(...tabs: readonly { ended: unknown }[]): Promise<void> {
     await this.until('the jobs are over', () => tabs.every(({ ended }) => ended !== null));
   }
+}
+
+/** Creates a world before each test of a file, on the backend cpu, and stops it after the test. */
+export function inEachTest(begin: (world: ElasticWorld) => void): void {
+  let world: ElasticWorld;
+  beforeEach(async () => {
+    await tf.setBackend('cpu');
+    vi.stubGlobal('addEventListener', () => {});
+    vi.stubGlobal('removeEventListener', () => {});
+    world = new ElasticWorld();
+    begin(world);
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    world.stopServer();
+  });
 }
