@@ -9,7 +9,7 @@ import { list } from '../../src/util/text.ts';
 import type { Complaint, Reason } from './records.ts';
 import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
-import { works } from './pulses.ts';
+import { lateBehind, works } from './pulses.ts';
 import { nameMembers, networkAdvice } from './sentences.ts';
 import {
   andThen,
@@ -57,9 +57,10 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
  * collective's deadline.
  */
 export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
-  const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
-  if (named.length === 0) return noEffects(state);
+  const accused = peers.filter((peer) => isOfRing(state, generation, member, peer));
+  if (accused.length === 0) return noEffects(state);
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
+  const named = type === 'late' ? lateBehind(state, member, accused) : accused;
   if (nodesOf(state) !== null) {
     // A rank that works is not late. The generation has failed all the same.
     const late = type === 'late' ? named.filter((peer) => !works(state, peer)) : named;

@@ -4,7 +4,7 @@
  */
 import { newsOf } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
-import { isBehindWork, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
+import { isBehindWork, isWaiting, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
 import {
   andThen,
@@ -35,6 +35,22 @@ export function works(state: RoomState, member: string): boolean {
 /** Returns the latest pulse of a member that is connected. */
 function latestPulse(state: RoomState, member: string): Pulse | null | undefined {
   return isAway(state, member) ? null : state.hidden.get(member)?.pulse;
+}
+
+/**
+ * Returns the members that are late if `member` says that `peers` are: a peer that only waits for
+ * others is not late, but those at the end of the waits, unless they have reported a failure
+ * themselves. Members that wait for each other, or for `member`, stay late.
+ */
+export function lateBehind(state: RoomState, member: string, peers: readonly string[]): string[] {
+  const late = peers.flatMap((peer) => {
+    const behind = [...pulsesBehind([peer], (one) => latestPulse(state, one))];
+    const ends = behind.flatMap(([one, pulse]) =>
+      isWaiting(pulse) || one === member || state.complaints.has(one) || rankOf(state, one) < 0 ? [] : [one],
+    );
+    return ends.length > 0 ? ends : [peer];
+  });
+  return [...new Set(late)];
 }
 
 export function onPulse(state: RoomState, member: string, pulse: Pulse): Step {

@@ -247,6 +247,11 @@ export function isWorking(pulse: Pulse): boolean {
   return verdictOn(pulse) === 'works';
 }
 
+/** Whether a rank does nothing but wait for others. */
+export function isWaiting({ isSilent, task, awaits = [] }: Pulse): boolean {
+  return !isSilent && task === '' && awaits.length > 0;
+}
+
 /**
  * Returns the pulses of members, and of those that they wait for, directly or through others. A
  * member whose thread does not answer waits for nobody.

@@ -199,7 +199,7 @@ export class PipelineLoop {
 
   /** Takes all remaining steps; see `TrainingLoop.run`. */
   async run(): Promise<RunResult> {
-    const { clock, task, activity, outputs } = this.#options;
+    const { clock, task, outputs } = this.#options;
     const { group, signal } = this.#here;
     const grid = this.#grid;
     if (!grid) return untilAborted(signal);
@@ -218,7 +218,7 @@ export class PipelineLoop {
         }
         signal.throwIfAborted();
         const startedAt = this.#startedAt;
-        await activity.during(`step ${this.steps}`, () => this.#takeStep(grid, startedAt));
+        await this.#takeStep(grid, startedAt);
         await yielder.yieldIfDue();
       }
     } catch (error) {
@@ -252,7 +252,7 @@ export class PipelineLoop {
   }
 
   async #takeStep(grid: PipelineGrid, runStartedAt: number): Promise<void> {
-    const { clock, emit, plan, checkDevice, outputs } = this.#options;
+    const { clock, emit, plan, checkDevice, outputs, activity } = this.#options;
     const { group } = this.#here;
     const { stage } = this.#held;
     const { figures } = this.#reporter;
@@ -273,7 +273,8 @@ export class PipelineLoop {
       reportedAt = clock.now();
       void emit({ type: 'pass', step });
     };
-    const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length, onpass) : null;
+    const during = (pass: () => Promise<void>): Promise<void> => activity.during(`step ${step}`, pass);
+    const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length, { onpass, during }) : null;
     checkDevice();
     const computedAt = clock.now();
     await this.#held.exchangeGradients(group);

@@ -107,8 +107,14 @@ export class PipelineModelStage {
    * @param indices the samples of this replica.
    * @param samples number of samples of all replicas.
    * @param onpass called after each pass.
+   * @param during does a pass. Between passes this rank waits for others.
    */
-  async learn(indices: Uint32Array, step: number, samples: number, onpass: () => void): Promise<LearnedStage> {
+  async learn(
+    indices: Uint32Array,
+    step: number,
+    samples: number,
+    { onpass, during }: { onpass: () => void; during: (pass: () => Promise<void>) => Promise<void> },
+  ): Promise<LearnedStage> {
     const stage = this.#stage;
     const losses: tf.Tensor[] = [];
     const batches = await this.#load(indices, step);
@@ -117,6 +123,7 @@ export class PipelineModelStage {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
+        during,
         onpass: () => {
           this.#measureMemory();
           onpass();

@@ -28,6 +28,8 @@ export interface PlanRun {
    * stage. Returns the gradient of the input; `null` at stage 0.
    */
   backward: (stage: number, microBatch: number, dy: readonly Tensor[] | null) => Promise<Tensor[] | null>;
+  /** Does a pass, from the arrival of its input until its result is read from the device. */
+  during?: (pass: () => Promise<void>) => Promise<void>;
 }
 
 /**
@@ -38,7 +40,7 @@ export interface PlanRun {
  * @throws (rejects) errors of the passes; TimeoutError and PeerGoneError of messages.
  */
 export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
-  const { plan, rank, boundary, clock } = run;
+  const { plan, rank, boundary, clock, during = (pass) => pass() } = run;
   const passes = plan.passes[rank]!;
   const remote = passes.filter((pass) => {
     const source = sourceOf(plan, pass);
@@ -77,18 +79,20 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
       const { kind, stage, microBatch } = pass;
       const input = await inputOf(pass);
       const start = clock.now();
-      const output = await run[kind](stage, microBatch, input);
-      if (output) {
+      await during(async () => {
+        const output = await run[kind](stage, microBatch, input);
+        if (!output) return;
         const to = rankOfStage(plan, kind === 'forward' ? stage + 1 : stage - 1);
-        if (to === rank) local.set(keyOf(kind, stage, microBatch), output);
-        else {
-          try {
-            await boundary.send({ kind, stage }, output, to);
-          } finally {
-            tf.dispose(output);
-          }
+        if (to === rank) {
+          local.set(keyOf(kind, stage, microBatch), output);
+          return;
         }
-      }
+        try {
+          await boundary.send({ kind, stage }, output, to);
+        } finally {
+          tf.dispose(output);
+        }
+      });
       timed.push({ ...pass, start, end: clock.now() });
       await run.yielder.yieldIfDue();
     }

@@ -2,7 +2,7 @@
 import type { Tensor } from '../ddp/flatten.ts';
 import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { runPlan } from './runPlan.ts';
+import { runPlan, type PlanRun } from './runPlan.ts';
 import type { StageLoss } from './stageLayers.ts';
 import type { PipelinePlan, TimedPass } from './schedules.ts';
 
@@ -26,6 +26,8 @@ export interface MicroBatches {
   losses: ((microBatch: number) => readonly StageLoss[]) | null;
   /** Called after each pass of a step. After a forward pass, the stage keeps its activations. */
   onpass?(): void;
+  /** See {@link PlanRun.during}. */
+  during?: NonNullable<PlanRun['during']>;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }
@@ -43,6 +45,7 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
   const learns = (at: number): boolean => firstTrained < stage.endOf(at);
   const passes = plan.passes.map((own) => own.filter(({ kind, stage: at }) => kind === 'forward' || learns(at)));
   return runPlan({
+    ...(batches.during && { during: batches.during }),
     plan: { ...plan, passes },
     rank: group.rank,
     boundary,

@@ -6,6 +6,8 @@ import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { Activity } from '../../../src/util/activity.ts';
+import { systemClock } from '../../../src/util/clock.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { TEXT, trainStage, trainWhole, wholeTask } from './runPipeline.ts';
 
@@ -60,6 +62,19 @@ test.each([
   expectEqualLosses(results, await run(1, { ...without, ...plan, batchSize: 4 * n }));
   expect(results[0]!.pipeline).toMatchObject({ stages: n, replicas: 1, microBatches: 4 });
   expect(results[0]!.pipeline!.layers.every((layers) => layers.length > 0)).toBe(true);
+});
+
+test('each pass of a rank is a task, and between them it only waits', async () => {
+  const job = parseJob({ job: 'digits', hidden: 8, pipeline: 2, batchSize: 4, microBatches: 3, maxSteps: 2 });
+  const tasks = await runWorld(2, async (group) => {
+    const activity = new Activity(systemClock);
+    const seen: string[] = [];
+    activity.listeners.add(({ task }) => seen.push(task));
+    (await trainStage(group, job, { activity })).outputs.dispose();
+    return seen.filter((task, i) => task !== '' || seen[i - 1]?.startsWith('step')).slice(-24);
+  });
+  const passes = [0, 1].flatMap((step) => Array.from({ length: 6 }, () => [`step ${step}`, '']).flat());
+  expect(tasks).toEqual([passes, passes]);
 });
 
 test('two replicas of two stages learn what one rank learns, and a rank that is left over waits', async () => {

@@ -14,6 +14,7 @@ import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { JobSpec } from '../../../src/spec/job.ts';
+import type { Activity } from '../../../src/util/activity.ts';
 import { ENVIRONMENT } from './countingPipeline.ts';
 
 export const TEXT = plainText(writeFables().slice(0, 3000));
@@ -22,13 +23,14 @@ interface RankOptions {
   weights?: WeightsFile | null;
   /** Receives this rank's events. `outputs` answers queries. */
   onevent?: (event: EngineEvent, outputs: PipelineOutputs) => void;
+  activity?: Activity;
 }
 
 /** Trains one rank of a run with a pipeline. The caller disposes of the outputs. */
 export async function trainStage(
   group: ProcessGroup,
   job: JobSpec,
-  { weights = null, onevent }: RankOptions = {},
+  { weights = null, onevent, activity = ENVIRONMENT.activity }: RankOptions = {},
 ): Promise<{ result: RunResult; outputs: PipelineOutputs }> {
   const task =
     job.job === 'gpt'
@@ -36,7 +38,7 @@ export async function trainStage(
       : await loadPipelineTask(job, { files: [], baseUrl: '' });
   const emit = (event: EngineEvent): void => onevent?.(event, outputs);
   const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });
-  const loop = await PipelineLoop.prepare({ ...ENVIRONMENT, plan: job, task, outputs, emit });
+  const loop = await PipelineLoop.prepare({ ...ENVIRONMENT, activity, plan: job, task, outputs, emit });
   await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
   const result = await loop.run();
   loop.dispose();

@@ -14,6 +14,13 @@ const pulse = (member: string, of: Partial<Pulse> = {}): RoomEvent => ({
   member,
   pulse: { ...IDLE, ...of },
 });
+const late = (member: string, peer: string): RoomEvent => ({ type: 'late', member, generation: 1, peers: [peer] });
+/** Whom Ada and Di have reported when they wait for Bo. */
+const lateIn = (play: Play): string[] =>
+  play
+    .do(late('Ada', 'Bo'), late('Di', 'Bo'))
+    .gather()
+    .state.faults.map(({ about }) => about);
 const fixed = (n: number): Play => new Play().enter(n).start();
 /** The deadlines that the latest event has set. */
 const deadlines = ({ effects }: Play): number[] =>
@@ -79,6 +86,35 @@ describe('a rank that works', () => {
       .gather();
     expect(play.ring).toHaveLength(4);
     expect(play.state.faults.filter(({ kind }) => kind === 'late')).toEqual([]);
+  });
+});
+
+describe('ranks that wait for one that has stopped', () => {
+  const STOPPED: Partial<Pulse> = { task: 'step 12', ms: 700_000 };
+  test.each([
+    ['directly and through others', { Ada: ['Bo'], Bo: ['Cy'], Di: ['Cy'] }],
+    ['and for each other', { Ada: ['Bo'], Bo: ['Ada', 'Cy'], Di: ['Cy'] }],
+  ])('%s are not late', (_, awaits: Record<string, string[]>) => {
+    const play = open(4).do(
+      ...Object.entries(awaits).map(([member, others]) => pulse(member, { awaits: others })),
+      pulse('Cy', STOPPED),
+    );
+    expect(lateIn(play)).toEqual(['Cy', 'Cy']);
+  });
+
+  test.each([
+    ['wait for each other', { Bo: ['Cy'], Cy: ['Bo'] }],
+    ['wait for those that report them', { Bo: ['Ada', 'Di'] }],
+  ])('stay late if they %s', (_, awaits: Record<string, string[]>) => {
+    const play = open(4).do(...Object.entries(awaits).map(([member, others]) => pulse(member, { awaits: others })));
+    expect(lateIn(play)).toEqual(['Bo', 'Bo']);
+  });
+
+  test('end a run with a fixed world with the name of the one that has stopped', () => {
+    const play = fixed(4)
+      .train()
+      .do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', STOPPED), late('Ada', 'Bo'));
+    expect(play.received('Ada', 'ended').message).toMatch(/^Rank 2 \(Cy\) did not answer Rank 0 \(Ada\) in time/);
   });
 });
 
