@@ -213,21 +213,18 @@ function tableOf(rows: readonly AllReduceRow[]): string {
   );
 }
 
+/** Sizes in the document, bytes. */
+const SHOWN = [1, 1024, 16_384].map((kib) => kib * KIB);
+
 function section({ rows, cores }: AllReduceBenchResult): string {
+  const shown = rows.filter(({ bytes, isInPlace }) => isInPlace && SHOWN.includes(bytes));
   return `## All-reduce
 
 \`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the
-tabs' workers, and bare data channels on their pages. The bare channels send the same bytes around the same ring in 64 KiB messages, without sums,
-headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. If *in place* is \`yes\`, the sum replaces the
-tensor, as in torch.distributed. Otherwise each all-reduce uses a new copy of the tensor, and its time includes the copying. Algorithm and bus
-bandwidth are defined as in nccl-tests.
+tabs' workers, and bare data channels on their pages. The bare channels send the same bytes around the same ring, without sums,
+headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. Algorithm and bus bandwidth are defined as in nccl-tests.
 
-${tableOf(rows)}
-
-The work for packets limits both kinds: the data channels share the cores of one machine, which spend nine tenths of their time on SCTP, DTLS and
-UDP, mostly outside the page. peergrad also adds up the sums, sends headers, and checks that all ranks have called the same operation. A copy of
-16 MiB takes about 10 ms. Larger differences between the values of *in place* come from the machine's other work: large tensors have too few
-operations to average it out.
+${tableOf(shown)}
 `;
 }
 

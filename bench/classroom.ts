@@ -150,10 +150,7 @@ function classroomTable({ runs }: ClassroomResult): string {
       row('algorithm of the gradients', ({ used }) => used.join(', ')),
       row('first join to first step, s', ({ secondsToFirstStep }) => secondsToFirstStep.toFixed(1)),
       row('step, ms', ({ stepMs }) => stepMs.toFixed(0)),
-      row('compute, ms', ({ stepPartsMs }) => stepPartsMs.compute.toFixed(0)),
-      row('readback, ms', ({ stepPartsMs }) => stepPartsMs.readback.toFixed(0)),
       row('communicate, ms', ({ stepPartsMs }) => stepPartsMs.communicate.toFixed(0)),
-      row('update, ms', ({ stepPartsMs }) => stepPartsMs.update.toFixed(0)),
       row('memory of a tab, MB', ({ memoryMbPerTab }) => memoryMbPerTab.toFixed(0)),
       row('tabs that left, and joined', ({ left, joined }) => `${left}, ${joined}`),
       row('leaving to first step of all others, s', ({ secondsAfterLeave }) => secondsAfterLeave.toFixed(1)),
@@ -169,11 +166,11 @@ function classroomTable({ runs }: ClassroomResult): string {
 export function section(result: ClassroomResult): string {
   return `## A class of ${result.tabs}
 
-\`npm run -s bench -- classroom\`: ${result.tabs} real tabs train the mlp on WebAssembly, with 8 images per rank and step. The host opens a room on
-the page, and all guests open its link at once. Guests share browsers in groups of ${result.runs[0]!.left}. The browser of one group is killed
+\`npm run -s bench -- classroom\`: ${result.tabs} real tabs train the mlp on WebAssembly, with 8 images per rank and step.
+Guests share browsers in groups of ${result.runs[0]!.left}. The browser of one group is killed
 during the run, and then a new browser with as many tabs joins. *auto* is the choice of the cost model. Step times are medians over all tabs and
-over ${MEASURED} steps. *Memory* is that of all browsers' processes, in which shared pages count once. The server and all tabs share the same cores,
-so a step takes as long as the work of all tabs: on machines of their own, tabs compute at the same time.
+over ${MEASURED} steps.
+All tabs share the same cores, so a step takes as long as the work of all.
 
 ${classroomTable(result)}
 `;

@@ -84,13 +84,11 @@ function section(result: LinkResult): string {
   return `## One link
 
 \`npm run -s bench -- link\`: two tabs of one browser. One tab sends 16 MiB in frames of 64 KiB to the other. Then a frame of 32 bytes
-travels there and back 100 times. The kinds of links are measured in turn, nine times; figures are medians. A simple-peer link sends frames on a
-second, negotiated data channel of simple-peer's connection. simple-peer's own channel is not used.
+travels there and back 100 times. The links are measured in turn, nine times; figures are medians.
 
 ${tableOf(result)}
 
-On this machine, the cores' work for SCTP, DTLS and UDP limits data channels. If the worker owns the data channel, frames do not pass through its
-page. \`--transport auto\` links tabs of one browser by message ports. They are limited by the copies that the browser makes between processes.
+\`--transport auto\` links tabs of one browser by message ports.
 `;
 }
 

@@ -158,8 +158,8 @@ export function section(result: MethodsOptions & { rows: MethodRow[] }): string 
   const { tabs, seeds, epochs, steps } = result;
   return `## Methods for slow networks
 
-\`npm run -s bench -- methods --data DIR --text FILE --steps ${steps}\`: ${tabs} ranks in one Node process, on WebAssembly, over memory links. The same code as in
-tabs encodes and applies what ranks exchange, and the bytes are the same. *mnist*: an mlp with 256 hidden units, batches of 32 per rank, ${epochs} epochs over
+\`npm run -s bench -- methods --data DIR --text FILE --steps ${steps}\`: ${tabs} ranks in one Node process, on WebAssembly, over memory links.
+*mnist*: an mlp with 256 hidden units, batches of 32 per rank, ${epochs} epochs over
 8000 images, mean of ${seeds} seeds, accuracy on 2000 held-out images. *gpt tiny*: the job gpt, ${steps} steps, loss of held-out text per character.
 Bytes are those of the busiest rank in the whole run.
 

@@ -7,7 +7,6 @@ import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import type { Costs } from '../src/collectives/plans/costModel.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
 import { drawPanels, type Panel } from '../tools/report/plot.ts';
@@ -58,7 +57,7 @@ async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promi
     crossovers: crossovers(growth),
   };
   if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
-  io.out(json === undefined ? section(result) : JSON.stringify(result));
+  io.out(json === undefined ? report(result) : JSON.stringify(result));
 }
 
 const DRAWN_BYTES = 4_000_000;
@@ -104,17 +103,16 @@ interface ScaleResult {
 }
 
 /** World sizes and tensor size in the table of times. */
-const SHOWN = [8, 16, 24, 64, 256, 1024];
+const SHOWN = [8, 256];
 const SHOWN_BYTES = 4_000_000;
 
 export function section(result: ScaleResult): string {
-  const { costs, worstError: worst, withinFifth, predictions } = result;
+  const { costs, worstError: worst, withinFifth } = result;
   return [
     '## Growth',
     `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors to ${result.samples.length} ` +
       'medians of all-reduces around rings of tabs on this machine. Each size except the smallest and the largest is predicted by a fit to all other sizes. Larger worlds on ' +
-      'other networks are simulated event by event with the plans that ranks run (`src/simulation`). Each rank has its own machine ' +
-      'like this one. The networks are: a LAN with 1 Gbit/s and 0.3 ms; campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; home ' +
+      'other networks are simulated with the plans that ranks run: a LAN with 1 Gbit/s and 0.3 ms; campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; home ' +
       'uplinks with 15 Mbit/s up, 100 Mbit/s down, and 30 ms. (`npm run -s bench -- scale`)',
     table(
       ['constant', 'fitted'],
@@ -128,6 +126,25 @@ export function section(result: ScaleResult): string {
       ],
     ),
     `${percent(withinFifth)} of the predictions differ from the measured time by at most 20 %. The largest error is ${percent(worst)}.`,
+    ...NETWORKS.map((network) => {
+      const rows = result.growth.filter(
+        (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
+      );
+      const names = Object.keys(ALGORITHMS) as AlgorithmName[];
+      return table(
+        [`${network}, 4 MB: ms`, ...names, 'fastest'],
+        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), fastestOf(row).algorithm]),
+      );
+    }),
+    'The constants are valid for two cores that all tabs share. In the simulation, connections have their full speed.',
+  ].join('\n\n');
+}
+
+/** Returns the section with the predictions, and with the world sizes that each algorithm suits. */
+function report(result: ScaleResult): string {
+  const { predictions } = result;
+  return [
+    section(result),
     table(
       ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
       worldsOf(result).map((n) => {
@@ -141,26 +158,15 @@ export function section(result: ScaleResult): string {
       }),
     ),
     'The table has measured times, and predicted times in brackets.',
-    ...NETWORKS.map((network) => {
-      const rows = result.growth.filter(
-        (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
-      );
-      const names = Object.keys(ALGORITHMS) as AlgorithmName[];
-      return table(
-        [`${network}, 4 MB: ms`, ...names, 'fastest'],
-        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), fastestOf(row).algorithm]),
-      );
-    }),
     table(
       ['ring at most 10 % slower than the fastest', 'gradient', 'up to', 'two-level is fastest from'],
-      result.crossovers.map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
-        ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
-        twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
-      ]),
+      result.crossovers
+
+        .map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
+          ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
+          twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
+        ]),
     ),
-    'Limits: the constants are valid for two cores that all tabs share. In the simulation, connections are open and have their full speed: there is no slow ' +
-      `start, no loss, and no reordering of frames. The server allows ${MAX_WORLD_SIZE} ranks per room (docs/LIMITS.md). ` +
-      '`bench signaling` measures the limits of the server.',
   ].join('\n\n');
 }
 

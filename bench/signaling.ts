@@ -193,17 +193,13 @@ function roomTable({ join, leave }: RoomCost): string {
 function section(result: SignalingResult): string {
   return `## The signaling server
 
-\`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has
-2 KiB, like an SDP offer with its candidates. The server relays no training data.
+\`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has 2 KiB.
 
 ${signalingTable(result)}
 
-${result.room.members} members join one room, one after the other, and leave it. A member that joins receives the whole room, the others what has
-changed (docs/PROTOCOL.md), so the bytes grow with the number of members. Server and members share the cores.
+${result.room.members} members join one room, one after the other, and leave it.
 
 ${roomTable(result.room)}
-
-A server process uses one core. Several server processes can share their rooms (docs/DEPLOY.md).
 `;
 }
 

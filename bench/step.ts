@@ -225,19 +225,14 @@ export function section(result: StepBenchResult): string {
 
 \`npm run -s bench -- step\`, on ${adapter}: ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
 rank, and buckets of several sizes, which are measured in turn. Times are medians. \`compute\` ends when the first bucket has been read from the GPU,
-\`readback\` ends when the last bucket has been read. \`communicate\` is the time from the start of the first all-reduce to the end of the
-last one. \`exposed\` is the part of it after the last bucket has been read. \`least\` is the percentage that would be exposed on an ideal line, which
-sends each bucket as soon as it has been read, without gaps. The rest of \`exposed\` is overhead.
+\`readback\` when the last has been read. \`communicate\` is the time of all all-reduces, \`exposed\` the part of it after the last bucket
+has been read. \`least\` is the percentage that would be exposed on an ideal line, without gaps.
 
 ${capsTable(result)}
 
 With one bucket for everything, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `. The line alone needs ${(line.ms / whole.compute).toFixed(2)} times as long as compute` : ''}.
 
 ![Step time over the size of buckets](buckets.png)
-
-Nothing can be sent before the forward pass has ended and the gradients of the first bucket are computed. If communication takes as long as
-computation, that share is always exposed, with any bucket size. Here the same cores compute and send packets, so computation is slower during
-communication. This loss is part of \`compute\`.
 `;
 }
 

@@ -127,24 +127,24 @@ interface StrategiesResult {
 
 function strategiesTable({ strategies }: StrategiesResult): string {
   return table(
-    ['a step of the busiest rank', 'n', 'K, kB', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
-    strategies.map(({ strategy, n, K, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
-      ...[strategy, String(n), kilobytes(K), String(syncEvery), kilobytes(sentPerStep), kilobytes(receivedPerStep)],
+    ['a step of the busiest rank', 'n', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
+    strategies.map(({ strategy, n, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
+      ...[strategy, String(n), String(syncEvery), kilobytes(sentPerStep), kilobytes(receivedPerStep)],
       ...[kilobytes(theory), ratio.toFixed(4), stepMs.toFixed(0)],
     ]),
   );
 }
 
-function section(result: StrategiesResult): string {
+function section({ strategies, adapter }: StrategiesResult): string {
+  const largest = Math.max(...strategies.map(({ n }) => n));
+  const shown = strategies.filter(({ n }) => n === largest);
   return `## What strategies send
 
-\`npm run -s bench -- strategies\`: real tabs on ${result.adapter} take a few steps with each strategy. *K* is the size of the model. *H* is the
-number of steps between two exchanges. *Theory* is the busiest rank's traffic according to docs/STRATEGIES.md. *Ratio* is the measured traffic divided
-by theory. For strategies with a server, traffic is sent and received bytes, for others only sent bytes.
+\`npm run -s bench -- strategies\`: real tabs on ${adapter} train a model of ${kilobytes(strategies[0]!.K)} kB. *H* is the
+number of steps between two exchanges. *Theory* is the busiest rank's traffic according to docs/STRATEGIES.md: sent and received bytes for strategies with
+a server, sent bytes for others.
 
-${strategiesTable(result)}
-
-The measured bytes are slightly more than theory: they include headers, and the loss and sample counts, which are sent after the gradient.
+${strategiesTable({ strategies: shown, adapter })}
 `;
 }
 

@@ -42,23 +42,17 @@ export const DOC = path.resolve(import.meta.dirname, '../../docs/BENCHMARKS.md')
  */
 export async function benchAll(options: AllOptions, io: Io): Promise<void> {
   const failed: string[] = [];
-  const taken: Duration[] = [];
   for (const part of partsOf(options)) {
     if (options.only && !options.only.includes(part.name)) continue;
     io.err(`\n${part.name} ...`);
-    const startedAt = performance.now();
     const { code, result } = await run(part, io);
-    taken.push({ name: part.name, ms: performance.now() - startedAt });
     if (result !== null) await put(part.name, part.section(result));
     // A benchmark that fails its checks also prints its result.
     if (code !== 0) failed.push(part.name);
   }
   // With `--only`, the other sections were measured on the machine that the page names, so it is
   // not replaced.
-  if (!options.only) {
-    await put('machine', await machineTable());
-    await put('durations', durationsTable(taken));
-  }
+  if (!options.only) await put('machine', await machineTable());
   if (failed.length > 0)
     throw new PeergradError(`These benchmarks failed: ${failed.join(', ')}. See their messages above.`);
 }
@@ -125,23 +119,6 @@ const optionFor = (name: string, value: string | undefined): string[] => (value 
 
 export function partsOf(needs: Needs): Part[] {
   return PARTS.map(([{ name, section }, options]) => ({ name, argv: [name, ...options(needs)], section }));
-}
-
-interface Duration {
-  name: string;
-  ms: number;
-}
-
-function durationsTable(taken: readonly Duration[]): string {
-  const all = taken.reduce((sum, { ms }) => sum + ms, 0);
-  return table(
-    ['benchmark', 'minutes'],
-    [...taken.map(({ name, ms }) => [name, minutes(ms)]), ['total', minutes(all)]],
-  );
-}
-
-function minutes(ms: number): string {
-  return (ms / 60_000).toFixed(1);
 }
 
 const GIB = 2 ** 30;

@@ -159,26 +159,12 @@ export function section(result: GpuBenchResult): string {
 
 \`npm run -s bench -- gpu\`, on ${adapter}, ${browser}, ${date}. One worker trains in three loops, which take turns: *plain* is a TensorFlow.js loop
 (\`variableGrads\`, \`tf.train.adam\`, the loss is read in each step); *stock* is \`DistributedDataParallel\` in a world of one with TensorFlow.js's
-kernels; *own* is the same with this project's kernels, whose shaders are compiled in parallel, and whose steps are replayed from recorded commands
+kernels; *own* is the same with this project's kernels and replayed steps
 ([ADR 19](adr/0019-captured-steps.md)). Times are medians.${eager}${missing}
 
 ${stepTable(models)}
 
-TFLOP/s count the multiply-adds of matrix products and convolutions, two operations each, and three times the forward pass for a step. In a
-transformer, attention counts with all positions.
-
-What a step consists of, plain / stock / own:
-
-${costTable(models)}
-
-*JavaScript* is the time until a step first waits for the GPU, and the update of the parameters (Adam runs on the CPU in *stock* and *own*).
-*GPU* is the sum of all compute passes by timestamps, which browsers round to 0.1 ms. *Compile* is the first step in a fresh browser, without the
-median of three later steps; neither the browser nor the driver has files of compiled shaders. *GPU MB* are the buffers that TensorFlow.js holds,
-with its pool; those of replays are not included.
-
-Products of square matrices, A B (NN), A B^T (NT) and A^T B (TN):
-
-${productTable(result)}
+TFLOP/s count the multiply-adds of products and convolutions, two operations each, and three times the forward pass for a step.
 
 ![Step time relative to plain TensorFlow.js, and speed of matrix products](gpu.png)
 `;

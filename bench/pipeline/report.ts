@@ -1,11 +1,10 @@
 /** Tables, checks and the section of docs/BENCHMARKS.md for the results of `bench pipeline`. */
-import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { table } from '../../tools/report/table.ts';
 import type { BoundaryRow } from './boundaries.ts';
-import { MICRO_BATCHES, STEP_SAMPLES, STEPS, type EqualityRow } from './equality.ts';
-import { PASS_MS, VALUE_SHAPE, type IdleRow } from './idle.ts';
+import { MICRO_BATCHES, STEPS, type EqualityRow } from './equality.ts';
+import { PASS_MS, type IdleRow } from './idle.ts';
 import { SHARDING_STEPS, type ShardingRow } from './sharding.ts';
-import { sumOf, TAB_MODEL, TAB_SAMPLES, type TabRow } from './tabRuns.ts';
+import { sumOf, TAB_MODEL, type TabRow } from './tabRuns.ts';
 
 /** Parts that were not measured are missing. */
 export interface PipelineResult {
@@ -151,6 +150,14 @@ function nameOf({ stages, replicas, schedule, microBatches, recompute, codec }: 
   return [`${replicas} x ${stages}`, schedule, `M = ${microBatches}`, ...more].join(', ');
 }
 
+function worstOf(values: readonly number[]): number {
+  return Math.max(...values);
+}
+
+function rangeOf(values: readonly number[]): string {
+  return `${Math.min(...values).toFixed(2)} to ${worstOf(values).toFixed(2)}`;
+}
+
 function inRow(values: readonly string[]): string {
   return values.join(', ');
 }
@@ -169,66 +176,34 @@ export function section({ node, equality, boundaries, sharding, idle, tabs }: Pi
     `## Pipelines and sharded optimizers
 
 \`npm run -s bench -- pipeline\`, on two cores that other programs also use. See [features/pipeline.md](features/pipeline.md).`,
-    equality &&
-      `### Losses against one rank
-
-In Node ${node} on WebAssembly, ranks in one process with memory links, with the engine's training loops: the preset \`tiny\`, and an mlp of six dense
-layers. The reference is one rank that holds the whole model and computes the ${STEP_SAMPLES} samples of a step at once. The table has the largest
-relative difference of a loss in ${STEPS} steps, by the number M of micro-batches. The limit is ${ROUNDING}. *2 x 2* is a mesh of two replicas.
-
-${equalityTable(equality)}`,
-    boundaries &&
-      `### Bytes between stages
-
-The preset \`tiny\`, as above, with two micro-batches for each stage. A boundary carries 2 d values per token, for d = ${DEFAULT_JOB.gpt.width} channels: activations forward and
-gradients backward. Without replicas, each stage also sends the gradients of its weights to its mirror on the next rank, in float32: K/S on average, for K
-bytes of all weights. *Bytes* are those of a step with all headers, and of the sum of the losses; *ratio* compares them with both.
-
-${boundariesTable(boundaries)}`,
-    sharding &&
-      `### Sharded optimizers
-
-\`ZeroRedundancyOptimizer\` against DistributedDataParallel with the algorithm \`ring\`, ${SHARDING_STEPS} steps, as above. *Same bits*: all ranks have the same
-losses and parameters, bit by bit. K are the bytes of the parameters. *Averages* is the largest shard of the optimizer's averages, divided by the
-whole.
-
-${shardingTable(sharding)}`,
+    [
+      equality &&
+        `- **Losses.** Ranks in one process on WebAssembly (Node ${node}), the preset \`tiny\` and an mlp, compared with one rank that holds the whole model: in ${STEPS} steps of ${equality.length * MICRO_BATCHES.length} cases
+  (models, meshes, schedules, numbers of micro-batches), losses differ by at most ${worstOf(equality.flatMap(({ differences }) => differences)).toExponential(1)}. The limit is ${ROUNDING}.`,
+      boundaries &&
+        `- **Bytes.** A boundary carries 2 d values per token, for d channels, and a stage without replicas sends the gradients of its weights to its mirror: with all
+  headers, at most ${worstOf(boundaries.map(({ bytes, values, mirrored }) => bytes / (values + mirrored))).toFixed(4)} times that.`,
+      sharding &&
+        `- **Sharded optimizers.** \`ZeroRedundancyOptimizer\` against DistributedDataParallel, ${SHARDING_STEPS} steps: in ${sharding.filter(({ isEqual }) => isEqual).length} of ${sharding.length} cases, losses and parameters are equal bit by bit, and
+  the bytes of a rank are at most ${worstOf(sharding.map(({ bytes, theory }) => bytes / theory)).toFixed(4)} times 2K(n-1)/n.`,
+    ]
+      .filter((each) => each !== undefined)
+      .join('\n'),
     idle &&
       `### Waiting stages
 
-Four tabs on two cores slow each other down, so a pipeline that computes here does not wait as on four machines. For this table, **the passes of a stage wait
-instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Plan, executor, messages and WebRTC links are those of a
-training run, and a value of ${VALUE_SHAPE.join(' x ')} float32 numbers travels over each boundary. So the table measures the schedule and the messages, not
-computation. *Idle* is the share of time in which ranks compute nothing, as in the result of a run. *Transfer* is the median time from the end of
-a pass to the start of the next stage's pass, where that stage waits for it. *Plan with transfer* is the idle share of the plan if every value travels for
-so long. With \`1f1b\`, stages exchange values in each tick, so each transfer delays them; with \`gpipe\`, values arrive while the stage still computes.
+For this table, **the passes of a stage wait instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Messages and WebRTC
+links are those of a training run. *Idle* is the share of time in which ranks compute nothing. *Transfer* is the median time between the passes of two stages.
+*Plan with transfer* is the idle share of the plan if every value travels for so long.
 
 ${idleTable(idle)}
 
 ![Passes of a step of four stages, planned and measured](pipeline-idle.svg)`,
     tabs &&
-      `### In tabs
-
-Real tabs in WebAssembly, linked by WebRTC, train the language model with ${layers} blocks, ${width} channels, ${context} tokens and dropout,
-${TAB_SAMPLES} samples a step. *Losses*: largest relative difference from one tab with the whole model, in three steps; the limit does not apply to fp16. *Bytes*
-are those of a boundary. *Idle* is measured with real computation, and does not show what four machines would do: the tabs share two cores, so at most
-two of them compute at a time, and others wait for a core even when they have work. Stages are not equal either, because a layer is not divided.
-
-${tabsTable(tabs)}
-
-Memory of each rank, in MB. *4K/S*: the stage's weights, their gradients and Adam's two averages; 3K/S if the rank needs the most before its first
-backward pass. *Activations* of a stage s on one of S ranks in a ring, which has S + 1 stages:
-
-- \`gpipe\`: M a, for a micro-batch's activations a;
-- \`1f1b\`: at most min(M, S + 1 - s) a, and min(M, 2 S) a in the first stage;
-- with recomputation, a is one output for each layer. The activations of the layer that is computed again are not measured.
-
-Rank 0 has the first and the last stage. *Activations* are those of the plan's passes when a rank needs the most, with the stages' inputs and the
-tokens of all micro-batches. \`networkMemory\` states a with the kernels for WebGPU. TensorFlow.js's own operations keep several times as much, so here a
-is measured: each layer is recorded in Node on WebAssembly.
-
-${memoryTable(tabs)}`,
+      `Real tabs in WebAssembly, linked by WebRTC, train the language model with ${layers} blocks, ${width} channels, ${context} tokens and dropout, in ${tabs.length} layouts: with fp32, losses of
+three steps differ from one tab with the whole model by at most ${worstOf(tabs.flatMap(({ codec, difference }) => (codec === 'fp32' ? [difference] : []))).toExponential(1)}. The bytes of a boundary are at most ${worstOf(tabs.flatMap(({ bytes }) => bytes ?? [])).toFixed(4)} times the formula, and the
+memory of each rank is ${rangeOf(tabs.flatMap(({ memory }) => memory.map((one) => one.measured / sumOf(one))))} times its stage's weights, gradients and averages, and the activations that the plan keeps.`,
   ]
-    .filter((each) => each !== undefined)
+    .filter((each) => each !== undefined && each !== '')
     .join('\n\n');
 }
