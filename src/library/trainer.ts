@@ -98,11 +98,11 @@ export class Trainer {
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`,
    * `onBatchBegin(batch, {size})`, `onBatchEnd(batch, {loss, size})`,
    * `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. `loss` and `size` are those of
-   * all ranks' samples. With the strategies `local-sgd`, `diloco` and `async-parameter-server`,
-   * ranks train independently, so `loss` and `size` are those of this rank's samples. `val_loss`
-   * and `val_acc` (only for classification) are those of all held-out samples after the epoch's
-   * last step. With these three strategies, `val_loss` and `val_acc` are only passed if all ranks
-   * have the same parameters after that step. After the final epoch, this is always true.
+   * all ranks' samples. With a strategy that is not synchronous (docs/STRATEGIES.md), ranks train
+   * independently, so `loss` and `size` are those of this rank's samples. `val_loss` and `val_acc`
+   * (only for classification) are those of all held-out samples after the epoch's last step. With
+   * such a strategy, `val_loss` and `val_acc` are only passed if all ranks have the same parameters
+   * after that step. After the final epoch, this is always true.
    *
    * With `measure: 'learning-rate'`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.
