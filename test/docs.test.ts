@@ -6,7 +6,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../launcher/cli.ts';
+import { CODECS, PLANNED_CODECS } from '../src/spec/codecs.ts';
 import { SampleFacts } from '../src/spec/dataFacts.ts';
+import { STRATEGIES, type StrategyFacts } from '../src/spec/strategies.ts';
 import { runTools } from '../tools/cli.ts';
 import { runTorchParity } from '../tools/torch-parity/cli.ts';
 
@@ -202,4 +204,63 @@ test('docs/export.md describes the fields of the facts in model files', () => {
   const names = SampleFacts.options.flatMap(namesOf).filter((name) => name !== 'untrained');
   expect(names).toContain('moments');
   expect(names.filter((name) => !described.includes(`\`${name}\``))).toEqual([]);
+});
+
+/** Returns the cells of the rows of the table whose first heading cell is `head`. */
+function tableOf(text: string, head: string): string[][] {
+  const lines = text.split('\n');
+  const rows = lines.slice(lines.findIndex((line) => line.startsWith(`| ${head} |`)) + 2);
+  return rows
+    .slice(
+      0,
+      rows.findIndex((line) => !line.startsWith('|')),
+    )
+    .map((row) =>
+      row
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+const yesNo = (is: boolean): string => (is ? 'yes' : 'no');
+const outerOf = ({ local }: StrategyFacts): string => {
+  if (local === null) return '-';
+  const { name, learningRate, momentum } = local.outer;
+  return [name, learningRate, ...(momentum === undefined ? [] : [momentum])].join(', ');
+};
+const codecsOf = ({ codecs }: StrategyFacts): string =>
+  codecs.length === PLANNED_CODECS.length ? 'all' : codecs.join(', ');
+
+/** Returns the name in the first cell of each row. */
+const firstNamesOf = (rows: string[][]): string[] => rows.map(([first]) => /`([\w-]+)`/.exec(first!)![1]!);
+
+describe('the tables of docs/STRATEGIES.md', () => {
+  const text = read('docs/STRATEGIES.md');
+
+  test('have the facts of every strategy', () => {
+    expect(tableOf(text, 'facts of')).toEqual(
+      Object.entries(STRATEGIES).map(([name, facts]) => [
+        ...[`\`${name}\``, facts.exchanges, yesNo(facts.isSynchronous), yesNo(facts.isElastic)],
+        ...[yesNo(facts.hasAllReduces), codecsOf(facts), facts.optimizer],
+        ...[String(facts.syncEvery ?? '-'), outerOf(facts)],
+      ]),
+    );
+  });
+
+  test('have the facts of every codec', () => {
+    expect(tableOf(text, 'codec')).toEqual(
+      Object.entries(CODECS).map(([name, { share, encodes, exchanges, fitsPipelines }]) => [
+        ...[`\`${name}\``, share ?? '-', encodes ?? '-', String(exchanges), yesNo(fitsPipelines)],
+      ]),
+    );
+  });
+
+  test('describe every strategy, and the methods that a run compares', () => {
+    const compared = Object.entries(STRATEGIES).flatMap(([name, facts]) => facts.compared.map(() => name));
+    expect([tableOf(text, 'strategy'), tableOf(text, 'method')].map(firstNamesOf)).toEqual([
+      Object.keys(STRATEGIES),
+      compared,
+    ]);
+  });
 });
