@@ -128,6 +128,29 @@ describe('elastic resolves', () => {
     expect(endings([tabs[0]!, late])).toEqual([0, 1].map(() => ({ result: [2, 2, 2] })));
   });
 
+  test('with a step that one rank could end and commit, and the others could not', async () => {
+    const begun: number[][] = [[], [], []];
+    const tabs = await startAll(3, (i) => {
+      const state = counter();
+      return [
+        state,
+        async (group) => {
+          begun[i]!.push(state.step);
+          await group.barrier();
+          if (state.step > 0) return;
+          if (i === 2) tabs[2]!.port.close();
+          const over = await group.failed;
+          if (i > 0) throw over;
+          state.step += 1;
+          await state.commit();
+        },
+      ];
+    });
+    await world.over(...tabs.slice(0, 2));
+    expect(begun.slice(0, 2)).toEqual([0, 1].map(() => [0, 1]));
+    await world.over(...tabs);
+  });
+
   test('with the work after the latest commit repeated', async () => {
     const states = [0, 1].map(() => createState(0, createOptimizer('sgd', { learningRate: 1 }, SAMPLES)));
     const first: number[] = [];

@@ -91,6 +91,27 @@ const sums = await runWorld(3, async (group) => {
 console.log(JSON.stringify(sums));
 `;
 
+/** Uses the element's types. A declaration that is not found is `any`, and has no errors. */
+const ELEMENT_TS = `import { initProcessGroup, type ElasticOptions, type ProcessGroup } from 'peergrad';
+import { PeergradRoom, type RoomHandlers } from 'peergrad/element';
+
+const element: PeergradRoom = document.createElement('peergrad-room');
+const found: PeergradRoom | null = document.querySelector('peergrad-room');
+export const handlers: RoomHandlers = (found ?? new PeergradRoom()).handlers;
+export const options: ElasticOptions = { nodes: { min: 1, max: 8 }, ...handlers };
+export const join = (): Promise<ProcessGroup> => initProcessGroup({ worldSize: 4, ...handlers });
+element.received = 0.5;
+element.worldSize = null;
+// @ts-expect-error
+element.worldSize = '4';
+// @ts-expect-error
+element.absent = 1;
+// @ts-expect-error
+handlers.onmembers('2', 4);
+// @ts-expect-error
+handlers.onprogress(1);
+`;
+
 /** The strictest settings that a user of Vite may have. */
 const TSCONFIG = {
   compilerOptions: {
@@ -156,6 +177,7 @@ async function writeProject(server: string, room: string): Promise<void> {
     'src/main.ts': main,
     'host.html': HOST_HTML,
     'src/host.ts': HOST_TS,
+    'src/element.ts': ELEMENT_TS,
     'vite.config.ts': await inDocument(/```ts\n(import { defineConfig } from 'vite';\n.*?)```/s),
     'plain.html': plainHtml(await inDocument(/<script type="importmap">\n(.*?)<\/script>/s)),
     'plain.js': (await transformWithOxc(main, 'main.ts')).code,

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { codecOf } from '../../collectives/codecs.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
-import { StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
 import { decodeState, encodeState } from '../../protocol/stateFile.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
@@ -57,10 +57,6 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
         return strategy.state().reduce((sum, { byteLength }) => sum + byteLength, 0);
       },
       progress: () => elastic.committed(progress()),
-      lastUpdate: () => {
-        const { lastGradient, learningRate } = elastic.repeater ?? { lastGradient: null, learningRate: 0 };
-        return lastGradient && { gradient: lastGradient, learningRate };
-      },
       read: async () => {
         const { progress: at, replica } = await snapshot();
         const { order, parameters, buffers, optimizer } = replica;
@@ -73,9 +69,20 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
         const [parameters, buffers, scalars, ...slots] = arrays as Arrays;
         load({ progress: at, replica: { order, parameters, buffers, optimizer: { name, scalars, slots } } });
       },
-      repeat: ({ gradient, learningRate }, after) => {
-        elastic.repeater!.repeat(gradient, learningRate);
-        load({ progress: after });
+      get repeater(): FedReplica['repeater'] {
+        const { repeater } = elastic;
+        return (
+          repeater && {
+            lastUpdate: () => {
+              const { lastGradient: gradient, learningRate } = repeater;
+              return gradient && { gradient, learningRate };
+            },
+            repeat: ({ gradient, learningRate }, after) => {
+              repeater.repeat(gradient, learningRate);
+              load({ progress: after });
+            },
+          }
+        );
       },
     },
   });

@@ -29,8 +29,7 @@ export function feedOf(committed: CommittedState, clock: Clock, onprogress: Stat
         return committed.byteLength;
       },
       progress: () => ({ ...startOfRun(), step: committed.steps, appliedIn: committed.generation }),
-      lastUpdate: () => null,
-      repeat: () => {},
+      repeater: null,
       read: async () => {
         const { head, arrays } = await committed.read();
         const { scalars, ...rest } = head;

@@ -207,6 +207,8 @@ export class ElasticJob<State extends ElasticState, Result> {
    *   if the group has ended.
    */
   commit(): void {
+    // If the group has failed, it is saved all the same: this rank could end its step, so its
+    // collectives had succeeded. Ranks that could not receive this commit.
     const group = this.#save();
     if (group.failure) throw group.failure;
   }

@@ -41,12 +41,17 @@ export interface FedReplica {
   readonly stateBytes: number;
   /** Progress of the committed state. */
   progress(): Progress;
-  /** The averaged gradient of the last step, if it alone leads to the committed state. */
-  lastUpdate(): StepUpdate | null;
   /** Resolves with a copy of the committed state. */
   read(): Promise<Uint8Array<ArrayBuffer>>;
   /** Replaces the state. @throws (rejects) if the state belongs to another model. */
   load(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  /** Repeats steps of the run; `null` if only whole states can be sent. */
+  readonly repeater: FedRepeater | null;
+}
+
+interface FedRepeater {
+  /** The averaged gradient of the last step, if it alone leads to the committed state. */
+  lastUpdate(): StepUpdate | null;
   /** Applies a step as the ranks of the run did; `progress` belongs to the state after it. */
   repeat(update: StepUpdate, progress: Progress): void;
 }
@@ -140,7 +145,7 @@ export class StateFeed {
     if (progress.step === this.#since.step) return;
     this.#since.step = progress.step;
     this.#since.changes += 1;
-    const update = replica.lastUpdate();
+    const update = replica.repeater?.lastUpdate() ?? null;
     if (update === null) this.#updates = [];
     else {
       const { gradient, learningRate } = update;
@@ -214,7 +219,7 @@ export class StateFeed {
       behind: isSame ? 0 : Math.max(1, step - (at?.step ?? 0)),
       canRepeat: next !== undefined,
       stateBytes: replica.stateBytes,
-      updateBytes: replica.lastUpdate()?.gradient.byteLength ?? null,
+      updateBytes: replica.repeater?.lastUpdate()?.gradient.byteLength ?? null,
       everyMs: changes === 0 ? null : (clock.now() - begun) / changes,
       offer: null,
     };
@@ -307,7 +312,10 @@ export class StateFeed {
     }
     const { progress, learningRate } = update;
     const losses = [...replica.progress().losses, ...progress.losses];
-    replica.repeat({ gradient: new Float32Array(slices.bytes.buffer), learningRate }, { ...progress, losses });
+    replica.repeater!.repeat(
+      { gradient: new Float32Array(slices.bytes.buffer), learningRate },
+      { ...progress, losses },
+    );
   }
 
   #report(bytes: number, total: number, behind: number | null, waitsMs: number | null): void {

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun, advance, type Progress } from '../../../src/parallel/recovery/progress.ts';
-import { StateFeed, type FedReplica } from '../../../src/parallel/recovery/stateFeed.ts';
+import { StateFeed, type FedReplica, type StepUpdate } from '../../../src/parallel/recovery/stateFeed.ts';
 import type { Receiving } from '../../../src/protocol/events.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -40,7 +40,9 @@ class Rank implements FedReplica {
     return this.now;
   }
 
-  lastUpdate(): ReturnType<FedReplica['lastUpdate']> {
+  readonly repeater = this;
+
+  lastUpdate(): StepUpdate | null {
     if (!this.keepsGradients || this.now.step === 0) return null;
     return { gradient: new Float32Array(SIZE).fill(this.now.step), learningRate: 1 };
   }
