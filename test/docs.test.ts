@@ -5,6 +5,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { BENCHMARKS } from '../bench/command/all.ts';
+import { runBench } from '../bench/command/cli.ts';
 import { runCli } from '../launcher/cli.ts';
 import { CODECS, PLANNED_CODECS } from '../src/spec/codecs.ts';
 import { SampleFacts } from '../src/spec/dataFacts.ts';
@@ -24,8 +26,18 @@ const PAGES = [
     .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
 ];
 
-/** Pages that name only options of the launcher. Other pages also name options of benchmarks. */
-const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
+/** Options of other programs that documents name: Chromium, npm, git, containers and vitest. */
+const OTHERS = new Set([
+  '--enable-dawn-features',
+  '--global',
+  '--gpus',
+  '--network',
+  '--no-git-tag-version',
+  '--prefix',
+  '--project',
+  '--save-dev',
+  '--tags',
+]);
 
 /** Deployment files. Their lines that start the launcher may name only options of the launcher. */
 const DEPLOYED = [
@@ -34,8 +46,8 @@ const DEPLOYED = [
   ...readdirSync(path.join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
 ];
 
-const COMMANDS = ['serve', 'run', 'join', 'example'];
-const TOOLS = ['chaos', 'crash-recovery'];
+const COMMANDS = [[], ['serve'], ['run'], ['join'], ['example']];
+const TOOLS = [[], ['chaos'], ['crash-recovery'], ['pipeline-recovery']];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
 
@@ -77,7 +89,7 @@ const pathsOf = (text: string): string[] =>
 
 describe('links in documents', () => {
   test('are found', () => {
-    expect(PAGES).toEqual(expect.arrayContaining(['README.md', ...GUIDES, 'docs/adr/0008-generations.md']));
+    expect(PAGES).toEqual(expect.arrayContaining(['README.md', 'docs/LIMITS.md', 'docs/adr/0008-generations.md']));
     expect(linksOf(read('README.md'))).toEqual(expect.arrayContaining(['docs/run.png', 'docs/tour.md']));
     expect(linksOf(read('docs/tour.md'))).toContain('tour/home-light-wide.webp');
     expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);
@@ -152,15 +164,23 @@ describe('call paths in ARCHITECTURE.md', () => {
 });
 
 describe('commands', () => {
+  /** Options of the launcher, and of all commands. */
+  let ofLauncher: Set<string>;
   let known: Set<string>;
   beforeAll(async () => {
     const lines: string[] = [];
     const { signal } = new AbortController();
     const io = { out: (line: string) => void lines.push(line), err: () => {}, terminal: null, signal };
-    for (const command of COMMANDS) await runCli([command, '--help'], io);
-    for (const tool of TOOLS) await runTools([tool, '--help'], io);
+    const options = (): Set<string> => new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
+    for (const command of COMMANDS) await runCli([...command, '--help'], io);
+    ofLauncher = options();
+    for (const tool of TOOLS) await runTools([...tool, '--help'], io);
+    for (const { name } of BENCHMARKS) await runBench([name, '--help'], io);
+    await runBench(['all', '--help'], io);
     await runTorchParity(['--help'], io);
-    known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
+    // The conformance command runs when it is imported.
+    lines.push(read('test/conformance/main.ts'));
+    known = options();
   });
 
   test('are found with their options in the help texts', () => {
@@ -168,8 +188,9 @@ describe('commands', () => {
     expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
   });
 
-  test.each(GUIDES)('have all options that %s names', (page) => {
-    for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
+  test.each(PAGES)('have all options that %s names', (page) => {
+    const missing = optionsOf(read(page)).filter((option) => !known.has(option) && !OTHERS.has(option));
+    expect(missing).toEqual([]);
   });
 
   test('are found in deployment files', () => {
@@ -180,7 +201,8 @@ describe('commands', () => {
   });
 
   test.each(DEPLOYED)('have all options that %s passes', (file) => {
-    for (const option of optionsOnOwnLines(read(file))) expect([...known], `${file} names ${option}`).toContain(option);
+    for (const option of optionsOnOwnLines(read(file)))
+      expect([...ofLauncher], `${file} names ${option}`).toContain(option);
   });
 
   test.each(PAGES)('exist as npm scripts if %s names them', (page) => {

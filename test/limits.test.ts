@@ -1,0 +1,88 @@
+/** Compares values in the tables of docs/LIMITS.md with the constants that set them. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
+import { MAX_COUNT, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
+import { EAGER_BYTES } from '../src/collectives/sendWindow.ts';
+import {
+  MAX_UNEXPECTED_COLLECTIVES as COLLECTIVES,
+  MAX_UNEXPECTED_MESSAGES as MESSAGES,
+} from '../src/collectives/unexpectedMessageLimit.ts';
+import { CHECKPOINTS_KEPT } from '../src/engine/storage/checkpoints.ts';
+import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
+import { MIRROR_EVERY } from '../src/parallel/zero/shardedOptimizer.ts';
+import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../src/protocol/confusion.ts';
+import { MAX_CONTROL_BYTES } from '../src/protocol/control.ts';
+import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
+import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
+import { TAB_BYTES } from '../src/spec/pipeline.ts';
+import { HIGH_WATER_BYTES } from '../src/transport/link.ts';
+import { MAX_EARLY_BYTES } from '../src/transport/sharedLink.ts';
+import { FIRST_LIMIT_MS, LEAST_LIMIT_MS, MAX_AWAITED } from '../src/util/activity.ts';
+
+const PAGE = readFileSync(path.resolve(import.meta.dirname, '../docs/LIMITS.md'), 'utf8');
+
+/** The cell with the value, by the cell before it. */
+const VALUES = new Map(
+  PAGE.split('\n')
+    .filter((line) => line.startsWith('|'))
+    .map((line) => {
+      const [what, value] = line.slice(1).split('|');
+      return [what!.trim(), value!.trim()];
+    }),
+);
+
+/** Writes a number with spaces between groups of three digits, if it has at least five. */
+const grouped = (value: number): string =>
+  value < 10_000 ? String(value) : String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ' ');
+const kib = (bytes: number): string => `${bytes / 2 ** 10} KiB`;
+const mib = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
+const seconds = (ms: number): string => `${ms / 1000} s`;
+
+test.each([
+  ['ranks of a world', grouped(MAX_WORLD_SIZE)],
+  ['frame, including the header of 32 bytes', kib(MAX_FRAME_BYTES)],
+  ['control message: a `reconnect` lists all ranks', kib(MAX_CONTROL_BYTES)],
+  ['bytes queued in a link before `send` waits', mib(HIGH_WATER_BYTES)],
+  ['frames of a member kept for a later generation', kib(MAX_EARLY_BYTES)],
+  ['bytes of an op sent to a rank that has not issued it', kib(EAGER_BYTES)],
+  [
+    'unexpected frames of one rank over all groups: of collectives, of messages; more for each further common group, up to three',
+    `${mib(COLLECTIVES.oneGroup)}, ${mib(COLLECTIVES.furtherGroup)}; ${mib(MESSAGES.oneGroup)}, ${mib(MESSAGES.furtherGroup)}`,
+  ],
+  ["elements of one collective or message, all ranks' parts together", grouped(MAX_COUNT)],
+  ['largest tag of a message', grouped(MAX_TAG)],
+  ['first bucket *; further buckets *', `${kib(FIRST_BUCKET_BYTES)}; ${kib(BUCKET_CAP_BYTES)}`],
+  ["steps between two copies of a shard's averages to the next rank", grouped(MIRROR_EVERY)],
+  [
+    'shared files: total size, number, length of a name',
+    `${MAX_SHARED_BYTES / 2 ** 30} GiB, ${MAX_SHARED_FILES}, ${MAX_FILE_NAME_LENGTH} characters`,
+  ],
+  ['memory of a tab for weights, gradients and averages, with a pipeline', `${TAB_BYTES / 1e9} GB`],
+  ['classes of a confusion table; characters of their names', `${MAX_CONFUSED_CLASSES}; ${MAX_CLASS_NAME}`],
+  ['checkpoints that a browser keeps of one job in one room', grouped(CHECKPOINTS_KEPT)],
+  ['ranks that a heartbeat names as awaited', grouped(MAX_AWAITED)],
+  [
+    'a task of a rank without progress: times its longest so far; at least; if it was never completed, or has no name',
+    `8; ${seconds(LEAST_LIMIT_MS)}; ${FIRST_LIMIT_MS / 60_000} min`,
+  ],
+  ['first message', `within ${seconds(SERVER.firstMessageMs)}`],
+  ['unsent bytes to a slow reader before it is closed', mib(SERVER.maxUnsentBytes)],
+  ['addresses remembered for each of these, and for each of the rates below', grouped(MAX_ADDRESSES)],
+  ['sockets of one address (IPv6: one /64)', grouped(SERVER.socketsPerAddress)],
+  ['rooms that tabs of one address open', `${SERVER.roomsPerMinute} a minute, ${SERVER.roomBurst} at once`],
+  [
+    'rooms; members in a room; spectators in a room',
+    `${SERVER.maxRooms}; ${SERVER.roomCapacity}; ${SERVER.spectatorCapacity}`,
+  ],
+  [
+    'spectator updates of one connection that are forwarded',
+    `${SERVER.updatesPerSecond}/s, ${SERVER.updateBurst} at once; others are dropped`,
+  ],
+  ['an empty room that a tab opened; less if rooms run out', seconds(SERVER.emptyRoomMs)],
+  ['closing', seconds(SERVER.closeGraceMs)],
+])('docs/LIMITS.md has the value in the source for: %s', (what, value) => {
+  expect(VALUES.get(what)).toBe(value);
+});
