@@ -52,7 +52,7 @@ export interface Link {
   onclose: ((error: Error | null) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
-  /** Bytes of frames that have not left this machine. Missing if the transport uses no network. */
+  /** Bytes of frames that have not left this machine. Missing if the transport does not know it. */
   readonly unsentBytes?: number;
   /**
    * Drops the frames of a generation that wait in the link's own queue, and settles their sends. A

@@ -7,7 +7,7 @@ import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
 import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
-import { NO_TRAFFIC, type Traffic } from '../util/activity.ts';
+import type { Traffic } from '../util/activity.ts';
 
 /**
  * Maximum number of stored bytes of generations that this rank has not reached. Until a member has
@@ -38,10 +38,9 @@ export class SharedLink {
     return this.#closed ? 'closed' : 'open';
   }
 
-  /** Bytes of all generations; none if the transport does not use the machine's line. */
+  /** Bytes of all generations. */
   get traffic(): Traffic {
-    const { unsentBytes: unsent, counters } = this.#link;
-    if (unsent === undefined) return NO_TRAFFIC;
+    const { unsentBytes: unsent = 0, counters } = this.#link;
     return { unsent, sent: counters.bytesSent - unsent, received: counters.bytesReceived };
   }
 

@@ -242,4 +242,16 @@ describe('the change to the next generation', () => {
     shared[0].close();
     await expect(groups[1]!.barrier()).rejects.toBeInstanceOf(PeerGoneError);
   });
+
+  test('counts the bytes of all generations, also of a transport that does not know what waits', async () => {
+    const [one, other] = sharedPair();
+    await one.view(1).send(dataOf(1, 100));
+    await one.view(2).send(dataOf(2, 50));
+    await settled();
+    const bytes = 2 * FRAME_HEADER_BYTES + 150;
+    expect([one.traffic, other.traffic]).toEqual([
+      { unsent: 0, sent: bytes, received: 0 },
+      { unsent: 0, sent: 0, received: bytes },
+    ]);
+  });
 });
