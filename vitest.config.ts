@@ -39,7 +39,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 /** Kernels on WebGPU in Node. The setup file opens the GPU for all files of a worker. */
-const ON_GPU = ['test/kernels/**/*.test.ts', 'test/webgpu/**/*.test.ts'];
+const ON_GPU = ['test/gpu/**/*.test.ts'];
 
 const IN_BROWSERS = {
   globalSetup: ['test/tabs/globalSetup.ts'],
@@ -73,7 +73,7 @@ export default defineConfig({
         test: {
           name: 'gpu',
           include: ON_GPU,
-          setupFiles: ['test/kernels/setup.ts'],
+          setupFiles: ['test/gpu/kernels/setup.ts'],
           // The compilation of shaders is most of the time, and takes one core of a worker.
           maxWorkers: 2,
           testTimeout: 60_000,

@@ -5,7 +5,7 @@
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
+import { FIRST_BUCKET_BYTES } from '../src/parallel/flat/buckets.ts';
 import type { StepTimes } from '../src/protocol/stepTrace.ts';
 import { median } from '../src/util/statistics.ts';
 import { theoryBytes } from './allreduce.ts';

@@ -24,10 +24,10 @@ export type { FlightRecord, FlightRecording } from './protocol/flightRecording.t
 export { Work } from './collectives/work.ts';
 export { DistributedDataParallel } from './parallel/ddp/distributedDataParallel.ts';
 export type { DistributedDataParallelOptions } from './parallel/ddp/options.ts';
-export { GradScaler, type GradScalerOptions } from './parallel/gradScaler.ts';
-export type { ModelPass } from './parallel/ddp/flatten.ts';
-export type { Pass, PassOptions } from './parallel/ddp/pass.ts';
-export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/syncBatchNorm/syncBatchNorm.ts';
+export { GradScaler, type GradScalerOptions } from './parallel/backward/gradScaler.ts';
+export type { ModelPass } from './parallel/backward/flatten.ts';
+export type { Pass, PassOptions } from './parallel/backward/pass.ts';
+export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/backward/syncBatchNorm.ts';
 export type { JoinOptions } from './parallel/ddp/join.ts';
 export type { Reduction } from './parallel/ddp/reduction.ts';
 export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
@@ -53,11 +53,11 @@ export {
 export type { LayerPass, PipelineLayer } from './parallel/pipeline/pipelineLayer.ts';
 export type { SequentialModel } from './parallel/pipeline/sequentialLayers.ts';
 export { gpipe, idleShare, oneForwardOneBackward, type PipelinePlan } from './parallel/pipeline/schedules.ts';
-export { DeviceMesh, initDeviceMesh, type MeshShape } from './parallel/deviceMesh.ts';
-export { DistributedMean } from './parallel/distributedMean.ts';
+export { DeviceMesh, initDeviceMesh, type MeshShape } from './parallel/groups/deviceMesh.ts';
+export { DistributedMean } from './parallel/groups/distributedMean.ts';
 export { ZeroRedundancyOptimizer } from './parallel/zero/zeroRedundancyOptimizer.ts';
-export { optimizerOf, type TensorflowOptimizer } from './parallel/optimizerOf.ts';
-export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
+export { optimizerOf, type TensorflowOptimizer } from './parallel/flat/optimizerOf.ts';
+export { rankZeroFirst, rankZeroOnly } from './parallel/groups/rankZero.ts';
 export {
   createOptimizer,
   type Optimizer,

@@ -10,7 +10,7 @@ import {
   MAX_UNEXPECTED_MESSAGES as MESSAGES,
 } from '../src/collectives/unexpectedMessageLimit.ts';
 import { CHECKPOINTS_KEPT } from '../src/engine/storage/checkpoints.ts';
-import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/ddp/buckets.ts';
+import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/flat/buckets.ts';
 import { MIRROR_EVERY } from '../src/parallel/zero/shardedOptimizer.ts';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../src/protocol/confusion.ts';
 import { MAX_CONTROL_BYTES } from '../src/protocol/control.ts';

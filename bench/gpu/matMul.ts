@@ -1,6 +1,6 @@
 /** Measures matrix products with the kernels of TensorFlow.js and of this project, in turn. */
 import * as tf from '@tensorflow/tfjs';
-import { useKernels } from '../../src/kernels/index.ts';
+import { useKernels } from '../../src/gpu/kernels/index.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../src/spec/names.ts';
 import { median } from '../../src/util/statistics.ts';
 import { PRODUCTS, type MatMulFigures, type Product } from './args.ts';

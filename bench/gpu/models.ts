@@ -1,7 +1,7 @@
 /** The models of `bench gpu`, as tasks of training runs. */
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
-import { variablesOf } from '../../src/parallel/ddp/flatten.ts';
+import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { PRESETS, type PresetName } from '../../src/spec/gpt.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import type { GpuModel } from './args.ts';

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUMemoryInfo } from '@tensorflow/tfjs-backend-webgpu/dist/backend_webgpu';
 import { median } from '../../src/util/statistics.ts';
-import { webgpuBackend } from '../../src/webgpu/backend.ts';
+import { webgpuBackend } from '../../src/gpu/backend.ts';
 import {
   LOOPS,
   type Batch,

@@ -3,7 +3,7 @@ import { openAppDevice } from '../../src/engine/device/appDevice.ts';
 import type { OpenedDevice } from '../../src/engine/device/device.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { messageOf } from '../../src/util/errors.ts';
-import { webgpuBackend } from '../../src/webgpu/backend.ts';
+import { webgpuBackend } from '../../src/gpu/backend.ts';
 import { measureMatMul } from './matMul.ts';
 import { firstSteps, takeTurns } from './takeTurns.ts';
 

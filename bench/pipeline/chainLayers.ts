@@ -1,7 +1,7 @@
 /** The layers of the language model, with the memory that a forward pass keeps on this backend. */
 import * as tf from '@tensorflow/tfjs';
 import { networkLayers } from '../../src/jobs/index.ts';
-import { disposeTape } from '../../src/parallel/ddp/tape.ts';
+import { disposeTape } from '../../src/parallel/backward/tape.ts';
 import { recordLayer } from '../../src/parallel/pipeline/recordLayer.ts';
 import type { ChainLayer } from './memory.ts';
 

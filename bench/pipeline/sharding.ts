@@ -6,7 +6,7 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createOptimizer, type OptimizerName } from '../../src/optim/index.ts';
 import type { PipelineTask } from '../../src/engine/pipeline/pipelineTask.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
-import type { Tensor, Scalar } from '../../src/parallel/ddp/flatten.ts';
+import type { Tensor, Scalar } from '../../src/parallel/backward/flatten.ts';
 import { ZeroRedundancyOptimizer } from '../../src/parallel/zero/zeroRedundancyOptimizer.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { hashState } from '../../src/util/hash.ts';

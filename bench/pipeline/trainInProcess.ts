@@ -1,6 +1,6 @@
 /** Trains a job on ranks of this process, over memory links, with the engine's training loops. */
 import { PipelineLoop } from '../../src/engine/pipeline/pipelineLoop.ts';
-import { PipelineOutputs } from '../../src/engine/pipeline/pipelineOutputs.ts';
+import { PipelineOutputs } from '../../src/engine/model/pipelineOutputs.ts';
 import { gptPipelineTask, loadPipelineTask, type PipelineTask } from '../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';

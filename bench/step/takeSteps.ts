@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { openAppDevice } from '../../src/engine/device/appDevice.ts';
 import type { OpenedDevice } from '../../src/engine/device/device.ts';
-import { crossEntropySum } from '../../src/kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';

@@ -4,7 +4,7 @@
  */
 import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
-import { decodeCheckpoint } from '../../src/protocol/checkpoint.ts';
+import { decodeCheckpoint } from '../../src/formats/checkpoint.ts';
 import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';

@@ -2,17 +2,17 @@
 import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { Footer, Header } from './shell/Header.tsx';
 import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
-import { Home } from './pages/Home.tsx';
-import { Join } from './pages/Join.tsx';
-import { NewRoom } from './pages/NewRoom.tsx';
+import { Home } from './home/Home.tsx';
+import { Join } from './home/Join.tsx';
+import { NewRoom } from './home/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
 import { route } from './state/address.ts';
 import { losesByLeaving } from './state/derive.ts';
 import { view } from './state/publishedView.ts';
 import { leave, screen } from './state/store.ts';
 
-const Lobby = lazyPage(async () => (await import('./pages/Lobby.tsx')).Lobby);
-const Run = lazyPage(async () => (await import('./pages/Run.tsx')).Run);
+const Lobby = lazyPage(async () => (await import('./lobby/Lobby.tsx')).Lobby);
+const Run = lazyPage(async () => (await import('./run/Run.tsx')).Run);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
 const PipelineLesson = lazyPage(async () => (await import('./lesson/pipeline/PipelineLesson.tsx')).PipelineLesson);

@@ -10,8 +10,8 @@ import { FEEDER } from '../parallel/recovery/stateFeed.ts';
 import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
-import { readOriginOf, type Origin } from './files/modelFiles.ts';
-import { ModelQueries } from './inference/modelQueries.ts';
+import { readOriginOf, type Origin } from './model/modelFiles.ts';
+import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
 import type { RunEnd } from './membership/membership.ts';
@@ -28,7 +28,7 @@ import {
   type RoomMessage,
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
-import { CurrentRun, type CurrentRunOptions } from './training/currentRun.ts';
+import { CurrentRun, type CurrentRunOptions } from './run/currentRun.ts';
 
 export interface SessionOptions
   extends

@@ -7,7 +7,7 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
 import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
-import { checkTwins } from './classNames.ts';
+import { checkTwins } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';

@@ -6,11 +6,11 @@
 import type * as tf from '@tensorflow/tfjs';
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import type { Model } from '../parallel/ddp/flatten.ts';
+import type { Model } from '../parallel/backward/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
 import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
-import { untilAborted } from '../parallel/untilAborted.ts';
+import { untilAborted } from '../parallel/groups/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { currentDevice, prepareDevice, watchDevice } from './device.ts';

@@ -76,8 +76,8 @@ export const SEGMENT_KINDS = [
 ] as const;
 
 /**
- * Kernels of WebGPU. `own`: those of src/kernels. `stock`: those of TensorFlow.js. Each tab has its
- * own choice.
+ * Kernels of WebGPU. `own`: those of src/gpu/kernels. `stock`: those of TensorFlow.js. Each tab has
+ * its own choice.
  */
 export const KERNEL_CHOICES = ['own', 'stock'] as const;
 export type KernelChoice = (typeof KERNEL_CHOICES)[number];

@@ -5,7 +5,7 @@ import { createOptimizer } from '../../src/optim/index.ts';
 import { noopHook } from '../../src/parallel/ddp/commHooks.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { PeriodicModelAverager } from '../../src/parallel/strategies/modelAverager.ts';
-import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
 import { MismatchError, UsageError } from '../../src/util/errors.ts';
 import { line, meanSquare, normalized, samplesOf } from '../parallel/models.ts';
 import type { ConformanceCase } from './case.ts';

@@ -4,7 +4,7 @@
  */
 import { codecOf } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
-import { assignBuckets } from '../../src/parallel/ddp/buckets.ts';
+import { assignBuckets } from '../../src/parallel/flat/buckets.ts';
 import { splitWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
 import { DistributedSampler } from '../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../src/util/errors.ts';

@@ -1,6 +1,6 @@
 /** Participants of runs, which enter generations over memory links. */
-import { RunParticipant } from '../../src/engine/training/runParticipant.ts';
-import type { RunParticipantOptions } from '../../src/engine/training/runParticipantOptions.ts';
+import { RunParticipant } from '../../src/engine/run/runParticipant.ts';
+import type { RunParticipantOptions } from '../../src/engine/run/runParticipantOptions.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';

@@ -6,7 +6,7 @@ import type { Device } from '../../src/protocol/room.ts';
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
-import type { RunState } from '../../src/engine/training/runState.ts';
+import type { RunState } from '../../src/engine/storage/runState.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { loadData, parseJob } from '../../src/index.ts';
-import { idxFile } from '../jobs/formats/idxFiles.ts';
+import { idxFile } from '../formats/idxFiles.ts';
 
 /** Number of images. Jobs hold out a fifth of them. */
 const IMAGES = 320;

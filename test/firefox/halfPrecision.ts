@@ -1,10 +1,10 @@
 /** A page that compares mixed precision with full precision on the GPU. */
 import * as tf from '@tensorflow/tfjs';
 import { openDevice } from '../../src/engine/device/device.ts';
-import { inHalfPrecision, supportsHalfPrecision } from '../../src/kernels/halfPrecision.ts';
-import { linear } from '../../src/kernels/linear.ts';
-import { gradientsOf } from '../../src/parallel/ddp/flatten.ts';
-import { GradScaler } from '../../src/parallel/gradScaler.ts';
+import { inHalfPrecision, supportsHalfPrecision } from '../../src/gpu/kernels/halfPrecision.ts';
+import { linear } from '../../src/gpu/kernels/linear.ts';
+import { gradientsOf } from '../../src/parallel/backward/flatten.ts';
+import { GradScaler } from '../../src/parallel/backward/gradScaler.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { mlp, relativeDifference } from '../parallel/models.ts';
 

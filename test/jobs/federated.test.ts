@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
-import type { DecodePicture } from '../../src/jobs/formats/decodePicture.ts';
+import type { DecodePicture } from '../../src/formats/decodePicture.ts';
 import { openImages } from '../../src/jobs/images/images.ts';
 import type { ImagesFacts } from '../../src/spec/dataFacts.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
-import { idxFile, imagesFile } from './formats/idxFiles.ts';
+import { idxFile, imagesFile } from '../formats/idxFiles.ts';
 
 const jobOf = (fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({ job: 'table', data: { kind: 'federated' }, ...fields });

@@ -6,9 +6,9 @@ import { afterEach, expect, test } from 'vitest';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
 import { inspectFiles, loadData } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
-import { npyFile } from './formats/npyFiles.ts';
-import { zipFile } from './formats/zipFiles.ts';
-import { labelsFile, imagesFile } from './formats/idxFiles.ts';
+import { npyFile } from '../formats/npyFiles.ts';
+import { zipFile } from '../formats/zipFiles.ts';
+import { labelsFile, imagesFile } from '../formats/idxFiles.ts';
 
 const baseUrl = 'http://localhost/';
 const houses = `rooms,price\n${Array.from({ length: 40 }, (_, i) => `${i % 8},${1000 * (i % 8) + i}`).join('\n')}`;

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { buildModel, countCorrect, loadData, sampleLength } from '../../src/jobs/index.ts';
-import { crossEntropySum } from '../../src/kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { GlobalCursor } from '../../src/parallel/data/cursor.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import { createOptimizer, type Optimizer } from '../../src/optim/index.ts';
-import { optimizerOf } from '../../src/parallel/optimizerOf.ts';
+import { optimizerOf } from '../../src/parallel/flat/optimizerOf.ts';
 import { createRng } from '../../src/util/rng.ts';
 import {
   createState,

@@ -8,7 +8,7 @@ import type { Optimizer } from '../../src/optim/optimizer.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { DataLoader } from '../../src/parallel/data/dataLoader.ts';
 import { ElasticSampler } from '../../src/parallel/data/elasticSampler.ts';
-import type { TensorflowOptimizer } from '../../src/parallel/optimizerOf.ts';
+import type { TensorflowOptimizer } from '../../src/parallel/flat/optimizerOf.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
 import { Activity } from '../../src/util/activity.ts';

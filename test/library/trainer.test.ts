@@ -4,7 +4,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer, worldOf, type TrainerOptions } from '../../src/library/trainer.ts';
-import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { AbortError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';

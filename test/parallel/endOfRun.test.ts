@@ -1,7 +1,7 @@
 /** What ranks exchange at the end of a run of local steps. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { OuterMean } from '../../src/parallel/localSteps/outerMean.ts';
+import type { OuterMean } from '../../src/parallel/strategies/outerMean.ts';
 import { startOfRun } from '../../src/parallel/recovery/progress.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';

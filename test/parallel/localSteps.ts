@@ -2,8 +2,8 @@
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { Sgd } from '../../src/optim/sgd.ts';
-import type { Variable } from '../../src/parallel/ddp/flatten.ts';
-import { LocalSteps, type LocalStepsOptions } from '../../src/parallel/localSteps/localSteps.ts';
+import type { Variable } from '../../src/parallel/backward/flatten.ts';
+import { LocalSteps, type LocalStepsOptions } from '../../src/parallel/strategies/localSteps.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
 interface Settings extends Pick<LocalStepsOptions, 'syncEvery' | 'createMean' | 'streaming'> {

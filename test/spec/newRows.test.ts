@@ -11,9 +11,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type * as JobForm from '../../src/app/state/jobForm.ts';
 import type * as Pictures from '../../src/app/state/strategies.ts';
 import type * as Collectives from '../../src/collectives/codecs.ts';
-import type * as ExchangeCosts from '../../src/parallel/methods/exchangeCosts.ts';
-import type * as MethodCosts from '../../src/parallel/methods/methodCosts.ts';
-import type * as CodecChoice from '../../src/parallel/strategies/codecChoice.ts';
+import type * as ExchangeCosts from '../../src/parallel/costs/exchangeCosts.ts';
+import type * as MethodCosts from '../../src/parallel/costs/methodCosts.ts';
+import type * as CodecChoice from '../../src/parallel/costs/codecChoice.ts';
 import type * as Strategies from '../../src/parallel/strategies/index.ts';
 import type * as Job from '../../src/spec/job.ts';
 import type * as RunResult from '../../src/protocol/runResult.ts';
@@ -131,9 +131,9 @@ test('a run draws and describes a new strategy', async () => {
 });
 
 test('measurements compare a new strategy and a new codec', async () => {
-  const { encodedGradients } = await load<typeof ExchangeCosts>('src/parallel/methods/exchangeCosts.ts');
-  const { methodCosts } = await load<typeof MethodCosts>('src/parallel/methods/methodCosts.ts');
-  const { chooseCodec } = await load<typeof CodecChoice>('src/parallel/strategies/codecChoice.ts');
+  const { encodedGradients } = await load<typeof ExchangeCosts>('src/parallel/costs/exchangeCosts.ts');
+  const { methodCosts } = await load<typeof MethodCosts>('src/parallel/costs/methodCosts.ts');
+  const { chooseCodec } = await load<typeof CodecChoice>('src/parallel/costs/codecChoice.ts');
   const results = await load<typeof RunResult>('src/protocol/runResult.ts');
   const gradients = encodedGradients([tf.variable(tf.zeros([100, 100]))], 2);
   const links = { latencyMs: 10, bytesPerMs: 10 };

@@ -5,7 +5,7 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CHECKPOINTS_KEPT } from '../../src/engine/storage/checkpoints.ts';
-import type { CheckpointMeta } from '../../src/protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../src/formats/checkpoint.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { OwnPage } from './ownPage.ts';
 

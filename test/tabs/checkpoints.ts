@@ -4,8 +4,8 @@
  */
 import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/storage/blobStore.ts';
 import { Checkpoints, type CheckpointList } from '../../src/engine/storage/checkpoints.ts';
-import type { CheckpointMeta } from '../../src/protocol/checkpoint.ts';
-import type { StateArray } from '../../src/protocol/stateFile.ts';
+import type { CheckpointMeta } from '../../src/formats/checkpoint.ts';
+import type { StateArray } from '../../src/formats/stateFile.ts';
 
 export interface Saving {
   medium: Medium;

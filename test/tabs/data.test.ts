@@ -9,10 +9,10 @@ import { expect, test, vi } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
-import { npyFile } from '../jobs/formats/npyFiles.ts';
-import { pngFile } from '../jobs/formats/pngFiles.ts';
-import { zipFile } from '../jobs/formats/zipFiles.ts';
-import { idxFile } from '../jobs/formats/idxFiles.ts';
+import { npyFile } from '../formats/npyFiles.ts';
+import { pngFile } from '../formats/pngFiles.ts';
+import { zipFile } from '../formats/zipFiles.ts';
+import { idxFile } from '../formats/idxFiles.ts';
 import { type Tab, type World, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });

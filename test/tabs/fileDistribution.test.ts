@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { imagesFile, labelsFile } from '../jobs/formats/idxFiles.ts';
+import { imagesFile, labelsFile } from '../formats/idxFiles.ts';
 import { worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });

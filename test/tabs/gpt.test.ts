@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test, vi } from 'vitest';
-import { openWeights } from '../../src/jobs/weights/weightsFile.ts';
+import { openWeights } from '../../src/formats/weights/weightsFile.ts';
 import { worldOfFile, type Tab } from './world.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';

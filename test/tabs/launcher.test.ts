@@ -12,7 +12,7 @@ import { runCli } from '../../launcher/cli.ts';
 import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { DIST } from '../../launcher/build.ts';
-import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
+import { readSafetensors } from '../../src/formats/weights/safetensors.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { relative, train } from '../engine/train.ts';

@@ -5,9 +5,9 @@
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup } from '../../src/index.ts';
-import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/ddp/flatten.ts';
-import { gradientsOfPass } from '../../src/parallel/ddp/pass.ts';
-import { convertSyncBatchNorm } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/backward/flatten.ts';
+import { gradientsOfPass } from '../../src/parallel/backward/pass.ts';
+import { convertSyncBatchNorm } from '../../src/parallel/backward/syncBatchNorm.ts';
 
 /** The results of a trained model. */
 interface Trained {

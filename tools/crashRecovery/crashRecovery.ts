@@ -6,7 +6,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { readCheckpointMeta } from '../../src/protocol/checkpoint.ts';
+import { readCheckpointMeta } from '../../src/formats/checkpoint.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
 import { hasCheckpoints, type JobSpec } from '../../src/spec/job.ts';

@@ -1,7 +1,7 @@
 /** Shows the checks before joining as a list. Each result appears when its check ends. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { checkGpu, checkReach, checkSecure, type Verdict } from '../browser/preflight.ts';
+import { checkGpu, checkReach, checkSecure, type Verdict } from './preflight.ts';
 import { messages } from '../locales/index.ts';
 
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;

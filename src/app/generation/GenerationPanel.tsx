@@ -6,7 +6,7 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { MAX_PROMPT } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
-import { clearAnswers } from '../inspection/modelAnswers.ts';
+import { clearAnswers } from '../state/modelAnswers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/run.ts';

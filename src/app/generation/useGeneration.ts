@@ -1,6 +1,6 @@
 /** A hook that asks the model to continue a prompt, one request at a time. */
 import { useRef, useState } from 'preact/hooks';
-import { generated, type GeneratedText } from '../inspection/modelAnswers.ts';
+import { generated, type GeneratedText } from '../state/modelAnswers.ts';
 import { ask } from '../state/store.ts';
 
 interface Request {

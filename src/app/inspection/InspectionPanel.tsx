@@ -12,7 +12,7 @@ import { reportsOwnLossOnly } from '../state/strategies.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Answer } from './Answer.tsx';
-import { clearAnswers } from './modelAnswers.ts';
+import { clearAnswers } from '../state/modelAnswers.ts';
 import { useInspection, usePrediction, useVisible } from './useAnswers.ts';
 import { imageOf, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
-import { inspected, prediction, type InspectionAnswer, type Prediction } from './modelAnswers.ts';
+import { inspected, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
 
 /**
  * Milliseconds between an inspection and the next request. Faster changes would not be readable.

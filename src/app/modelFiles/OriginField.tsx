@@ -1,7 +1,7 @@
 /** Lets the host choose a file that the first run of a new room starts from. */
 import { useSignal } from '@preact/signals';
-import { readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
-import { looksLikeState } from '../../protocol/stateFile.ts';
+import { readCheckpointMeta, type CheckpointMeta } from '../../formats/checkpoint.ts';
+import { looksLikeState } from '../../formats/stateFile.ts';
 import { nameOfJob } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';

@@ -13,7 +13,7 @@ import { isPipeline } from '../../spec/pipeline.ts';
 import { Select } from '../components/Fields.tsx';
 import { ask } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
-import { expectModelFile, modelExport } from './modelExport.ts';
+import { expectModelFile, modelExport } from '../state/modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
 
 /** The choices of the user. They stay when the panel moves at the end of a run. */

@@ -5,7 +5,7 @@
 import { codecOf } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
 import { rowsFor, shapesOf } from '../../jobs/gpt/shapes.ts';
-import { createLayout } from '../../parallel/ddp/buckets.ts';
+import { createLayout } from '../../parallel/flat/buckets.ts';
 import {
   ALGORITHM_NAMES,
   ALL_REDUCE_NAMES,

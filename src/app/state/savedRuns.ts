@@ -1,7 +1,7 @@
 /** Finds the runs with checkpoints in this browser, for the front page. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { Checkpoints, isSameRun, type CheckpointList } from '../../engine/storage/checkpoints.ts';
-import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../formats/checkpoint.ts';
 import { messageOf } from '../../util/errors.ts';
 
 /** The checkpoints of one run, newest first. */

@@ -8,12 +8,12 @@ import type { Device } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError, messageOf } from '../../util/errors.ts';
-import { useKernels } from '../../kernels/index.ts';
+import { useKernels } from '../../gpu/kernels/index.ts';
 import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { requestAdapter, SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
-import { observeCommands } from '../../webgpu/commands.ts';
-import { observeRecordings } from '../../webgpu/recording.ts';
+import { observeCommands } from '../../gpu/commands.ts';
+import { observeRecordings } from '../../gpu/recording.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
 

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
-import { LOOK_UP } from '../../kernels/embedding.ts';
+import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';

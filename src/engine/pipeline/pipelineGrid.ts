@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import { gpipe, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
-import { linesOf } from '../../parallel/deviceMesh.ts';
+import { linesOf } from '../../parallel/groups/deviceMesh.ts';
 import type { GroupBytes } from '../training/telemetry/runStats.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';

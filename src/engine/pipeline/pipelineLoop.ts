@@ -5,7 +5,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
-import { clipScale } from '../../parallel/ddp/clip.ts';
+import { clipScale } from '../../parallel/flat/clip.ts';
 import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
 import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
@@ -20,12 +20,12 @@ import { Yielder, type Clock } from '../../util/clock.ts';
 import { asError, DivergenceError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { compareData } from '../training/data/compareData.ts';
-import type { HeldOutTask } from '../training/evaluation.ts';
+import type { HeldOutTask } from '../tasks/evaluation.ts';
 import { LearningRate } from '../training/learningRate.ts';
 import { RunDuties } from '../training/runDuties.ts';
 import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
-import type { RunState } from '../training/runState.ts';
+import type { RunState } from '../storage/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
 import { agreeOnCut } from './cutModel.ts';

@@ -5,7 +5,7 @@ import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
 import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
-import type { TensorEntry } from '../../jobs/weights/namedTensor.ts';
+import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';

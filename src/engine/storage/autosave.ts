@@ -2,14 +2,14 @@
  * Saves a run in this browser during training, so that the run can continue after all tabs have
  * left its room.
  */
-import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../formats/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isRunOver } from '../../parallel/recovery/progress.ts';
 import type { Clock } from '../../util/clock.ts';
 import { messageOf } from '../../util/errors.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
-import type { RunState } from '../training/runState.ts';
+import type { RunState } from './runState.ts';
 
 /**
  * Minimum milliseconds between two checkpoints. The disk is then not busy all the time, and a crash

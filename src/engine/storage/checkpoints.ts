@@ -9,8 +9,8 @@ import {
   encodeCheckpoint,
   readCheckpointMeta,
   type Checkpoint,
-} from '../../protocol/checkpoint.ts';
-import type { StateArray } from '../../protocol/stateFile.ts';
+} from '../../formats/checkpoint.ts';
+import type { StateArray } from '../../formats/stateFile.ts';
 import { DataError, messageOf, PeergradError, reasonOf, StorageError } from '../../util/errors.ts';
 import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 

@@ -1,10 +1,10 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
-import type { Checkpoint, CheckpointMeta } from '../../protocol/checkpoint.ts';
-import type { StateArray } from '../../protocol/stateFile.ts';
+import type { Checkpoint, CheckpointMeta } from '../../formats/checkpoint.ts';
+import type { StateArray } from '../../formats/stateFile.ts';
 import { stateOptimizer } from '../../spec/plan.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { RunState } from '../training/runState.ts';
+import type { RunState } from './runState.ts';
 
 /** The metadata of a checkpoint that the run's state does not contain. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;

@@ -6,7 +6,7 @@ import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
-import type { RunState } from '../training/runState.ts';
+import type { RunState } from './runState.ts';
 
 /** Milliseconds for which a request waits until ranks compare their states. */
 const WAIT_MS = 120_000;

@@ -1,7 +1,7 @@
 /** Loss and measures of the language model, from its logits or its last layer's output. */
 import * as tf from '@tensorflow/tfjs';
 import { FIRST_CLASSES, logitsOf, type HeldOutMetrics } from '../../jobs/index.ts';
-import { crossEntropySum } from '../../kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { Evaluated } from './task.ts';
 import type { WindowTensors } from './windowBatch.ts';
 

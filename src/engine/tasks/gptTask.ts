@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { classMetrics, dropoutPlaces, Network, networkSize, type Corpus } from '../../jobs/index.ts';
-import { crossEntropySum } from '../../kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { declareInputs } from '../../parallel/passCaptures.ts';
-import { TextGenerator } from '../inference/textGenerator.ts';
+import { declareInputs } from '../../parallel/backward/passCaptures.ts';
+import { TextGenerator } from './textGenerator.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { evaluateLogits } from './gptScores.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';

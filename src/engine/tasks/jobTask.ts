@@ -5,14 +5,14 @@
 import * as tf from '@tensorflow/tfjs';
 import { buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { declareInputs } from '../../parallel/passCaptures.ts';
+import { declareInputs } from '../../parallel/backward/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
 import { sizeOf } from '../../util/shape.ts';
-import type { TextGenerator } from '../inference/textGenerator.ts';
+import type { TextGenerator } from './textGenerator.ts';
 import { Batch } from './batch.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
-import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
-import { LearnedModel } from '../inference/inspection.ts';
+import { INTERMEDIATE_SAMPLES } from './evaluation.ts';
+import { LearnedModel } from './inspection.ts';
 import { createJobScores } from './jobScores.ts';
 import type { Task } from './task.ts';
 

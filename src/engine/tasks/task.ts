@@ -3,8 +3,8 @@
  * index, and the evaluation of held-out samples.
  */
 import type { HeldOutMetrics } from '../../jobs/index.ts';
-import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
-import type { Pass } from '../../parallel/ddp/pass.ts';
+import type { Model, Variable } from '../../parallel/backward/flatten.ts';
+import type { Pass } from '../../parallel/backward/pass.ts';
 
 export interface Evaluated {
   lossSum: number;

@@ -1,6 +1,6 @@
 /** Turns a user's model and tensors into a {@link Task}. */
 import * as tf from '@tensorflow/tfjs';
-import type { Model, Scalar } from '../../parallel/ddp/flatten.ts';
+import type { Model, Scalar } from '../../parallel/backward/flatten.ts';
 import { confusedClasses } from '../../protocol/confusion.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';

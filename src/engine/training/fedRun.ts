@@ -4,11 +4,11 @@ import { codecOf } from '../../collectives/codecs.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
-import { decodeState, encodeState } from '../../protocol/stateFile.ts';
+import { decodeState, encodeState } from '../../formats/stateFile.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { RunState } from './runState.ts';
+import type { RunState } from '../storage/runState.ts';
 import type { RunStrategy } from './runStrategy.ts';
 
 type Meta = { progress: Progress; order: number[]; name: string };

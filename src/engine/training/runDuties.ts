@@ -15,7 +15,7 @@ import {
   testInterval,
   type Duties,
   type HeldOutTask,
-} from './evaluation.ts';
+} from '../tasks/evaluation.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunEnd } from './runResult.ts';

@@ -6,7 +6,7 @@ import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import type { Tested } from './evaluation.ts';
+import type { Tested } from '../tasks/evaluation.ts';
 import type { MethodTest } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
 import type { JobCodec } from '../../spec/codecs.ts';

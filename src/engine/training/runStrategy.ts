@@ -3,7 +3,7 @@ import { Mesh } from '../../collectives/mesh.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { createStrategy } from '../../parallel/strategies/index.ts';
-import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
+import { ScheduledOptimizer } from '../../parallel/flat/scheduledOptimizer.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';

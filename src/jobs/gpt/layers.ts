@@ -1,13 +1,13 @@
 /** The layers of the language model. */
 import * as tf from '@tensorflow/tfjs';
-import { causalAttention, causalMask } from '../../kernels/attention/causalAttention.ts';
-import { embed } from '../../kernels/embedding.ts';
-import { linear } from '../../kernels/linear.ts';
-import { rmsNorm, rmsNormResidual } from '../../kernels/rmsNorm.ts';
+import { causalAttention, causalMask } from '../../gpu/kernels/attention/causalAttention.ts';
+import { embed } from '../../gpu/kernels/embedding.ts';
+import { linear } from '../../gpu/kernels/linear.ts';
+import { rmsNorm, rmsNormResidual } from '../../gpu/kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
 import type { DropoutMasks, ModelLayer } from '../models/modelLayer.ts';
-import type { TensorEntry } from '../weights/namedTensor.ts';
+import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { deviationsOf, LAYER_WEIGHTS, namesOf, NORM_EPSILON, shapesOf, type NetworkSize } from './shapes.ts';
 
 /**

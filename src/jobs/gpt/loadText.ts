@@ -7,7 +7,7 @@ import { DataError, UsageError } from '../../util/errors.ts';
 import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
 import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
-import { encodingOf, EXAMINED_BYTES } from '../formats/textEncoding.ts';
+import { encodingOf, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
 import { bytesAt, plainText, textOf, type Text } from './text.ts';
 
 /**

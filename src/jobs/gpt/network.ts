@@ -5,8 +5,8 @@
  * and the output layer share one matrix (Press and Wolf, "Using the Output Embedding to Improve
  * Language Models", 2017).
  *
- * Its layers are ops of `src/kernels`: kernels of their own on WebGPU, otherwise composed of ops of
- * TensorFlow.js that have gradients on every backend. With TensorFlow.js's own kernels on WebGPU,
+ * Its layers are ops of `src/gpu/kernels`: kernels of their own on WebGPU, otherwise composed of
+ * ops of TensorFlow.js that have gradients on every backend. With the stock kernels on WebGPU,
  * tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
  * layer: the gradient of TensorFlow.js's `gather` adds floats in an undefined order there.
  */

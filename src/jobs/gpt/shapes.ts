@@ -95,7 +95,7 @@ export interface LayerMemory {
    */
   activations: number;
   /**
-   * Further elements that are kept where the layer has no kernels (see `src/kernels`): the
+   * Further elements that are kept where the layer has no kernels (see `src/gpu/kernels`): the
    * probabilities of attention and their logarithms, and a one-hot row for each token.
    */
   composed: number;

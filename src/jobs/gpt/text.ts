@@ -3,7 +3,7 @@
  * string length, and several copies of it would be in memory.
  */
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
-import { documentFormat, encodingOf, EXAMINED_BYTES, isMarkup, type TextEncoding } from '../formats/textEncoding.ts';
+import { documentFormat, encodingOf, EXAMINED_BYTES, isMarkup, type TextEncoding } from '../../formats/textEncoding.ts';
 import { byFolder } from '../fileNotes.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 

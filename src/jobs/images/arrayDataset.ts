@@ -3,8 +3,8 @@ import type { PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts, Moments } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import type { StoredArray } from '../formats/storedArray.ts';
-import { addValue, standardDeviation, emptyMoments } from '../moments.ts';
+import type { StoredArray } from '../../formats/storedArray.ts';
+import { addValue, standardDeviation, emptyMoments } from '../../formats/moments.ts';
 
 /** Maximum number of inputs of a sample: those of a colour image of 256 x 256 pixels. */
 const MAX_INPUTS = 256 * 256 * 3;

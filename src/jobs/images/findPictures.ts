@@ -1,9 +1,9 @@
 /** Finds the pictures among files: by their names, or else by their first bytes. */
 import { HEAD_BYTES, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
-import { canonical } from '../classNames.ts';
+import { canonical } from '../../formats/classNames.ts';
 import { folderOf } from '../fileNotes.ts';
-import type { DecodePicture } from '../formats/decodePicture.ts';
+import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
 const READERS = 8;

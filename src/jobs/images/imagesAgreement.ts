@@ -4,8 +4,8 @@
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { checkTwins, twinOf } from '../classNames.ts';
-import { mergeMoments } from '../moments.ts';
+import { checkTwins, twinOf } from '../../formats/classNames.ts';
+import { mergeMoments } from '../../formats/moments.ts';
 
 const MAX_CLASSES = 1000;
 

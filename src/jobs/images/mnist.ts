@@ -3,7 +3,7 @@
  * user. Files are only downloaded from the address in the job.
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
-import { openIdx } from '../formats/idx.ts';
+import { openIdx } from '../../formats/idx.ts';
 import type { FileSource, FoundFile } from '../fileSource.ts';
 import {
   MNIST_DIMENSIONS,

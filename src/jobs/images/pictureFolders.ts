@@ -7,7 +7,7 @@ import { hashState } from '../../util/hash.ts';
 import { byFolder, folderOf } from '../fileNotes.ts';
 import type { FoundPictures, PathFile } from './findPictures.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { type DecodePicture, type PictureSize } from '../formats/decodePicture.ts';
+import { type DecodePicture, type PictureSize } from '../../formats/decodePicture.ts';
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
 /**

@@ -1,10 +1,10 @@
 /** Forward pass of one layer, with this project's kernels where they serve it. */
 import * as tf from '@tensorflow/tfjs';
-import { conv2d, type Conv2dOptions } from '../../kernels/conv2d/conv2d.ts';
-import { layerNorm } from '../../kernels/layerNorm.ts';
-import { linear } from '../../kernels/linear.ts';
-import type { Activation } from '../../kernels/matMul/epilogue.ts';
-import { usesOwnKernels } from '../../kernels/registry.ts';
+import { conv2d, type Conv2dOptions } from '../../gpu/kernels/conv2d/conv2d.ts';
+import { layerNorm } from '../../gpu/kernels/layerNorm.ts';
+import { linear } from '../../gpu/kernels/linear.ts';
+import type { Activation } from '../../gpu/kernels/matMul/epilogue.ts';
+import { usesOwnKernels } from '../../gpu/kernels/registry.ts';
 
 /**
  * Applies `layer` in training mode, differentiable. With own kernels, these layers are single ops:

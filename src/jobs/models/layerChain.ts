@@ -10,7 +10,7 @@ import { sizeOf } from '../../util/shape.ts';
 import { applyLayer } from './applyLayer.ts';
 import type { ModelSamples } from './customLayers.ts';
 import type { ModelLayer } from './modelLayer.ts';
-import type { TensorEntry } from '../weights/namedTensor.ts';
+import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { initialize, isDropout, planOf, weightName, type DropoutPlace } from './models.ts';
 
 export interface ModelChain {

@@ -3,7 +3,7 @@
  * ranks can be added.
  */
 import * as tf from '@tensorflow/tfjs';
-import { crossEntropySum } from '../../kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { AmountLoss, LossName } from '../../spec/measures.ts';
 
 /** Loss functions of the difference between output and target amount. */

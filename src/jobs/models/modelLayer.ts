@@ -3,7 +3,7 @@
  * a model that does not fit into it. The structure is that of `PipelineLayer`.
  */
 import type * as tf from '@tensorflow/tfjs';
-import type { TensorEntry } from '../weights/namedTensor.ts';
+import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 
 /**
  * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). `null`: nothing is

@@ -11,7 +11,7 @@ import { createRng, mixSeed } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
 import { applyLayer } from './applyLayer.ts';
 import { buildCustomLayers, type ModelSamples, type Plan } from './customLayers.ts';
-import type { Topology } from '../weights/weightsFile.ts';
+import type { Topology } from '../../formats/weights/weightsFile.ts';
 
 /** Number of filters of the cnn's two convolutions. */
 const CNN_FILTERS = [8, 16] as const;

@@ -1,8 +1,8 @@
 /** The numbers of a column, by their units. */
 import type { DecimalMark } from '../../spec/preview.ts';
-import { isGrouped, valueOf, type Amount } from '../formats/numbers.ts';
-import { isShare, nameOfUnit } from '../formats/units.ts';
-import { MAX_NUMBER } from '../moments.ts';
+import { isGrouped, valueOf, type Amount } from '../../formats/numbers.ts';
+import { isShare, nameOfUnit } from '../../formats/units.ts';
+import { MAX_NUMBER } from '../../formats/moments.ts';
 
 /** The character code of the digit 0. */
 const ZERO = 0x30;

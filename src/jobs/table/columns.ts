@@ -7,11 +7,11 @@ import {
   type PreviewColumn,
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { isMarker, isSuspect } from '../formats/missing.ts';
-import { amountOf, NumberReader, numberOf, valueOf } from '../formats/numbers.ts';
-import { keyOfUnit, quantitiesOf } from '../formats/units.ts';
-import { firstTwins } from '../classNames.ts';
-import { MAX_NUMBER } from '../moments.ts';
+import { isMarker, isSuspect } from '../../formats/missing.ts';
+import { amountOf, NumberReader, numberOf, valueOf } from '../../formats/numbers.ts';
+import { keyOfUnit, quantitiesOf } from '../../formats/units.ts';
+import { firstTwins } from '../../formats/classNames.ts';
+import { MAX_NUMBER } from '../../formats/moments.ts';
 import { Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */

@@ -12,13 +12,13 @@ import { hashState } from '../../util/hash.ts';
 import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { CsvFile } from '../formats/csv.ts';
-import { isMarker } from '../formats/missing.ts';
-import { utf16ToUtf8 } from '../formats/textEncoding.ts';
-import { nameOfNumber, NumberReader, numberOf } from '../formats/numbers.ts';
+import { CsvFile } from '../../formats/csv.ts';
+import { isMarker } from '../../formats/missing.ts';
+import { utf16ToUtf8 } from '../../formats/textEncoding.ts';
+import { nameOfNumber, NumberReader, numberOf } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
-import { addValue, emptyMoments } from '../moments.ts';
+import { addValue, emptyMoments } from '../../formats/moments.ts';
 import { checkTable, taskOf } from './tableAgreement.ts';
 import { Encoding, TableDataset } from './tableDataset.ts';
 

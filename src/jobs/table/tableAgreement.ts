@@ -10,10 +10,10 @@ import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { majority } from '../../util/majority.ts';
 import { nameRanks } from '../../util/text.ts';
-import { isShare, keyOfUnit, nameOfUnit } from '../formats/units.ts';
+import { isShare, keyOfUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_CATEGORIES } from './columns.ts';
-import { checkTwins, twinOf } from '../classNames.ts';
-import { standardDeviation, mergeMoments } from '../moments.ts';
+import { checkTwins, twinOf } from '../../formats/classNames.ts';
+import { standardDeviation, mergeMoments } from '../../formats/moments.ts';
 
 /**
  * A numeric target with at most this number of distinct values may be a class; with more, it is an

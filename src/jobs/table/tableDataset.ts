@@ -3,9 +3,9 @@ import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import type { CsvFile } from '../formats/csv.ts';
-import { nameOfNumber, numberOf } from '../formats/numbers.ts';
-import { standardDeviation } from '../moments.ts';
+import type { CsvFile } from '../../formats/csv.ts';
+import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
+import { standardDeviation } from '../../formats/moments.ts';
 import { targetOf } from './tableAgreement.ts';
 
 /** Computes one input of a sample from the fields of its row. */

@@ -1,7 +1,7 @@
 /** Checks of the arguments of a DataParallel. */
 import * as tf from '@tensorflow/tfjs';
-import { variablesOf, type Model } from '../../parallel/ddp/flatten.ts';
-import { checkCount } from '../../parallel/checks.ts';
+import { variablesOf, type Model } from '../../parallel/backward/flatten.ts';
+import { checkCount } from '../../parallel/groups/checks.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canCarry } from './messages.ts';
 

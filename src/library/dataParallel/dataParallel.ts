@@ -10,7 +10,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { createLayout, type FlatLayout } from '../../parallel/ddp/buckets.ts';
+import { createLayout, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import {
   readVariables,
   TensorReader,
@@ -18,10 +18,10 @@ import {
   writeVariables,
   type Model,
   type ModelVariables,
-} from '../../parallel/ddp/flatten.ts';
-import { adoptLayout } from '../../parallel/optimizerLayout.ts';
-import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
-import { WeightWatch } from '../../parallel/weightWatch.ts';
+} from '../../parallel/backward/flatten.ts';
+import { adoptLayout } from '../../parallel/flat/optimizerLayout.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
+import { WeightWatch } from '../../parallel/backward/weightWatch.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';

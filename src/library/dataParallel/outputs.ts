@@ -1,6 +1,6 @@
 /** The gathered outputs of all replicas, and the loss that replica 0 computes from them. */
 import * as tf from '@tensorflow/tfjs';
-import { freeingOnError } from '../../parallel/ddp/tape.ts';
+import { freeingOnError } from '../../parallel/backward/tape.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createTensor, type ReplicaResult } from './messages.ts';
 

@@ -1,6 +1,6 @@
 /** The model as replicas rebuild it. */
 import * as tf from '@tensorflow/tfjs';
-import type { Model } from '../../parallel/ddp/flatten.ts';
+import type { Model } from '../../parallel/backward/flatten.ts';
 import { reasonOf, UsageError } from '../../util/errors.ts';
 
 export interface ModelDescription {

@@ -1,7 +1,7 @@
 /** A pass through one replica: forward with a tape, and backward from the outputs' gradients. */
 import * as tf from '@tensorflow/tfjs';
-import type { Model, ModelVariables } from '../../parallel/ddp/flatten.ts';
-import { differentiateTape, disposeTape, recordTape, type Tape } from '../../parallel/ddp/tape.ts';
+import type { Model, ModelVariables } from '../../parallel/backward/flatten.ts';
+import { differentiateTape, disposeTape, recordTape, type Tape } from '../../parallel/backward/tape.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { PassMemory } from './messages.ts';
 

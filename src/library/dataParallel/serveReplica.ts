@@ -1,7 +1,7 @@
 /** The side of a replica: answers the calls of a DataParallel. */
 import * as tf from '@tensorflow/tfjs';
-import { createLayout } from '../../parallel/ddp/buckets.ts';
-import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/ddp/flatten.ts';
+import { createLayout } from '../../parallel/flat/buckets.ts';
+import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/backward/flatten.ts';
 import { asError, UsageError } from '../../util/errors.ts';
 import {
   buffersOf,

@@ -3,7 +3,7 @@
  * TensorFlow.js's public types, so only this file names them.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { ModelPass } from '../../parallel/ddp/flatten.ts';
+import type { ModelPass } from '../../parallel/backward/flatten.ts';
 import { UsageError } from '../../util/errors.ts';
 
 export type LossFunction = (target: tf.Tensor, output: tf.Tensor) => tf.Tensor;

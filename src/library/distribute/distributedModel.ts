@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { variablesOf } from '../../parallel/ddp/flatten.ts';
+import { variablesOf } from '../../parallel/backward/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
 import { MismatchError, PeergradError, PeerGoneError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';

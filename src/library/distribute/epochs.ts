@@ -2,7 +2,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { noSamples } from './arguments.ts';
-import { WeightChangeError } from '../../parallel/weightWatch.ts';
+import { WeightChangeError } from '../../parallel/backward/weightWatch.ts';
 import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import { LogMeans } from './callbacks.ts';

@@ -1,7 +1,7 @@
 /** Applies the averaged gradient with the optimizer of `compile`. */
 import * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { settingsOf } from '../../parallel/optimizerOf.ts';
+import { settingsOf } from '../../parallel/flat/optimizerOf.ts';
 import type { Shared } from './agreement.ts';
 
 /** Returns class and settings of an optimizer, which must be the same on every rank. */

@@ -1,7 +1,7 @@
 /** What `fit` and `fitDataset` have in common. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { canRunFlat } from '../../parallel/optimizerOf.ts';
+import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
 import type { Shared } from './agreement.ts';
 import { checkWhole } from './arguments.ts';
 import type { BatchSource } from './batchSource.ts';

@@ -11,7 +11,7 @@ import {
   type FeedHooks,
   type StateFeedOptions,
 } from '../../parallel/recovery/stateFeed.ts';
-import { decodeState, encodeState } from '../../protocol/stateFile.ts';
+import { decodeState, encodeState } from '../../formats/stateFile.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
 import type { CommitHead, CommittedState } from './committedState.ts';

@@ -2,11 +2,11 @@
 import { encodeObject } from '../../collectives/objects/encoding.ts';
 import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
-import { createLayout, rearrange, type FlatLayout } from '../../parallel/ddp/buckets.ts';
-import { CommittedVariables } from '../../parallel/ddp/committedVariables.ts';
-import { variablesOf, type ModelVariables } from '../../parallel/ddp/flatten.ts';
-import { optimizerLayouts } from '../../parallel/optimizerLayout.ts';
-import { flatOptimizer } from '../../parallel/optimizerOf.ts';
+import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
+import { variablesOf, type ModelVariables } from '../../parallel/backward/flatten.ts';
+import { optimizerLayouts } from '../../parallel/flat/optimizerLayout.ts';
+import { flatOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { messageOf, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { plainFieldsOf, type ElasticState } from './elasticState.ts';

@@ -1,8 +1,8 @@
 /** `ElasticState`: what an elastic job keeps when its ranks change. */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { ElasticSampler } from '../../parallel/data/elasticSampler.ts';
-import type { Model, Variable } from '../../parallel/ddp/flatten.ts';
-import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import type { Model, Variable } from '../../parallel/backward/flatten.ts';
+import type { TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /**

@@ -2,11 +2,11 @@
 import * as v from 'valibot';
 import { textOf, valueOf } from '../../collectives/objects/encoding.ts';
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
-import { createLayout, rearrange, type FlatLayout } from '../../parallel/ddp/buckets.ts';
+import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import type { TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { count } from '../../protocol/scalars.ts';
-import { decodeState, encodeState, type StateArray } from '../../protocol/stateFile.ts';
+import { decodeState, encodeState, type StateArray } from '../../formats/stateFile.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';

@@ -1,5 +1,5 @@
 /** Weights as a file of Keras 3, `.weights.h5`. */
-import { readKeras, writeKeras } from '../../jobs/weights/keras.ts';
+import { readKeras, writeKeras } from '../../formats/weights/keras.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import { topologyOf, type LocalModel, type SavedModel } from './storedModel.ts';

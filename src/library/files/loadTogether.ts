@@ -3,7 +3,7 @@
  * ranks change their models or none does.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkRank } from '../../parallel/checks.ts';
+import { checkRank } from '../../parallel/groups/checks.ts';
 import { DataError, reasonOf } from '../../util/errors.ts';
 import { READ_TIMEOUT_MS } from './fileSource.ts';
 

@@ -1,6 +1,6 @@
 /** Weights as a safetensors file, as Hugging Face's libraries and PyTorch's users exchange them. */
-import { readSafetensors, writeSafetensors } from '../../jobs/weights/safetensors.ts';
-import { digestsOf, withDigests } from '../../jobs/weights/namedTensor.ts';
+import { readSafetensors, writeSafetensors } from '../../formats/weights/safetensors.ts';
+import { digestsOf, withDigests } from '../../formats/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import type { LocalModel, SavedModel } from './storedModel.ts';

@@ -1,12 +1,12 @@
 /** Reads and writes the variables of the models that the library can save. */
 import type * as tf from '@tensorflow/tfjs';
-import type { NamedTensor, Topology } from '../../jobs/weights/namedTensor.ts';
-import { assignWeights, readTensors } from '../../engine/files/modelWeights.ts';
+import type { NamedTensor, Topology } from '../../formats/weights/namedTensor.ts';
+import { assignWeights, readTensors } from '../../engine/model/modelWeights.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { FlatLayout } from '../../parallel/ddp/buckets.ts';
+import type { FlatLayout } from '../../parallel/flat/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { variablesOf, type Model, type ModelVariables, type Variable } from '../../parallel/ddp/flatten.ts';
-import type { TensorflowOptimizer } from '../../parallel/optimizerOf.ts';
+import { variablesOf, type Model, type ModelVariables, type Variable } from '../../parallel/backward/flatten.ts';
+import type { TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 

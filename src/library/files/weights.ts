@@ -1,6 +1,12 @@
 /** Saves and loads the weights of a model; the formats are in their own files. */
-import { fitWeights } from '../../jobs/weights/fitWeights.ts';
-import { checkDigests, DIGESTS, type About, type Decoded, type NamedTensor } from '../../jobs/weights/namedTensor.ts';
+import { fitWeights } from '../../formats/weights/fitWeights.ts';
+import {
+  checkDigests,
+  DIGESTS,
+  type About,
+  type Decoded,
+  type NamedTensor,
+} from '../../formats/weights/namedTensor.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';

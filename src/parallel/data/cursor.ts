@@ -4,7 +4,7 @@
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../checks.ts';
+import { checkCount, checkRank } from '../groups/checks.ts';
 
 /** Position in the training data. It is equal on all ranks, and a joining rank receives it. */
 export interface CursorPosition {

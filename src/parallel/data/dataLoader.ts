@@ -1,7 +1,7 @@
 /** `DataLoader`: a rank's batches, loaded ahead, as in torch.utils.data.DataLoader. */
 import * as tf from '@tensorflow/tfjs';
 import { deferred } from '../../util/deferred.ts';
-import { checkCount } from '../checks.ts';
+import { checkCount } from '../groups/checks.ts';
 
 export interface DataLoaderOptions {
   /**

@@ -1,7 +1,7 @@
 /** `DataPartitioner` of PyTorch's tutorial "Writing Distributed Applications". */
 import { UsageError } from '../../util/errors.ts';
 import { permutation } from '../../util/rng.ts';
-import { checkCount } from '../checks.ts';
+import { checkCount } from '../groups/checks.ts';
 
 /**
  * Tolerance of rounding errors: 0.7 + 0.2 + 0.1 may exceed 1, and 0.29 * 100 is below 29, by less

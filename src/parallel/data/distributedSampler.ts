@@ -1,6 +1,6 @@
 /** `DistributedSampler` with PyTorch's semantics, for custom training loops. */
 import { permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../checks.ts';
+import { checkCount, checkRank } from '../groups/checks.ts';
 
 export interface DistributedSamplerOptions {
   /** Number of ranks that share the data. */

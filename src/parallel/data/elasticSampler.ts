@@ -1,6 +1,6 @@
 /** `ElasticSampler`: the samples of an epoch that are left, for ranks that join and leave. */
 import { permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../checks.ts';
+import { checkCount, checkRank } from '../groups/checks.ts';
 import { splitWindow } from './cursor.ts';
 
 export interface ElasticSamplerOptions {

@@ -6,7 +6,7 @@
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../checks.ts';
+import { checkCount, checkRank } from '../groups/checks.ts';
 import type { CursorPosition } from './cursor.ts';
 
 /** The samples of one step. */

@@ -2,7 +2,7 @@
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DataError, messageOf, TimeoutError } from '../../util/errors.ts';
-import { checkRank } from '../checks.ts';
+import { checkRank } from '../groups/checks.ts';
 
 export interface ReadShardOptions {
   /** This rank, 0 .. worldSize-1. */

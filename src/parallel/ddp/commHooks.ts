@@ -7,7 +7,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { fromHalf, toHalf } from '../../util/float16.ts';
-import type { FlatLayout } from './buckets.ts';
+import type { FlatLayout } from '../flat/buckets.ts';
 
 /** Gradients that are sent together. */
 export interface GradBucket {

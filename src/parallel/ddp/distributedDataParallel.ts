@@ -25,13 +25,13 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
-import { adoptLayout } from '../optimizerLayout.ts';
-import { flatOptimizer, type TensorflowOptimizer } from '../optimizerOf.ts';
-import { untilAborted } from '../untilAborted.ts';
-import { WeightWatch } from '../weightWatch.ts';
-import type { BucketShards } from '../zero/bucketShards.ts';
-import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from './buckets.ts';
-import { clipGradNorm } from './clip.ts';
+import { adoptLayout } from '../flat/optimizerLayout.ts';
+import { flatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
+import { untilAborted } from '../groups/untilAborted.ts';
+import { WeightWatch } from '../backward/weightWatch.ts';
+import type { BucketShards } from './bucketShards.ts';
+import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from '../flat/buckets.ts';
+import { clipGradNorm } from '../flat/clip.ts';
 import type { CommHook } from './commHooks.ts';
 import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './options.ts';
 import {
@@ -42,10 +42,10 @@ import {
   type ModelVariables,
   type Tensor,
   type Variable,
-} from './flatten.ts';
+} from '../backward/flatten.ts';
 import { JoinContext, type JoinOptions, type Status } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
-import { attendPass, checkMetrics, differentiate, type Pass, type PassOptions } from './pass.ts';
+import { attendPass, checkMetrics, differentiate, type Pass, type PassOptions } from '../backward/pass.ts';
 import { Reducer } from './reducer.ts';
 import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';

@@ -1,6 +1,6 @@
 /** The codecs that replace a gradient by smaller tensors. The hooks of DDP implement them. */
 import type { CodecName, JobCodec } from '../../spec/codecs.ts';
-import type { Variable } from './flatten.ts';
+import type { Variable } from '../backward/flatten.ts';
 import type { CommHook } from './commHooks.ts';
 import { compressedSize, createPowerSgdHook } from './powerSgd.ts';
 

@@ -3,9 +3,9 @@
  * as back-propagation has recorded it.
  */
 import type { Clock } from '../../util/clock.ts';
-import type { FlatLayout } from './buckets.ts';
-import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
-import type { GradientListener } from './tape.ts';
+import type { FlatLayout } from '../flat/buckets.ts';
+import { TensorReader, type Gradients, type Reading, type Tensor } from '../backward/flatten.ts';
+import type { GradientListener } from '../backward/tape.ts';
 
 /** Gradients of a pass that are being read from the GPU. */
 export interface BucketReads {

@@ -5,8 +5,8 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { createLayout } from './buckets.ts';
-import { TensorReader, writeVariables, type Variable } from './flatten.ts';
+import { createLayout } from '../flat/buckets.ts';
+import { TensorReader, writeVariables, type Variable } from '../backward/flatten.ts';
 
 /**
  * Ranks per number of {@link ModelBuffers.flags}. A rank adds its own power of two, and float32 has

@@ -3,7 +3,7 @@ import type { CodecName } from '../../spec/codecs.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
 import { systemClock } from '../../util/clock.ts';
-import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from './buckets.ts';
+import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../flat/buckets.ts';
 
 export interface DistributedDataParallelOptions {
   firstBucketBytes?: number;

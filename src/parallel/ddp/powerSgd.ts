@@ -18,7 +18,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, type Rng } from '../../util/rng.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { checkCount } from '../checks.ts';
+import { checkCount } from '../groups/checks.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 
 export interface PowerSgdOptions {

@@ -9,14 +9,14 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import { divide } from '../../util/divide.ts';
 import type { Range } from '../../util/range.ts';
-import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
+import { rangesOf, rearrange, type FlatLayout } from '../flat/buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
-import { BucketShards } from '../zero/bucketShards.ts';
+import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
 import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
 import { Tally } from './tally.ts';
-import type { GradientListener } from './tape.ts';
+import type { GradientListener } from '../backward/tape.ts';
 import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
 
 /** Passes that are not reduced yet (`noSync`, or a reduction that failed). */

@@ -4,7 +4,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { Gradients } from './flatten.ts';
+import type { Gradients } from '../backward/flatten.ts';
 
 export interface ReducerOptions {
   group: ProcessGroup;

@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError, UsageError } from '../../util/errors.ts';
 import type { SharedOptions } from './options.ts';
-import type { ModelVariables, Variable } from './flatten.ts';
+import type { ModelVariables, Variable } from '../backward/flatten.ts';
 
 /** The description that ranks exchange. */
 export interface ModelDescription {

@@ -14,7 +14,7 @@ import type { Work } from '../../collectives/work.ts';
 import { FRAME_HEADER_BYTES } from '../../protocol/frame.ts';
 import type { CodecName } from '../../spec/codecs.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { TensorReader, type Tensor } from '../ddp/flatten.ts';
+import { TensorReader, type Tensor } from '../backward/flatten.ts';
 import type { PassKind } from './schedules.ts';
 
 /** The largest message that is sent before its receiver asks for it. */

@@ -6,8 +6,8 @@ import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import { hashState } from '../../util/hash.ts';
-import { createLayout } from '../ddp/buckets.ts';
-import { readVariables, type Variable } from '../ddp/flatten.ts';
+import { createLayout } from '../flat/buckets.ts';
+import { readVariables, type Variable } from '../backward/flatten.ts';
 
 /** Elements of a piece: 1 MiB. */
 const PIECE_ELEMENTS = 256 * 1024;

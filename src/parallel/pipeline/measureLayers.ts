@@ -1,8 +1,8 @@
 /** Measures the time of layers on this rank, one layer at a time. */
 import * as tf from '@tensorflow/tfjs';
 import type { Clock } from '../../util/clock.ts';
-import type { Tensor } from '../ddp/flatten.ts';
-import { differentiateTape, disposeTape } from '../ddp/tape.ts';
+import type { Tensor } from '../backward/flatten.ts';
+import { differentiateTape, disposeTape } from '../backward/tape.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { recordLayer } from './recordLayer.ts';
 

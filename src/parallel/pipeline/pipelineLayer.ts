@@ -1,5 +1,5 @@
 /** The layers of a model that is cut into stages. */
-import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
+import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
 
 /** A pass of a micro-batch through a layer. */
 export interface LayerPass {

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { asError, MismatchError, UsageError } from '../../util/errors.ts';
-import type { Scalar, Tensor } from '../ddp/flatten.ts';
+import type { Scalar, Tensor } from '../backward/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { forwardOnly, runStages } from './runStages.ts';
 import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedPass } from './schedules.ts';

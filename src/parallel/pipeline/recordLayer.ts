@@ -1,6 +1,6 @@
 /** Computes a layer and records the operations, so that it can be differentiated later. */
-import type { Tensor } from '../ddp/flatten.ts';
-import { recordTape, type Tape } from '../ddp/tape.ts';
+import type { Tensor } from '../backward/flatten.ts';
+import { recordTape, type Tape } from '../backward/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
 /** The caller disposes of the output apart from the input, also if they are equal. */

@@ -1,7 +1,7 @@
 /** Runs one rank's passes of a pipeline plan. */
 import * as tf from '@tensorflow/tfjs';
 import type { Clock, Yielder } from '../../util/clock.ts';
-import type { Tensor } from '../ddp/flatten.ts';
+import type { Tensor } from '../backward/flatten.ts';
 import type { Arrival, Boundary, BoundaryShapes } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
 

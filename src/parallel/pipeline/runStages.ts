@@ -1,5 +1,5 @@
 /** Runs a plan with the layers of this rank's stages. */
-import type { Tensor } from '../ddp/flatten.ts';
+import type { Tensor } from '../backward/flatten.ts';
 import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import { runPlan, type PlanRun } from './runPlan.ts';

@@ -6,7 +6,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
-import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
+import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
 type Shape = readonly (number | null)[];

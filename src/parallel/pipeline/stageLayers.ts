@@ -5,8 +5,8 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Yielder } from '../../util/clock.ts';
-import type { Scalar, Tensor, Variable } from '../ddp/flatten.ts';
-import { differentiateTape, disposeTape, recordTape, type Tape } from '../ddp/tape.ts';
+import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
+import { differentiateTape, disposeTape, recordTape, type Tape } from '../backward/tape.ts';
 import { trainedVariables, type LayerPass, type PipelineLayer } from './pipelineLayer.ts';
 import { recordLayer } from './recordLayer.ts';
 

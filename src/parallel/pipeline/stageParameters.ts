@@ -13,7 +13,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { divide } from '../../util/divide.ts';
-import { TensorReader, writeVariables, type Tensor, type Variable } from '../ddp/flatten.ts';
+import { TensorReader, writeVariables, type Tensor, type Variable } from '../backward/flatten.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';
 

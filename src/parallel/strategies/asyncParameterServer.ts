@@ -12,11 +12,11 @@
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import type { Pass, PassOptions } from '../ddp/pass.ts';
+import type { Pass, PassOptions } from '../backward/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, StrategyOptions } from '../recovery/strategy.ts';
 
 /** Message tags of the two messages of a step. */
 const PUSH = 1;

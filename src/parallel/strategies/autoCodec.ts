@@ -5,9 +5,9 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { median } from '../../util/statistics.ts';
-import type { EncodedGradients } from '../methods/exchangeCosts.ts';
-import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';
-import type { StepReport } from './strategy.ts';
+import type { EncodedGradients } from '../costs/exchangeCosts.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../costs/codecChoice.ts';
+import type { StepReport } from '../recovery/strategy.ts';
 
 /**
  * Number of steps before the timed steps. The first step of a generation may take longer, because

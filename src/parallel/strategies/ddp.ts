@@ -15,23 +15,23 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { JobCodec } from '../../spec/codecs.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { CommittedVariables } from '../ddp/committedVariables.ts';
+import { CommittedVariables } from '../backward/committedVariables.ts';
 import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
-import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
-import type { Pass, PassOptions } from '../ddp/pass.ts';
+import { variablesOf, type ModelVariables } from '../backward/flatten.ts';
+import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
 import { gatherSlices, type ReceivedSlices } from '../recovery/gatherSlices.ts';
 import { recover, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
-import { gatherState, type DdpState, type StateHead } from './ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
+import { gatherState, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
-import { verifyModels } from './modelVotes.ts';
-import type { ReplicaOptimizer, StepRepeater } from './replicaOptimizer.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
-import { WholeOptimizer } from './wholeOptimizer.ts';
+import { verifyModels } from '../recovery/modelVotes.ts';
+import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
+import type { Applied, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
+import { WholeOptimizer } from '../zero/wholeOptimizer.ts';
 
 interface DdpOptions extends StrategyOptions, TransportOptions {
   /** Whether each rank has the averages of its shard only. */

@@ -5,11 +5,11 @@
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
-import type { Variable } from '../ddp/flatten.ts';
+import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
-import { encodedGradients } from '../methods/exchangeCosts.ts';
+import { encodedGradients } from '../costs/exchangeCosts.ts';
 import { AutoCodec } from './autoCodec.ts';
-import type { StepReport } from './strategy.ts';
+import type { StepReport } from '../recovery/strategy.ts';
 
 /**
  * Rank of PowerSGD's matrices: the lowest rank with which the paper reaches the accuracy of fp32.

@@ -5,18 +5,18 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import { STRATEGIES, type StrategyFacts, type StrategyName, type Streaming } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
-import { LocalSteps } from '../localSteps/localSteps.ts';
-import { DenseMean, NO_MEAN } from '../localSteps/outerMean.ts';
-import { SparseMean } from '../sparse/sparseMean.ts';
+import { LocalSteps } from './localSteps.ts';
+import { DenseMean, NO_MEAN } from './outerMean.ts';
+import { SparseMean } from './sparseMean.ts';
 import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ddp } from './ddp.ts';
-import type { StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from '../recovery/strategy.ts';
 
 export { Ddp } from './ddp.ts';
-export type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
-export type { DdpState } from './ddpState.ts';
-export type { StepReport } from './strategy.ts';
+export type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
+export type { DdpState } from '../recovery/ddpState.ts';
+export type { StepReport } from '../recovery/strategy.ts';
 
 /** The strategy of a plan, and its options. */
 export type StrategyChoice = Pick<

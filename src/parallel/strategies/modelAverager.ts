@@ -1,6 +1,6 @@
 /** Local SGD: averages the parameters once per period, instead of the gradients in every step. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkCount } from '../checks.ts';
+import { checkCount } from '../groups/checks.ts';
 
 export interface PeriodicModelAveragerOptions {
   /** Number of steps between two averages. */

@@ -10,7 +10,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from '../recovery/strategy.ts';
 
 export class ParameterServer extends ServerStrategy {
   readonly reportsAllRanks = true;

@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
-import { createLayout, type Slot } from '../ddp/buckets.ts';
+import { createLayout, type Slot } from '../flat/buckets.ts';
 import {
   readVariables,
   TensorReader,
@@ -15,9 +15,9 @@ import {
   type ModelVariables,
   type Tensor,
   type Variable,
-} from '../ddp/flatten.ts';
+} from '../backward/flatten.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
-import { differentiate, type Pass, type PassOptions } from '../ddp/pass.ts';
+import { differentiate, type Pass, type PassOptions } from '../backward/pass.ts';
 import { verifyModel } from '../ddp/verifyModel.ts';
 
 /** Elements after the gradient: the summed loss and the sample count. */

@@ -1,7 +1,7 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
-import type { Pass, PassOptions } from '../ddp/pass.ts';
+import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
-import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, StrategyOptions } from '../recovery/strategy.ts';
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {

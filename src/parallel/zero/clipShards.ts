@@ -1,7 +1,7 @@
 /** Gradient clipping of sharded gradients. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
-import { clipScale } from '../ddp/clip.ts';
+import { clipScale } from '../flat/clip.ts';
 
 /**
  * Scales this rank's shard of the gradient so that the norm of all shards is at most `maxNorm`.

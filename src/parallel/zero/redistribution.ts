@@ -3,8 +3,8 @@
  * rank computes the same result. Pure.
  */
 import type { Range } from '../../util/range.ts';
-import type { ShardPlace } from './bucketShards.ts';
-import { sizeOf, without } from './ranges.ts';
+import type { ShardPlace } from '../ddp/bucketShards.ts';
+import { sizeOf, without } from '../ddp/ranges.ts';
 
 /** Averages of a shard that a rank holds: those of its own shard, or a copy of another one. */
 export interface HeldShard {

@@ -1,8 +1,8 @@
 /** The averages of one shard, and their transfer to the ranks of a new world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
-import type { ShardPlace } from './bucketShards.ts';
-import { sizeOf } from './ranges.ts';
+import type { ShardPlace } from '../ddp/bucketShards.ts';
+import { sizeOf } from '../ddp/ranges.ts';
 import type { HeldShard, Move } from './redistribution.ts';
 
 /** Averages of a shard, without gaps; see {@link HeldShard}. */

@@ -19,10 +19,10 @@ import type { Clock } from '../../util/clock.ts';
 import { MismatchError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
-import type { ReplicaOptimizer, SavedOptimizer } from '../strategies/replicaOptimizer.ts';
-import type { ShardPlace } from './bucketShards.ts';
+import type { ReplicaOptimizer, SavedOptimizer } from './replicaOptimizer.ts';
+import type { ShardPlace } from '../ddp/bucketShards.ts';
 import { clipShards } from './clipShards.ts';
-import { pack, sizeOf, unpack } from './ranges.ts';
+import { pack, sizeOf, unpack } from '../ddp/ranges.ts';
 import { redistribute, type Redistribution } from './redistribution.ts';
 import { movePieces, WHOLE, type ShardPiece } from './shardPiece.ts';
 

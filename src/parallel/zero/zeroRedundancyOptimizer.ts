@@ -12,11 +12,11 @@
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
-import { optimizerOf, type TensorflowOptimizer } from '../optimizerOf.ts';
-import { createLayout, rearrange, type FlatLayout } from '../ddp/buckets.ts';
+import { optimizerOf, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
+import { createLayout, rearrange, type FlatLayout } from '../flat/buckets.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipShards } from './clipShards.ts';
-import { intersect, pack, sizeOf, withinShard } from './ranges.ts';
+import { intersect, pack, sizeOf, withinShard } from '../ddp/ranges.ts';
 
 export class ZeroRedundancyOptimizer {
   readonly #ddp: DistributedDataParallel;

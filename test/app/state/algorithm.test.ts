@@ -13,7 +13,7 @@ import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives
 import { Network, rowsFor } from '../../../src/jobs/index.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { Algorithm } from '../../../src/protocol/frame.ts';
-import { createLayout } from '../../../src/parallel/ddp/buckets.ts';
+import { createLayout } from '../../../src/parallel/flat/buckets.ts';
 import { ALGORITHM_NAMES } from '../../../src/spec/algorithms.ts';
 import { PRESETS } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runsOf } from '../../../src/app/state/savedRuns.ts';
-import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
 function meta(id: string, room: string, seed = 1): CheckpointMeta {

@@ -3,8 +3,8 @@ import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openWasm } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
-import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
-import { embed } from '../../../src/kernels/embedding.ts';
+import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
+import { embed } from '../../../src/gpu/kernels/embedding.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
 

@@ -4,16 +4,16 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts';
-import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
+import { exportModel, readOrigin } from '../../../src/engine/model/modelFiles.ts';
+import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
 import { loadData } from '../../../src/jobs/index.ts';
-import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
-import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
+import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type WeightsFormat } from '../../../src/spec/modelFile.ts';
 import { DataError } from '../../../src/util/errors.ts';
-import { npyFile } from '../../jobs/formats/npyFiles.ts';
-import { zipFile } from '../../jobs/formats/zipFiles.ts';
+import { npyFile } from '../../formats/npyFiles.ts';
+import { zipFile } from '../../formats/zipFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {

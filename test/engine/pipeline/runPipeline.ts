@@ -1,7 +1,7 @@
 /** Runs a job with a pipeline over memory links. */
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
-import { PipelineOutputs } from '../../../src/engine/pipeline/pipelineOutputs.ts';
+import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import type { JobTask } from '../../../src/engine/tasks/jobTask.ts';
@@ -10,7 +10,7 @@ import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
 import { createCorpus } from '../../../src/jobs/index.ts';
-import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
+import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { JobSpec } from '../../../src/spec/job.ts';

@@ -1,8 +1,8 @@
 /** When a run is saved during training, and when its checkpoints are removed. */
 import { beforeEach, expect, test } from 'vitest';
 import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
-import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
-import type { RunState } from '../../../src/engine/training/runState.ts';
+import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
+import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { StorageError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';

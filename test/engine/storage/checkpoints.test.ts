@@ -1,7 +1,7 @@
 /** Removal of checkpoints from a browser's storage, and errors of the storage. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Checkpoints, CHECKPOINTS_KEPT } from '../../../src/engine/storage/checkpoints.ts';
-import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
+import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { StorageError } from '../../../src/util/errors.ts';
 

@@ -3,9 +3,9 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { RunState } from '../../../src/engine/training/runState.ts';
-import { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
-import type { StateArray } from '../../../src/protocol/stateFile.ts';
+import type { RunState } from '../../../src/engine/storage/runState.ts';
+import { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
+import type { StateArray } from '../../../src/formats/stateFile.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { train } from '../train.ts';
 

@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
+import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { SampleTexts } from '../../../src/engine/inference/sampleTexts.ts';
+import { SampleTexts } from '../../../src/engine/tasks/sampleTexts.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';

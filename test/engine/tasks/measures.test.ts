@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { testHeldOut } from '../../../src/engine/training/evaluation.ts';
+import { testHeldOut } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
 import { countAmongFirst, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';

@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
-import { exportModel, readOrigin, type Origin } from '../../../src/engine/files/modelFiles.ts';
-import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
+import { exportModel, readOrigin, type Origin } from '../../../src/engine/model/modelFiles.ts';
+import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import type { ModelFormat } from '../../../src/spec/modelFile.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { exportModel } from '../../../src/engine/files/modelFiles.ts';
+import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 

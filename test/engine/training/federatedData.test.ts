@@ -1,11 +1,11 @@
 /** Training with files that differ from rank to rank. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
-import { exportModel } from '../../../src/engine/files/modelFiles.ts';
+import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
+import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import { openWeights } from '../../../src/jobs/weights/weightsFile.ts';
+import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { DataError, PeerGoneError } from '../../../src/util/errors.ts';

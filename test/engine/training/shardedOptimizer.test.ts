@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { Task } from '../../../src/engine/tasks/task.ts';
-import type { RunState } from '../../../src/engine/training/runState.ts';
+import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { MIRROR_EVERY } from '../../../src/parallel/zero/shardedOptimizer.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';

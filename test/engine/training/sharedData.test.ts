@@ -2,13 +2,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
-import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
-import type { WeightsFile } from '../../../src/jobs/weights/weightsFile.ts';
+import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { imagesFile, labelsFile } from '../../jobs/formats/idxFiles.ts';
+import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {

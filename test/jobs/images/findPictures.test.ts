@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { DecodePicture } from '../../../src/jobs/formats/decodePicture.ts';
+import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
-import { npyFile } from '../formats/npyFiles.ts';
-import { imagesFile, labelsFile } from '../formats/idxFiles.ts';
-import { zipFile } from '../formats/zipFiles.ts';
+import { npyFile } from '../../formats/npyFiles.ts';
+import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
+import { zipFile } from '../../formats/zipFiles.ts';
 
 const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
 const JPEG = Uint8Array.of(0xff, 0xd8, 0xff, 0xe0, 0, 16);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../../src/jobs/dataset.ts';
-import type { DecodePicture } from '../../../src/jobs/formats/decodePicture.ts';
+import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
 import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
 import { DataError } from '../../../src/util/errors.ts';
-import { npyFile } from '../formats/npyFiles.ts';
-import { zipFile } from '../formats/zipFiles.ts';
-import { gzip, idxFile, imagesFile, labelsFile } from '../formats/idxFiles.ts';
+import { npyFile } from '../../formats/npyFiles.ts';
+import { zipFile } from '../../formats/zipFiles.ts';
+import { gzip, idxFile, imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 
 const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
 

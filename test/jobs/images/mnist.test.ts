@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { gzip, idxFile, imagesFile, labelsFile } from '../formats/idxFiles.ts';
+import { gzip, idxFile, imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { loadData, sampleLength, type Dataset } from '../../../src/jobs/index.ts';
 import { DataError, UsageError } from '../../../src/util/errors.ts';
 

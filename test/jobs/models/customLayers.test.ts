@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
 import { buildModel } from '../../../src/jobs/index.ts';
-import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { rowsOf, Topology } from '../../../src/spec/topology.ts';
 import { UsageError } from '../../../src/util/errors.ts';

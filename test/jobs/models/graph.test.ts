@@ -8,9 +8,9 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { readWeights } from '../../../src/jobs/weights/fitWeights.ts';
-import { openWeights } from '../../../src/jobs/weights/weightsFile.ts';
-import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
+import { readWeights } from '../../../src/formats/weights/fitWeights.ts';
+import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
+import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../../src/spec/jobFile.ts';
 import { rowsOf, Topology } from '../../../src/spec/topology.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '..', 'weights', name));
+const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '../../formats/weights', name));
 const topologyOf = (model: unknown): Topology => v.parse(Topology, model);
 
 /** Returns a model with two branches that are added, concatenated and multiplied. */

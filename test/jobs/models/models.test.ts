@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
 import { buildModel, countConfusion, countCorrect, type JobModel } from '../../../src/jobs/index.ts';
-import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { hashState } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';

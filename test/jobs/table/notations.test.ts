@@ -1,8 +1,8 @@
 /** Numbers and missing values as people, spreadsheets, databases and other programs write them. */
 import { describe, expect, test } from 'vitest';
 import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
-import { isMarker } from '../../../src/jobs/formats/missing.ts';
-import { amountOf, numberOf } from '../../../src/jobs/formats/numbers.ts';
+import { isMarker } from '../../../src/formats/missing.ts';
+import { amountOf, numberOf } from '../../../src/formats/numbers.ts';
 import { agreeOn, openShard } from '../../../src/jobs/index.ts';
 import { sentencesOf } from '../../../src/spec/preview.ts';
 import { parseJob } from '../../../src/spec/job.ts';

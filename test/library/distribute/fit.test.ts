@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test, vi } from 'vitest';
-import { convertSyncBatchNorm } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { convertSyncBatchNorm } from '../../../src/parallel/backward/syncBatchNorm.ts';
 import type { DistributedFitArgs } from '../../../src/library/distribute/arguments.ts';
 import {
   alone,

@@ -13,7 +13,7 @@ import {
   type ProcessGroup,
   type TensorflowOptimizer,
 } from '../../../src/index.ts';
-import { decodeState, encodeState } from '../../../src/protocol/stateFile.ts';
+import { decodeState, encodeState } from '../../../src/formats/stateFile.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { DataError, MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';

@@ -15,8 +15,8 @@ import {
   type Optimizer,
 } from '../../../src/index.ts';
 import { loadKerasWeights, saveKerasWeights } from '../../../src/keras.ts';
-import { readKeras } from '../../../src/jobs/weights/keras.ts';
-import { writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import { readKeras } from '../../../src/formats/weights/keras.ts';
+import { writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { AbortError, DataError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
@@ -41,7 +41,7 @@ function network(seed: number, units = 4): tf.Sequential {
   return model;
 }
 
-const keras = readFileSync(path.join(import.meta.dirname, '../../jobs/weights/keras.weights.h5'));
+const keras = readFileSync(path.join(import.meta.dirname, '../../formats/weights/keras.weights.h5'));
 
 let before: tf.MemoryInfo;
 const models: tf.LayersModel[] = [];

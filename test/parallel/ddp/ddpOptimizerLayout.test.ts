@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import type { Optimizer } from '../../../src/optim/optimizer.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
-import type { TensorflowOptimizer } from '../../../src/parallel/optimizerOf.ts';
+import type { TensorflowOptimizer } from '../../../src/parallel/flat/optimizerOf.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
 beforeAll(async () => {

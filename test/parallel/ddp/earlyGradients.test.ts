@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
-import { gradientsOf, TensorReader } from '../../../src/parallel/ddp/flatten.ts';
+import { gradientsOf, TensorReader } from '../../../src/parallel/backward/flatten.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { errorOf } from '../../errorOf.ts';
 

@@ -5,7 +5,7 @@ import { MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { ScheduleGPipe } from '../../../src/parallel/pipeline/pipelineSchedule.ts';
 import { PipelineStage } from '../../../src/parallel/pipeline/pipelineStage.ts';
 import { sequentialLayers } from '../../../src/parallel/pipeline/sequentialLayers.ts';
-import { initDeviceMesh } from '../../../src/parallel/deviceMesh.ts';
+import { initDeviceMesh } from '../../../src/parallel/groups/deviceMesh.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { dense, expectSame, SAMPLES, seeded, trainInPipeline, type Layer, type Model } from './againstSequential.ts';
 

@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { LocalSteps } from '../../../src/parallel/localSteps/localSteps.ts';
+import type { LocalSteps } from '../../../src/parallel/strategies/localSteps.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { SparseMean } from '../../../src/parallel/sparse/sparseMean.ts';
+import { SparseMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createLocalSteps } from '../localSteps.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { meanByOwners, sentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
 import { keptShares } from '../../../src/parallel/sparse/normClipping.ts';
 import { PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
-import { SparseMean } from '../../../src/parallel/sparse/sparseMean.ts';
+import { SparseMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { normOf } from '../../../src/parallel/sparse/vectors.ts';
 import { runWorld } from '../../../src/testing/index.ts';

@@ -1,4 +1,4 @@
-import { clipGradNorm } from '../../../src/parallel/ddp/clip.ts';
+import { clipGradNorm } from '../../../src/parallel/flat/clip.ts';
 import type { Suite } from '../suite.ts';
 
 const CASES: [number[], number][] = [

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../../../src/jobs/models/models.ts';
-import { encodeWeights } from '../../../src/jobs/weights/weightsFile.ts';
+import { encodeWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import type { Suite } from '../suite.ts';

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { crossEntropySum } from '../../../src/kernels/crossEntropy.ts';
+import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import type { Suite } from '../suite.ts';
 

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
-import { SyncBatchNormalization } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { SyncBatchNormalization } from '../../../src/parallel/backward/syncBatchNorm.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import type { Suite } from '../suite.ts';

@@ -1,5 +1,5 @@
 /** Texts of the charts: curves, and the marks on them. */
-import type { XAxis } from '../../charts/axis.ts';
+import type { XAxis } from '../axis.ts';
 import { list, upperFirst } from '../../../util/text.ts';
 
 export const charts = {

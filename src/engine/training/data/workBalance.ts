@@ -10,7 +10,7 @@ import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Task } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
-import { canBalance, type OwnPass } from '../stepPasses.ts';
+import { canBalance, type OwnPass } from './stepPasses.ts';
 
 /**
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.

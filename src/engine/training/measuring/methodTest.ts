@@ -4,11 +4,11 @@
  * exchanged, so the model is unchanged at the end.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { Variable } from '../../../parallel/ddp/flatten.ts';
-import { measureLinks } from '../../../parallel/methods/measureLinks.ts';
-import { chooseMethods, methodCosts } from '../../../parallel/methods/methodCosts.ts';
+import type { Variable } from '../../../parallel/backward/flatten.ts';
+import { measureLinks } from '../../../parallel/costs/measureLinks.ts';
+import { chooseMethods, methodCosts } from '../../../parallel/costs/methodCosts.ts';
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
-import { encodedGradients } from '../../../parallel/methods/exchangeCosts.ts';
+import { encodedGradients } from '../../../parallel/costs/exchangeCosts.ts';
 import { POWER_SGD_RANK } from '../../../parallel/strategies/gradientTransport.ts';
 import type { Device } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';

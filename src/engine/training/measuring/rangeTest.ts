@@ -7,7 +7,7 @@ import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { Ddp } from '../../../parallel/strategies/index.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
-import type { RunState } from '../runState.ts';
+import type { RunState } from '../../storage/runState.ts';
 import type { RunStrategy } from '../runStrategy.ts';
 
 export class RangeTest {

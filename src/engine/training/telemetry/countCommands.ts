@@ -1,6 +1,6 @@
 /** Counts the commands that this rank's GPU receives in a step. */
 import type { GpuCommands } from '../../../protocol/stepTrace.ts';
-import { currentCounts } from '../../../webgpu/commands.ts';
+import { currentCounts } from '../../../gpu/commands.ts';
 
 /**
  * Returns a function that returns the commands since this call; `null` if this rank does not

@@ -1,0 +1,105 @@
+/** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
+import { fallbackBackend } from '../../util/fallbackBackend.ts';
+import { requestAdapter } from '../../util/gpuAdapter.ts';
+import { messages } from '../locales/index.ts';
+import { askLocalNetwork, localNetwork } from '../browser/localNetwork.ts';
+
+export type Verdict =
+  | { kind: 'checking' }
+  | { kind: 'good'; text: string }
+  /** The tab can train, but slower. */
+  | { kind: 'meh'; text: string; fix: string }
+  /** Cannot work. */
+  | { kind: 'bad'; text: string; fix: string };
+
+/**
+ * A broken driver may make `requestAdapter` hang. After this time, the check reports that the GPU
+ * does not answer.
+ */
+const ADAPTER_DEADLINE_MS = 5000;
+/**
+ * The first local ICE candidate arrives within milliseconds. If a browser has not reported a
+ * candidate after three seconds, it will not report any.
+ */
+const CANDIDATE_DEADLINE_MS = 3000;
+
+export function checkSecure(): Verdict {
+  const { secure, insecure } = messages.value.join.checks;
+  return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
+}
+
+export async function checkGpu(): Promise<Verdict> {
+  const labels = messages.value.join.checks;
+  /** What this tab computes with instead, and how fast that is. */
+  const instead = (): string => labels.fallback[fallbackBackend()];
+  if (!('gpu' in navigator) || navigator.gpu === undefined) {
+    const { text, newer, needsHttps } = labels.noWebGpu;
+    return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${instead()}` : needsHttps };
+  }
+  try {
+    const adapter = await within(ADAPTER_DEADLINE_MS, requestAdapter(navigator.gpu));
+    if (adapter === undefined) {
+      return { kind: 'meh', text: labels.gpuSilent.text, fix: `${instead()} ${labels.gpuSilent.fix}` };
+    }
+    if (adapter === null) {
+      return { kind: 'meh', text: labels.gpuNone, fix: instead() };
+    }
+    if (adapter.info.isFallbackAdapter) {
+      return {
+        kind: 'meh',
+        text: labels.gpuSoftware.text(adapterName(adapter.info)),
+        fix: labels.gpuSoftware.fix,
+      };
+    }
+    return { kind: 'good', text: labels.gpu(adapterName(adapter.info)) };
+  } catch {
+    return { kind: 'meh', text: labels.gpuBroken, fix: instead() };
+  }
+}
+
+export async function checkReach(): Promise<Verdict> {
+  const labels = messages.value.join.checks;
+  if (typeof RTCPeerConnection === 'undefined') {
+    return { kind: 'bad', ...labels.noWebRtc };
+  }
+  const connection = new RTCPeerConnection();
+  try {
+    const candidate = new Promise<true>((resolve) => {
+      connection.addEventListener('icecandidate', (event) => {
+        if (event.candidate !== null && event.candidate.candidate !== '') resolve(true);
+      });
+    });
+    connection.createDataChannel('preflight');
+    await connection.setLocalDescription(await connection.createOffer());
+    const isFound = (await within(CANDIDATE_DEADLINE_MS, candidate)) === true;
+    await askLocalNetwork();
+    if (localNetwork().peek() === 'denied') {
+      const { text, fix } = labels.localNetwork;
+      return { kind: 'meh', text, fix };
+    }
+    return isFound ? { kind: 'good', text: labels.reach } : { kind: 'meh', ...labels.noWay };
+  } catch {
+    return { kind: 'meh', ...labels.noStart };
+  } finally {
+    connection.close();
+  }
+}
+
+function adapterName(info: { description: string; vendor: string; architecture: string }): string {
+  if (info.description !== '') return info.description;
+  const parts = [info.vendor, info.architecture].filter((part) => part !== '');
+  return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
+}
+
+/** Returns the value of `promise`, or `undefined` if it takes longer than `ms`. */
+async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const deadline = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

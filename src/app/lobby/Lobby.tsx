@@ -1,0 +1,289 @@
+/** The lobby: the code, the members, the job, and the button to start. */
+import { useSignal } from '@preact/signals';
+import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
+import type { Receiving, ShaderProgress } from '../../protocol/events.ts';
+import { seats } from '../../protocol/seating.ts';
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { isHost, isOpen, missingToStart } from '../state/derive.ts';
+import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
+import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
+import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
+import { Banner } from '../components/Banner.tsx';
+import { GuestView } from './GuestView.tsx';
+import { FileDrop } from './FileDrop.tsx';
+import { Notes } from './FilesPreview.tsx';
+import { PipelinePreview, PlannedStages } from './PlannedStages.tsx';
+import { SharedFiles } from './SharedFiles.tsx';
+import { Invitation } from './Invitation.tsx';
+import { HostControls } from './HostControls.tsx';
+import { JobForm } from '../jobForm/JobForm.tsx';
+import { MethodTable } from '../jobForm/MethodTable.tsx';
+import { LayerTable } from '../jobForm/LayerTable.tsx';
+import { Loading } from '../components/Loading.tsx';
+import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
+import { RankMark } from '../components/RankMark.tsx';
+import { RemoveButton } from '../components/RemoveButton.tsx';
+import { StatusLine } from '../components/StatusLine.tsx';
+import { RingView } from '../ring/RingView.tsx';
+import { SimulatedRing } from '../ring/SimulatedRing.tsx';
+import { hidden } from '../state/address.ts';
+import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
+import { pictureOf } from '../state/strategies.ts';
+import type { Lobby as LobbyView } from '../state/room.ts';
+import type { View } from '../state/view.ts';
+import { gettingReady } from '../state/gettingReady.ts';
+import { messages } from '../locales/index.ts';
+
+export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const room = view.room ?? '';
+  const hiding = useSignal(hidden.peek());
+  const labels = messages.value.lobby;
+  const host = isHost(view);
+  const choosesAlgorithm = host && lobby.phase === 'FORMING' && !isPipeline(lobby.job);
+  const saving = choosesAlgorithm ? autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length) : null;
+  const ready = lobby.members.filter((one) => one.device !== null).length;
+  return (
+    <main class="lobby wrap">
+      {view.failure !== null && (
+        <Banner failure={view.failure}>
+          <button type="button" class="quiet" onClick={dismissFailure}>
+            {messages.value.shell.dismiss}
+          </button>
+        </Banner>
+      )}
+      {view.failure !== null && <LocalNetworkNote hasFailed />}
+      <Invitation
+        room={room}
+        isLocked={lobby.isLocked}
+        hides={hiding.value}
+        buttons={host && <HostControls lobby={lobby} />}
+      >
+        {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
+      </Invitation>
+      <div class="lobby-columns">
+        <section aria-labelledby="who">
+          <h2 id="who">{labels.ready(<span class="number">{labels.count(ready, lobby.members.length)}</span>)}</h2>
+          <People view={view} lobby={lobby} />
+          <StatusLine view={view} />
+          {view.warmup === 'compiling' && view.shaders !== null && <Compiling {...view.shaders} />}
+          {view.warmup === 'data' && view.loading !== null && <Loading {...view.loading} />}
+          {view.warmup === 'receiving' && view.received !== null && <ReceivingModel {...view.received} />}
+          {view.deviceNote !== null && (
+            <p class="dim small note" lang="en">
+              {view.deviceNote}
+            </p>
+          )}
+        </section>
+        <section aria-label={labels.preview} class="lobby-ring">
+          {isPipeline(lobby.job) ? (
+            <PipelinePreview view={view} lobby={lobby} />
+          ) : (
+            <Preview view={view} lobby={lobby} />
+          )}
+        </section>
+        <section aria-labelledby="what" class="lobby-job">
+          <h2 id="what">
+            <JobTitle job={lobby.job} />
+          </h2>
+          {view.resumesAfter !== null && <p>{labels.resumes(view.resumesAfter)}</p>}
+          {view.beginsWith !== null && (
+            <>
+              <p>{labels.beginsWith(view.beginsWith)}</p>
+              <Notes notes={view.weightNotes} />
+            </>
+          )}
+          {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
+            <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
+          ) : (
+            !hidden.value.has('job') && <JobToCome job={lobby.job} />
+          )}
+          {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
+            <FileDrop key={lobby.job.job} job={lobby.job.job} view={view} onfiles={giveFiles}>
+              <p class="dim small">{lobby.job.data.kind === 'federated' ? labels.files.own : labels.files.stay}</p>
+            </FileDrop>
+          )}
+          {lobby.job.data.kind === 'shared' && takesFiles(lobby.job.job) && (
+            <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
+          )}
+          {isPipeline(lobby.job) && <PlannedStages lobby={lobby} />}
+          {view.compared !== null && hasSameCosts(view.compared.job, lobby.job) && (
+            <MethodTable
+              {...view.compared}
+              onpick={host ? (method) => configure(withMethod(lobby.job, method)) : null}
+            />
+          )}
+          {saving !== null && <p class="dim small">{saving}</p>}
+          {lobby.phase !== 'FORMING' && <Joining view={view} lobby={lobby} />}
+        </section>
+      </div>
+      {lobby.phase === 'FORMING' && <StartBar view={view} lobby={lobby} />}
+    </main>
+  );
+}
+
+/** Returns the columns of the table in the files of this tab. */
+function columnsOf({ files }: View): string[] {
+  return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
+}
+
+/** Shows the job to members who cannot change it. */
+function JobToCome({ job }: { job: JobSpec }) {
+  return (
+    <>
+      <p class="dim">{describeJob(job)}.</p>
+      {typeof job.model !== 'string' && <LayerTable model={job.model} />}
+    </>
+  );
+}
+
+function JobTitle({ job }: { job: JobSpec }) {
+  const { lobby: labels, lesson, job: jobs } = messages.value;
+  if (job.job === 'lesson') return <>{lesson.heading}</>;
+  const preset = presetOf(job);
+  const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
+  return <>{labels.jobWith(job.job, job.job === 'gpt' ? size : modelWord(job))}</>;
+}
+
+function modelWord({ model }: JobSpec): string {
+  return typeof model === 'string' ? model : messages.value.job.models.own;
+}
+
+function Compiling({ compiled, total }: ShaderProgress) {
+  const { shaders, shadersOf } = messages.value.lobby;
+  return (
+    <p class="row dim small note">
+      <progress class="grow" aria-label={shaders} value={compiled} max={total} />
+      <span class="number">{shadersOf(compiled, total)}</span>
+    </p>
+  );
+}
+
+function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
+  const { receiving, receivedOf, waits } = messages.value.lobby;
+  if (waitsMs !== null) return <p class="dim small note">{waits(total / rate!, waitsMs / 1000)}</p>;
+  return (
+    <p class="row dim small note">
+      <progress class="grow" aria-label={receiving} value={bytes} max={total} />
+      <span class="number">{receivedOf(bytes, total, rate)}</span>
+    </p>
+  );
+}
+
+/** Number of people above which their list scrolls, so that the button to start stays in reach. */
+const MANY_PEOPLE = 32;
+
+function People({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const places = seats(lobby.members);
+  const isLong = lobby.members.length + lobby.spectators.length > MANY_PEOPLE;
+  return (
+    <ul
+      class={`people plain${isHost(view) ? ' led' : ''}${isLong ? ' long' : ''}`}
+      aria-labelledby="who"
+      {...(isLong && { tabIndex: 0 })}
+    >
+      {lobby.members.map((one) => (
+        <li key={one.member} class={one.device === null ? 'pale' : ''}>
+          <RankMark rank={places.indexOf(one)} size={20} />
+          <span class="ellipsis">
+            {one.name}
+            <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
+          </span>
+          <span class="dim small ellipsis">{one.device === null ? gettingReady(one) : one.device.adapter}</span>
+          {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
+        </li>
+      ))}
+      {lobby.spectators.map(({ member, name }) => (
+        <li key={member}>
+          <span class="dim" aria-hidden="true">
+            –
+          </span>
+          <span class="ellipsis">
+            {name}
+            <span class="dim">{roles(member === view.member, lobby.hosts.includes(member))}</span>
+          </span>
+          <span class="dim small">{messages.value.lobby.watches}</span>
+          {isHost(view) && member !== view.member && <RemoveButton member={member} name={name} />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function roles(you: boolean, host: boolean): string {
+  const labels = messages.value.lobby;
+  const names = [...(you ? [labels.you] : []), ...(host ? [labels.host] : [])];
+  return names.length === 0 ? '' : labels.roles(names);
+}
+
+/**
+ * Shows a preview of the ring, or of what replaces it. It has a mark for each member, which is pale
+ * until the member is ready, and a mark for each free place.
+ */
+function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const { job } = lobby;
+  const places = seats(lobby.members, lobby.startAt ?? 0);
+  const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
+  const at = places.findIndex((one) => one?.member === view.member);
+  const you = at < 0 ? null : at;
+  const picture = pictureOf(job, tabs.length, null, bucketBytesOf(job));
+  if (typeof picture !== 'string') {
+    return (
+      <figure class="simulated">
+        <RingView
+          members={tabs}
+          you={you}
+          shape={picture.lines}
+          player={null}
+          centre={{ top: '', title: '', bottom: '' }}
+          label={messages.value.lobby.previewLabel(tabs.length)}
+        />
+        <figcaption class="caption">{picture.words}</figcaption>
+      </figure>
+    );
+  }
+  return <SimulatedRing members={tabs} you={you} algorithm={picture} kind={messages.value.ring.preview} />;
+}
+
+function Joining({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
+  return (
+    <>
+      {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
+      {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
+    </>
+  );
+}
+
+/** The code and the button to start. The bar stays at the bottom of the window. */
+function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const labels = messages.value.lobby;
+  const missing = missingToStart(lobby);
+  const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
+  const host = isHost(view);
+  const obstacle = host ? startObstacle(lobby, view.member, view.files) : null;
+  const note = host
+    ? (obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic)))
+    : (automatic ?? labels.waitingForHost);
+  return (
+    <div class="start-bar">
+      <span class="code" aria-hidden="true">
+        {formatRoomCode(view.room ?? '')}
+      </span>
+      <p id="start-note" class={host ? 'dim small' : 'waiting'}>
+        {note}
+      </p>
+      {host && (
+        <button
+          type="button"
+          class="primary"
+          disabled={obstacle !== null}
+          aria-describedby="start-note"
+          onClick={start}
+        >
+          {labels.start}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,271 @@
+/**
+ * The page of a run: figures, ring, curves, timeline, ranks and links. One player moves both the
+ * ring and the grid.
+ */
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import type { AllReduceName } from '../../spec/algorithms.ts';
+import { keepsModel, learnsDigits } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
+import { Curves } from '../charts/Curves.tsx';
+import { type Pointed } from '../locales/axis.ts';
+import { isEndedEarly, isHost, isDistributing, isRemoved, isUnderWay, ownRank } from '../state/derive.ts';
+import { describeState } from '../state/describeState.ts';
+import { upperFirst } from '../../util/text.ts';
+import { describeJob } from '../state/jobForm.ts';
+import { SaveModel } from '../modelFiles/SaveModel.tsx';
+import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
+import { InspectionPanel } from '../inspection/InspectionPanel.tsx';
+import { ExportButtons } from '../monitor/ExportButtons.tsx';
+import { Links } from '../monitor/Links.tsx';
+import { SlowHere } from '../monitor/SlowHere.tsx';
+import { Stragglers } from '../monitor/Stragglers.tsx';
+import { timelineOf } from '../monitor/timeline.ts';
+import { TimelineView } from '../monitor/TimelineView.tsx';
+import { Banner } from '../components/Banner.tsx';
+import { Fold } from '../components/Fold.tsx';
+import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
+import { HostControls } from '../lobby/HostControls.tsx';
+import { RecordingButton } from '../components/RecordingButton.tsx';
+import { News } from '../components/News.tsx';
+import { Term } from '../components/Term.tsx';
+import { IdleShare } from '../pipeline/IdleShare.tsx';
+import { PipelineBar } from '../pipeline/PipelineBar.tsx';
+import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
+import { PlanGrid } from '../pipeline/PlanGrid.tsx';
+import { RunPipeline } from '../pipeline/RunPipeline.tsx';
+import { GridView } from '../ring/grid/GridView.tsx';
+import { PlayerBar } from '../ring/player/PlayerBar.tsx';
+import { RunRing } from '../ring/RunRing.tsx';
+import { Caption } from '../ring/SimulatedRing.tsx';
+import { usePlayback, usePlayer } from '../ring/player/usePlayer.ts';
+import type { Player } from '../ring/player/player.ts';
+import { pageWidth } from '../browser/theme.ts';
+import { hidden } from '../state/address.ts';
+import { closeRun, leave, start } from '../state/store.ts';
+import { pictureOf, type Instead } from '../state/strategies.ts';
+import type { Failure, View } from '../state/view.ts';
+import type { Run as RunView } from '../state/run.ts';
+import { messages } from '../locales/index.ts';
+import { GenerationPanel } from '../generation/GenerationPanel.tsx';
+import { Lanes } from './Lanes.tsx';
+import { RankTable } from './RankTable.tsx';
+import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
+import { Distribution } from './Distribution.tsx';
+import { Strip } from './Strip.tsx';
+
+/** If a launcher drives this page, the ring does not move until somebody presses play. */
+const WATCHED = globalThis.peergradReport === undefined;
+
+export function Run({ view, run }: { view: View; run: RunView }) {
+  const { run: labels } = messages.value;
+  const { trace, worldSize } = run;
+  const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
+  const isDivided = isPipeline(run.job);
+  const player = usePlayer(stage, { autoplay: WATCHED, keys: !isDivided });
+  const schedule = usePlayback(run.pipeline, createPipelinePlayer, { autoplay: WATCHED, keys: isDivided });
+  const pointed = useSignal<Pointed | null>(null);
+  const alone = worldSize === 1;
+  const codec = run.choice?.codec ?? run.job.codec;
+  // A trace is replayed with the picture of its own algorithm.
+  const picture =
+    trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
+  const hides = hidden.value;
+  const hasRounds = !alone && !isDivided && typeof picture === 'string';
+  const hasGrid = hasRounds && !hides.has('grid');
+  const stateText = describeState(view);
+  const isEnded = isEndedEarly(view);
+  const narrow = pageWidth.value === 'narrow';
+  // These parts are rendered when their data change, not at every step, because rows are expensive
+  // with many ranks.
+  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
+  const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
+  const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
+  const monitorNow = useMemo(
+    () => <Monitor run={run} pointed={pointed} />,
+    [statistics, telemetry, lanes, members, run.pipeline],
+  );
+  const ranksNow = useMemo(
+    () => <RankTable view={view} run={run} />,
+    [statistics, telemetry, links, members, hashes, shares, rank, run.pipeline, run.result, view.lobby, view.member],
+  );
+  const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
+  // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be
+  // continued.
+  const keepModel =
+    keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
+      <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
+    ) : null;
+  return (
+    <main class="run wrap">
+      <h1 class="away">{labels.title}</h1>
+      {view.failure !== null && !isEnded && <Failed view={view} failure={view.failure} />}
+      {view.failure !== null && isEnded && (
+        <EndedPanel run={run} failure={view.failure} host={isHost(view)}>
+          {keepModel}
+        </EndedPanel>
+      )}
+      {((view.failure !== null && !isEnded) || view.suspension !== null) && <LocalNetworkNote hasFailed />}
+      {run.result !== null && (
+        <ResultPanel
+          job={job}
+          result={run.result}
+          isWhole={run.firstStep === 0 && run.result.restarts === 0}
+          host={isHost(view)}
+        >
+          {keepModel}
+        </ResultPanel>
+      )}
+      <Strip view={view} run={run} />
+      <div class="run-line">
+        <p class="small">
+          {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
+          {stateText.text !== stateText.word && `${upperFirst(stateText.text)}.`}
+        </p>
+        {view.lobby !== null && isUnderWay(view) && isHost(view) && (
+          <div class="row">
+            <HostControls lobby={view.lobby} />
+          </div>
+        )}
+      </div>
+      {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
+      {view.suspension !== null && (
+        <p class="dim small">
+          <News {...view.suspension} />
+        </p>
+      )}
+      {view.note !== null && (
+        <p class="dim small">
+          {/* The note of a simulated run is in the page's language. */}
+          <News {...view.note} lang={view.room === null ? '' : 'en'} />
+        </p>
+      )}
+      {isUnderWay(view) && <SlowHere view={view} run={run} />}
+      {isUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
+      <div class="run-columns">
+        {isDivided ? (
+          <RunPipeline view={view} run={run} player={schedule} />
+        ) : (
+          <section
+            class="stage"
+            aria-label={!hasRounds ? labels.ranks : picture === 'ring' ? labels.ring : labels.allReduce}
+          >
+            <RunRing view={view} run={run} player={player} picture={picture} />
+            <p class="caption">
+              <RoundCaption view={view} run={run} player={player} picture={picture} />
+            </p>
+          </section>
+        )}
+        <section class="curves" aria-label={labels.curvesSection}>
+          {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
+          {!narrow && !hides.has('timeline') && lanesNow}
+        </section>
+        {(hasRounds || run.pipeline !== null) && !hides.has('player') && (
+          <div class="bar-place">{isDivided ? <PipelineBar player={schedule} /> : <PlayerBar player={player} />}</div>
+        )}
+      </div>
+      {/* Nothing was trained, so there is nothing to inspect. */}
+      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
+        <InspectionPanel key={run.number} run={run} />
+      )}
+      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
+        <GenerationPanel
+          key={run.number}
+          run={run}
+          // After a run with a pipeline, no tab has the whole model.
+          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
+        />
+      )}
+      <div class="run-columns lower">
+        {hasGrid && (
+          <Fold title={labels.holds} class="holds">
+            <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
+          </Fold>
+        )}
+        {!alone && !hides.has('ranks') && (
+          <Fold title={labels.links} class={hasGrid ? 'links-panel' : 'whole-width'}>
+            {linksNow}
+          </Fold>
+        )}
+        {!hides.has('ranks') && (
+          <Fold title={labels.ranksPanel} class="ranks-panel whole-width">
+            {ranksNow}
+          </Fold>
+        )}
+        {run.pipeline !== null && !hides.has('grid') && (
+          <Fold title={messages.value.pipeline.plan} class="whole-width">
+            <PlanGrid player={schedule} />
+          </Fold>
+        )}
+        {!hides.has('timeline') && (
+          <Fold title={labels.timeline} class="whole-width">
+            {narrow && lanesNow}
+            {monitorNow}
+          </Fold>
+        )}
+      </div>
+      {!hides.has('inspection') && confusionNow}
+      {run.result === null && !isEnded && keepModel}
+      {(view.failure === null || isEnded) && (
+        <div class="row">
+          <ExportButtons run={run} records={ownRank(view, run) !== null} />
+        </div>
+      )}
+    </main>
+  );
+}
+
+function Failed({ view, failure }: { view: View; failure: Failure }) {
+  const { run: labels } = messages.value;
+  return (
+    <Banner failure={failure}>
+      {!failure.fatal && isHost(view) && (
+        <button type="button" class="primary" onClick={start}>
+          {labels.startAgain}
+        </button>
+      )}
+      {/* A removed tab does not return by a click. */}
+      <button type="button" onClick={isRemoved(failure) ? leave : closeRun}>
+        {isRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
+      </button>
+      {/* An engine that has failed may have sent no recording. */}
+      {(!failure.fatal || view.recording !== null) && <RecordingButton />}
+    </Banner>
+  );
+}
+
+interface CaptionProps {
+  view: View;
+  run: RunView;
+  player: Player;
+  picture: AllReduceName | Instead;
+}
+
+function RoundCaption({ view, run, player, picture }: CaptionProps) {
+  const { run: labels } = messages.value;
+  if (run.worldSize === 1) {
+    const isShown = typeof picture === 'string';
+    return <span class="dim">{isShown ? labels.aloneShown(<Term of="all-reduce" />) : labels.alone}</span>;
+  }
+  if (typeof picture !== 'string') return <>{picture.words}</>;
+  if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
+  return isUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
+}
+
+function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {
+  const { run: labels } = messages.value;
+  const { lanes, members, telemetry, rank } = run;
+  const timeline = useMemo(() => timelineOf({ lanes, members, telemetry, rank }), [lanes, members, telemetry, rank]);
+  return (
+    <>
+      <Stragglers run={run} />
+      {run.pipeline !== null && <IdleShare pipeline={run.pipeline} lanes={lanes} />}
+      <TimelineView
+        timeline={timeline}
+        you={rank}
+        pointed={pointed}
+        empty={labels.statisticsLater(run.job.hashEvery)}
+      />
+    </>
+  );
+}

@@ -1,0 +1,27 @@
+/** The texts in a file of weights about its model. */
+import { FACTS, VOCABULARY } from '../../formats/weights/weightsFile.ts';
+import type { About } from '../../formats/weights/namedTensor.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+
+interface ModelState {
+  job: JobSpec;
+  steps: number;
+  stateHash: string;
+  /** The vocabulary of a language model. */
+  vocabulary: Vocabulary | null;
+  /** The meaning of inputs and outputs, if the job does not define it. */
+  facts: SampleFacts | null;
+}
+
+export function aboutModel({ job, steps, stateHash, vocabulary, facts }: ModelState): About {
+  return {
+    'peergrad.job': JSON.stringify(job),
+    'peergrad.step': String(steps),
+    'peergrad.stateHash': stateHash,
+    'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
+    ...(vocabulary && { [VOCABULARY]: JSON.stringify(vocabulary) }),
+    ...(facts && { [FACTS]: JSON.stringify(facts) }),
+  };
+}

@@ -1,0 +1,87 @@
+/**
+ * Writes a model whose layers are on several ranks to a safetensors file. The ranks of the first
+ * replica send their tensors one after another, in the order of the file, so no rank has the whole
+ * model.
+ */
+import { digestsOf, withDigests, type About, type TensorEntry } from '../../formats/weights/namedTensor.ts';
+import { inFileOrder, streamSafetensors, type TensorPart } from '../../formats/weights/safetensors.ts';
+import { messageOf } from '../../util/errors.ts';
+import { sizeOf } from '../../util/shape.ts';
+import { piecesOf } from '../../parallel/pipeline/layerState.ts';
+import type { FileWriter, WrittenFile } from '../storage/writtenFile.ts';
+import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
+import type { StagedWorld } from '../pipeline/stagedWorld.ts';
+
+interface ExportOptions {
+  /** All tensors of the model, in the order of its layers. */
+  entries: readonly TensorEntry[];
+  about: About;
+  /** The rank that writes the file. */
+  saver: number;
+  createFile: () => Promise<FileWriter>;
+}
+
+/** A file, or why it could not be written. */
+type SavedModel = { file: WrittenFile; problem: null } | { file: null; problem: string };
+
+/**
+ * Every rank of the world must call it, between two steps.
+ *
+ * @returns `null` on ranks other than `saver`. If the file cannot be written, the run can continue.
+ */
+export async function exportStages(
+  { group, grid, stage }: StagedWorld,
+  { entries, about, saver, createFile }: ExportOptions,
+): Promise<SavedModel | null> {
+  const own = grid.replica === 0 ? stage!.entries : [];
+  const read = async (name: string): Promise<Float32Array<ArrayBuffer>> =>
+    stage!.stage.parameters.read(own.findIndex((entry) => entry.name === name));
+  const ownDigests: Record<string, string> = {};
+  for (const entry of own) Object.assign(ownDigests, digestsOf([{ ...entry, values: await read(entry.name) }]));
+  const digests = await group.allGatherObject(ownDigests);
+  const ownerOf = (name: string): number => digests.findIndex((some) => name in some);
+  const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + sizeOf(shape), 0));
+  let saved: SavedModel | null = null;
+  if (group.rank === saver) {
+    const parts = async function* (): AsyncGenerator<TensorPart, void> {
+      for (const { name, shape } of inFileOrder(entries)) {
+        if (name in ownDigests) for (const values of piecesOf(await read(name))) yield { name, values };
+        else {
+          for await (const values of receiveValues(group, sizeOf(shape), ownerOf(name), timeoutMs)) {
+            yield { name, values };
+          }
+        }
+      }
+    };
+    const all = Object.fromEntries(entries.map(({ name }) => [name, digests[ownerOf(name)]![name]!]));
+    saved = await writeAll(streamSafetensors(entries, withDigests(about, all), parts()), createFile);
+  } else {
+    for (const { name } of inFileOrder(own)) await sendValues(group, await read(name), saver, timeoutMs);
+  }
+  // The next messages of ranks that have sent their tensors have shorter deadlines.
+  await group.allReduce(new Float64Array(1), { timeoutMs });
+  return saved;
+}
+
+/** Writes the bytes. If that fails, takes all bytes nevertheless, so that other ranks can send. */
+async function writeAll(
+  bytes: AsyncIterable<Uint8Array<ArrayBuffer>>,
+  createFile: () => Promise<FileWriter>,
+): Promise<SavedModel> {
+  let problem: string | null = null;
+  const attempt = async <T>(work: () => Promise<T>): Promise<T | null> => {
+    if (problem !== null) return null;
+    try {
+      return await work();
+    } catch (error) {
+      problem = `The model cannot be written to this browser's storage (${messageOf(error)}). Free some space, and save it again.`;
+      return null;
+    }
+  };
+  const writer = await attempt(createFile);
+  for await (const part of bytes) await attempt(() => writer!.write(part));
+  const file = await attempt(() => writer!.close());
+  if (file) return { file, problem: null };
+  await writer?.abort().catch(() => {});
+  return { file: null, problem: problem! };
+}

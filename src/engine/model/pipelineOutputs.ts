@@ -1,0 +1,176 @@
+/**
+ * What a run with a pipeline does besides training: it starts with the weights of a file, writes
+ * sample texts, answers queries of pages, and keeps the file of the final model.
+ *
+ * A query needs all ranks of the first replica. The all-reduce of a step's loss also counts the
+ * ranks with a query. If there are any, all ranks exchange their queries and answer them together
+ * before the next step. After the last step, rank 0 stores the file of the model, because the ranks
+ * then leave each other.
+ */
+import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
+import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
+import type { EngineEvent, EventOf, ModelFile } from '../../protocol/events.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { modelFileName } from '../../spec/modelFile.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
+import { UsageError } from '../../util/errors.ts';
+import { aboutModel } from './aboutModel.ts';
+import { sampleRequest } from '../tasks/continueText.ts';
+import { SampleTexts } from '../tasks/sampleTexts.ts';
+import { createFile, type WrittenFile } from '../storage/writtenFile.ts';
+import { exportStages } from './modelExport.ts';
+import { checkWeights, importStages } from './modelImport.ts';
+import type { PipelineTask } from '../pipeline/pipelineTask.ts';
+import type { OutputsWorld, RunOutputs, StagedWorld } from '../pipeline/stagedWorld.ts';
+import { writeText, type TextModel } from './stageTexts.ts';
+
+export type PipelineQuery = Extract<EngineCommand, { type: 'generate' | 'export' }>;
+
+interface OutputsOptions {
+  job: JobSpec;
+  task: PipelineTask;
+  /** The file with which this rank starts the run. */
+  weights: WeightsFile | null;
+  emit: (event: EngineEvent) => void;
+}
+
+/** The rank that keeps the file of the final model. */
+const KEEPER = 0;
+
+export class PipelineOutputs implements RunOutputs {
+  readonly #options: OutputsOptions;
+  readonly #entries: readonly TensorEntry[];
+  readonly #text: TextModel | null;
+  readonly #samples: SampleTexts | null;
+  #world: OutputsWorld | null = null;
+  /** The query of this rank that is not answered yet. */
+  #asked: { query: PipelineQuery; answer: Deferred<EngineEvent> } | null = null;
+  /** Why queries can no longer be answered. */
+  #end: string | null = null;
+  /** The final model, on the rank that keeps it. */
+  #final: ModelFile | null = null;
+  readonly #files: WrittenFile[] = [];
+
+  /** @throws DataError if the weights do not fit the model. */
+  constructor(options: OutputsOptions) {
+    const { job, task, weights, emit } = options;
+    const { text } = task;
+    this.#options = options;
+    this.#entries = task.createModel().layers.flatMap(({ entries }) => entries);
+    this.#text = text && { ...text, seed: job.seed };
+    const { prompt } = job.gpt;
+    const sample = (): Promise<string | null> => writeText(this.#here, this.#text!, sampleRequest(prompt));
+    this.#samples = text && new SampleTexts({ sample, prompt, bigramLoss: text.bigramLoss }, emit, []);
+    if (weights) checkWeights(weights, this.#entries);
+  }
+
+  /** The meaning of tokens; `null` if the model is no language model. */
+  get vocabulary(): Vocabulary | null {
+    return this.#text?.tokenizer.vocabulary ?? null;
+  }
+
+  get waiting(): number {
+    return this.#asked ? 1 : 0;
+  }
+
+  /** Answers a query of this tab. Queries must not overlap. Never rejects. */
+  answer(query: PipelineQuery): Promise<EngineEvent> {
+    if (query.type === 'export' && query.format !== 'safetensors') {
+      return Promise.resolve(
+        failed(query, 'A run with a pipeline saves safetensors files only, because no tab has the whole model.'),
+      );
+    }
+    if (query.type === 'export' && this.#final) {
+      return Promise.resolve({ type: 'exported', id: query.id, file: this.#final, problem: null });
+    }
+    if (this.#end !== null) return Promise.resolve(failed(query, this.#end));
+    const answer = deferred<EngineEvent>();
+    this.#asked = { query, answer };
+    return answer.promise;
+  }
+
+  initialize(world: StagedWorld): Promise<boolean> {
+    return importStages(world, this.#entries, this.#options.weights);
+  }
+
+  enter(world: OutputsWorld): void {
+    this.#world = world;
+  }
+
+  async applied(steps: number, loss: number, queries: number): Promise<void> {
+    await this.#samples?.applied(steps, loss);
+    if (queries > 0) await this.#serve(steps);
+  }
+
+  async finish(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
+    const { text } = this.#options.task;
+    const samples = await this.#samples?.finish(steps);
+    await this.#serve(steps);
+    const { file, problem } = await this.#export(steps, KEEPER);
+    this.#final = file;
+    this.#close(problem ?? `The run is over, and only the tab with rank ${KEEPER} has its model. Save it there.`);
+    return text && samples ? { bigramLoss: text.bigramLoss, samples } : {};
+  }
+
+  /** Frees the files. */
+  dispose(): void {
+    this.#close('The run is over.');
+    this.#final = null;
+    // A file that cannot be removed is removed a day later.
+    for (const file of this.#files.splice(0)) file.remove().catch(() => {});
+  }
+
+  get #here(): OutputsWorld {
+    if (!this.#world) throw new UsageError('The run has no world yet. Call begin first.');
+    return this.#world;
+  }
+
+  #close(reason: string): void {
+    this.#end ??= reason;
+    this.#world = null;
+    this.#asked?.answer.resolve(failed(this.#asked.query, reason));
+    this.#asked = null;
+  }
+
+  /** Answers the queries of all ranks, rank after rank. */
+  async #serve(steps: number): Promise<void> {
+    const { group } = this.#here;
+    const asked = this.#asked;
+    const queries = await group.allGatherObject(asked?.query ?? null);
+    for (const [rank, query] of queries.entries()) {
+      if (!query) continue;
+      const answer = await this.#answer(query, rank, steps);
+      if (rank !== group.rank || !asked) continue;
+      this.#asked = null;
+      asked.answer.resolve(answer);
+    }
+  }
+
+  /** Every rank must call it. */
+  async #answer(query: PipelineQuery, rank: number, steps: number): Promise<EngineEvent> {
+    if (query.type === 'generate') {
+      const text = this.#text && (await writeText(this.#here, this.#text, query));
+      return { type: 'generated', id: query.id, answer: text === null ? null : { text, steps } };
+    }
+    return { type: 'exported', id: query.id, ...(await this.#export(steps, rank)) };
+  }
+
+  /** Returns the file, or the problem, on rank `saver`. */
+  async #export(steps: number, saver: number): Promise<Pick<EventOf<'exported'>, 'file' | 'problem'>> {
+    const { job, task } = this.#options;
+    const stateHash = await this.#here.stateHash();
+    const about = aboutModel({ job, steps, stateHash, vocabulary: this.vocabulary, facts: task.facts });
+    const saved = await exportStages(this.#here, { entries: this.#entries, about, saver, createFile });
+    if (!saved?.file) return { file: null, problem: saved?.problem ?? null };
+    this.#files.push(saved.file);
+    const { content } = saved.file;
+    return { file: { name: modelFileName(job, steps, 'safetensors'), step: steps, content }, problem: null };
+  }
+}
+
+function failed({ type, id }: PipelineQuery, problem: string): EngineEvent {
+  return type === 'generate' ? { type: 'generated', id, answer: null } : { type: 'exported', id, file: null, problem };
+}

@@ -1,0 +1,115 @@
+/**
+ * Continues a prompt with a language model whose layers are on several ranks. A token's values
+ * visit the ranks of the first replica in the order of their stages, and return to rank 0, which
+ * has the output layer and chooses the next token. The numbers are those of `forwardOf`.
+ */
+import {
+  embedToken,
+  tokenLayer,
+  tokenLogits,
+  type Forward,
+  type TokenLayer,
+  type Tokenizer,
+} from '../../jobs/index.ts';
+import type { NetworkSize } from '../../jobs/gpt/shapes.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
+import { systemClock, Yielder } from '../../util/clock.ts';
+import { continueText, STRETCH_MS, type TextRequest } from '../tasks/continueText.ts';
+import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
+import type { StagedWorld } from '../pipeline/stagedWorld.ts';
+
+/** What a language model needs for texts, besides its weights. */
+export interface TextModel {
+  tokenizer: Tokenizer;
+  size: NetworkSize;
+  seed: number;
+}
+
+type StageLayer = Awaited<ReturnType<PipelineModelStage['readLayers']>>[number];
+
+/** A message has the token's place and its values. This place ends the text. */
+const END = -1;
+/** Other messages of the pipeline have smaller tags. */
+const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
+
+/**
+ * Every rank of the world must call it with the same request, between two steps.
+ *
+ * @returns the text, on every rank; `null` if weights are NaN or infinite.
+ */
+export async function writeText(
+  { group, grid, stage }: StagedWorld,
+  model: TextModel,
+  request: TextRequest,
+): Promise<string | null> {
+  const isOwn = grid.replica === 0;
+  const layers = isOwn ? await stage!.readLayers() : [];
+  const isFinite = layers.every(({ values }) => values.every((array) => array.every(Number.isFinite)));
+  const odd = Float64Array.of(isFinite ? 0 : 1);
+  await group.allReduce(odd);
+  if (odd[0]! > 0) return null;
+  let text = '';
+  if (isOwn) {
+    const { pipeline } = grid.groups!;
+    if (pipeline.rank === 0) text = await lead(pipeline, layers, model, request);
+    else await follow(pipeline, layers, model.size);
+  }
+  return group.broadcastObject(group.rank === 0 ? text : undefined, group.ranks[0]!);
+}
+
+/** Rank 0: the embedding, the output layer, and the choice of tokens. */
+async function lead(
+  pipeline: ProcessGroup,
+  layers: readonly StageLayer[],
+  { tokenizer, size, seed }: TextModel,
+  request: TextRequest,
+): Promise<string> {
+  const [[embedding], ...others] = [layers.slice(0, 1), ...layers.slice(1)] as const;
+  const { values } = embedding!;
+  const first = others.filter((layer) => layer.stage === 0).map((layer) => tokenLayer(layer.name, layer.values, size));
+  const last = others.filter((layer) => layer.stage > 0).map((layer) => tokenLayer(layer.name, layer.values, size));
+  const ranks = pipeline.worldSize;
+  const forward: Forward = async (token, place) => {
+    let x = through(first, embedToken(token, place, values, size.width), place);
+    if (ranks > 1) {
+      await pipeline.send(messageOf(place, x), pipeline.ranks[1]!, options);
+      const message = new Float32Array(1 + size.width);
+      await pipeline.recv(message, pipeline.ranks[ranks - 1], options);
+      x = message.subarray(1);
+    }
+    return tokenLogits(through(last, x, place), values[0]!, tokenizer.size);
+  };
+  const text = await continueText(forward, { tokenizer, context: size.context, seed }, request);
+  if (ranks > 1) await pipeline.send(messageOf(END, new Float32Array(size.width)), pipeline.ranks[1]!, options);
+  return text;
+}
+
+/** Other ranks: their layers, until the text ends. */
+async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: NetworkSize): Promise<void> {
+  const { rank, ranks } = pipeline;
+  const layers = own.map(({ name, values }) => tokenLayer(name, values, size));
+  const isLast = rank === ranks.length - 1;
+  const yielder = new Yielder(systemClock, STRETCH_MS);
+  for (;;) {
+    const message = new Float32Array(1 + size.width);
+    await pipeline.recv(message, ranks[rank - 1], options);
+    const place = message[0]!;
+    if (place === END && isLast) return;
+    const sent = place === END ? message : messageOf(place, through(layers, message.subarray(1), place));
+    await pipeline.send(sent, ranks[isLast ? 0 : rank + 1]!, options);
+    if (place === END) return;
+    await yielder.yieldIfDue();
+  }
+}
+
+function through(layers: readonly TokenLayer[], x: Float32Array, place: number): Float32Array {
+  return layers.reduce((value, layer) => layer(value, place), x);
+}
+
+function messageOf(place: number, x: Float32Array): Float32Array {
+  const message = new Float32Array(1 + x.length);
+  message[0] = place;
+  message.set(x, 1);
+  return message;
+}

@@ -1,0 +1,207 @@
+/**
+ * The duties of all ranks after they have applied a step: evaluate held-out samples and compare
+ * states.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { splitWindow } from '../../parallel/data/cursor.ts';
+import { judge, type Progress } from '../../parallel/recovery/progress.ts';
+import type { Confusion } from '../../protocol/confusion.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
+import type { Metrics } from '../../spec/measures.ts';
+import type { Yielder } from '../../util/clock.ts';
+import type { Task } from './task.ts';
+
+/**
+ * The number of held-out samples in an evaluation within an epoch. The accuracy is then known to
+ * about +- 1 percentage point, which is enough for a curve.
+ */
+export const INTERMEDIATE_SAMPLES = 500;
+/**
+ * How often held-out samples are evaluated within epochs: at most about `perRun` times, and after
+ * at least `trained` times as many training samples as the evaluation uses. The evaluation of a
+ * sample takes about a third of the time of a training pass over it, so evaluation takes at most a
+ * twelfth of the time of training, or with `patience` a third. In addition, all held-out samples
+ * are evaluated at the end of every epoch.
+ */
+const RHYTHM = { perRun: 20, trained: 4 };
+const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
+
+/** The least number of samples in an evaluation. With fewer, an accuracy would be chance. */
+const LEAST_SAMPLES = 32;
+
+export interface Duties {
+  /** The number of held-out samples to evaluate. */
+  samples: number;
+  /** Whether ranks must compare their states. */
+  comparison: boolean;
+}
+
+export const NO_DUTIES: Duties = { samples: 0, comparison: false };
+
+/**
+ * Returns the duties after the latest step. Before the first evaluation of the rhythm, a curve
+ * starts with the first step, a quarter and half of the interval. These evaluations use a share of
+ * the samples, so that evaluation is never ahead of training.
+ */
+export function dutiesAfter(
+  { step, position, evaluateEvery }: Progress,
+  { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
+  isOver: boolean,
+): Duties {
+  if (step === 0) return NO_DUTIES;
+  const endsEpoch = position.offset === 0;
+  // With `patience`, every evaluation uses all samples, because losses over different numbers of
+  // samples cannot be compared.
+  const testsAll = patience !== null;
+  const early = [1, Math.ceil(evaluateEvery / 4), Math.ceil(evaluateEvery / 2)];
+  const isTest = step % evaluateEvery === 0 || (!testsAll && early.includes(step));
+  const some = Math.max(LEAST_SAMPLES, Math.ceil(INTERMEDIATE_SAMPLES * Math.min(1, step / evaluateEvery)));
+  return {
+    samples: isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? some : 0,
+    comparison: isOver || step % hashEvery === 0,
+  };
+}
+
+/**
+ * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
+ * steps of `globalBatch` samples. It is at most an epoch.
+ */
+export function testInterval(
+  { train, test }: { train: number; test: number },
+  { patience }: Pick<TrainingPlan, 'patience'>,
+  globalBatch: number,
+  totalSteps: number,
+): number {
+  const stepsPerEpoch = Math.ceil(train / globalBatch);
+  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
+  const { perRun, trained } = patience === null ? RHYTHM : PATIENT_RHYTHM;
+  const leastSteps = Math.ceil((tested * trained) / globalBatch);
+  return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(totalSteps / perRun)));
+}
+
+/** Returns duties that include the duties of both `a` and `b`. */
+export function joined(a: Duties, b: Duties): Duties {
+  return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
+}
+
+/** The result of an evaluation of held-out samples. */
+export interface Tested {
+  /** The number of evaluated samples on all ranks together. */
+  samples: number;
+  /** Mean loss. */
+  loss: number;
+  /** The fraction of correct outputs; `null` if the task does not classify. */
+  accuracy: number | null;
+  /** Other metrics. */
+  metrics?: Metrics;
+  /**
+   * The confusion matrix. It exists after an evaluation of all held-out samples, if the task has
+   * few classes.
+   */
+  confusion?: Confusion;
+}
+
+/** The evaluation of held-out samples. */
+export interface HeldOutTask extends Pick<
+  Task,
+  'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate'
+> {
+  /**
+   * How the samples are divided among ranks that have the same samples; by default each rank has a
+   * share. Ranks with the same `index` evaluate the same samples together, and one of them `counts`
+   * the samples.
+   */
+  readonly share?: { index: number; of: number; counts: boolean };
+}
+
+interface HeldOutTestsOptions {
+  task: HeldOutTask;
+  plan: TrainingPlan;
+  yielder: Yielder;
+  emit: (event: EngineEvent) => void | Promise<void>;
+  /** See `TrainingLoopOptions`. */
+  keepBest?: () => Promise<void>;
+}
+
+/** Evaluates held-out samples during a run, and stores the latest result. */
+export class HeldOutTests {
+  readonly #options: HeldOutTestsOptions;
+  /** The result of the latest evaluation. */
+  #tested: Tested | null = null;
+
+  constructor(options: HeldOutTestsOptions) {
+    this.#options = options;
+  }
+
+  get tested(): Tested | null {
+    return this.#tested;
+  }
+
+  /**
+   * Evaluates at most `most` of the `total` held-out samples of all ranks. In runs with `patience`,
+   * also records the result in `progress`. Called after a step. Every rank must call it.
+   */
+  async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
+    const { task, plan, emit, yielder, keepBest } = this.#options;
+    const step = progress.step - 1;
+    const report = async (done: number, share: number): Promise<void> => {
+      await emit({ type: 'testing', step, done, share });
+      await yielder.yieldIfDue();
+    };
+    this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
+    if (plan.patience !== null && judge(progress, this.#tested.loss)) await keepBest?.();
+    const { confusion, ...tested } = this.#tested;
+    await emit({ type: 'evaluation', step, ...tested });
+    if (confusion) await emit({ type: 'confusion', step, ...confusion });
+  }
+}
+
+/**
+ * Evaluates the first `samples` held-out samples. Each rank evaluates its share, and an all-reduce
+ * adds the sums. If each rank has held-out samples of its own, every rank evaluates the same
+ * fraction of them, rounded up.
+ *
+ * @param report called with the number of samples of its share that this rank has evaluated so far.
+ * @param total the number of held-out samples of all ranks.
+ */
+export async function testHeldOut(
+  group: ProcessGroup,
+  task: HeldOutTask,
+  samples: number,
+  report: (done: number, share: number) => void | Promise<void> = () => {},
+  total = task.testSamples,
+): Promise<Tested> {
+  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
+  const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
+  const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
+  const share = task.isShard ? indices : splitWindow(indices, index, of);
+  const classes = samples === total ? (task.classes ?? []) : [];
+  const { score } = task;
+  const first = 3 + (score?.sums ?? 0);
+  const own = new Float64Array(first + classes.length ** 2);
+  own[0] = isCounted ? share.length : 0;
+  for (let at = 0; at < share.length; at += task.testBatch) {
+    const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
+    const { lossSum, correct, sums = [], confusion = [] } = scores;
+    for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
+    for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
+    await report(Math.min(at + task.testBatch, share.length), share.length);
+  }
+  const all = Array.from(await group.allReduce(own));
+  const [tested, lossSum, correct, ...sums] = all.slice(0, first);
+  const counts = all.slice(first);
+  const metrics = score?.toMetrics(sums, tested!) ?? {};
+  return {
+    samples: tested!,
+    loss: lossSum! / tested!,
+    accuracy: task.classifies ? correct! / tested! : null,
+    ...(Object.keys(metrics).length > 0 && { metrics }),
+    ...(classes.length > 0 && {
+      confusion: {
+        classes: [...classes],
+        counts: classes.map((_, i) => counts.slice(i * classes.length, (i + 1) * classes.length)),
+      },
+    }),
+  };
+}

@@ -1,0 +1,68 @@
+/**
+ * A file that is read in blocks on demand. The most recently used blocks stay in memory, up to a
+ * limit. Small files are therefore read only once.
+ */
+import { DataError, messageOf } from '../util/errors.ts';
+
+/**
+ * Bytes per block. A block contains a few samples and is large enough that a whole file needs few
+ * reads.
+ */
+const BLOCK_BYTES = 64 * 1024;
+/** Maximum number of bytes of one file that stay in memory. */
+const KEPT_BYTES = 64 * 1024 * 1024;
+
+export class PartialFile {
+  /** The file's name, for errors. */
+  readonly name: string;
+  readonly size: number;
+  readonly #blob: Blob;
+  /** Blocks by their index in the file. The least recently used block is first. */
+  readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
+
+  constructor(name: string, blob: Blob) {
+    this.name = name;
+    this.size = blob.size;
+    this.#blob = blob;
+  }
+
+  /**
+   * Reads bytes from..to-1, or fewer if the file ends before `to`.
+   *
+   * @throws (rejects) DataError if the file can no longer be read.
+   */
+  async read(from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
+    const end = Math.min(to, this.size);
+    const first = Math.floor(from / BLOCK_BYTES);
+    const count = Math.max(0, Math.ceil(end / BLOCK_BYTES) - first);
+    if (count === 1) return (await this.#block(first)).subarray(from - first * BLOCK_BYTES, end - first * BLOCK_BYTES);
+    const out = new Uint8Array(Math.max(0, end - from));
+    const blocks = await Promise.all(Array.from({ length: count }, (_, i) => this.#block(first + i)));
+    for (const [i, block] of blocks.entries()) {
+      const at = (first + i) * BLOCK_BYTES;
+      out.set(block.subarray(Math.max(0, from - at), end - at), Math.max(0, at - from));
+    }
+    return out;
+  }
+
+  #block(number: number): Promise<Uint8Array<ArrayBuffer>> {
+    const block = this.#blocks.get(number) ?? this.#readBlock(number);
+    this.#blocks.delete(number);
+    this.#blocks.set(number, block);
+    if (this.#blocks.size * BLOCK_BYTES > KEPT_BYTES) this.#blocks.delete(this.#blocks.keys().next().value!);
+    return block;
+  }
+
+  async #readBlock(number: number): Promise<Uint8Array<ArrayBuffer>> {
+    const from = number * BLOCK_BYTES;
+    try {
+      return new Uint8Array(await this.#blob.slice(from, from + BLOCK_BYTES).arrayBuffer());
+    } catch (cause) {
+      throw new DataError(
+        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
+        {},
+        { cause },
+      );
+    }
+  }
+}

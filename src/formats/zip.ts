@@ -1,0 +1,179 @@
+/**
+ * Reader for zip files: reads the directory, then single entries as slices of the file. zip.js
+ * parses the format. This module adds error messages and limits the use of memory.
+ */
+import {
+  ERR_BAD_FORMAT,
+  ERR_CENTRAL_DIRECTORY_NOT_FOUND,
+  ERR_ENTRY_DATA_OUT_OF_BOUNDS,
+  ERR_EOCDR_LOCATOR_ZIP64_NOT_FOUND,
+  ERR_EOCDR_NOT_FOUND,
+  ERR_LOCAL_FILE_HEADER_NOT_FOUND,
+  ERR_SPLIT_ZIP_FILE,
+  ZipReader,
+  type FileEntry,
+  type Reader,
+} from '@zip.js/zip.js/lib/zip-core-reader.js';
+import { DataError, messageOf } from '../util/errors.ts';
+import { hexOf } from '../util/hex.ts';
+import { PartialFile } from './partialFile.ts';
+
+const STORED = 0;
+const DEFLATED = 8;
+/**
+ * Maximum size of the directory, because zip.js reads it into memory. It is enough for two million
+ * names.
+ */
+const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
+/** Maximum size of an unpacked entry. A larger entry is probably a zip bomb. */
+const MAX_UNPACKED_BYTES = 2 ** 32;
+
+/** First bytes of other archives, in hexadecimal, and what they are. */
+const OTHERS: readonly (readonly [start: string, what: string])[] = [
+  ['52 61 72 21', 'a RAR archive'],
+  ['37 7a bc af', 'a 7z archive'],
+  ['1f 8b', 'a gzip file'],
+];
+
+interface ZipEntry {
+  /** Path in the zip file, such as `cats/1.png`. */
+  readonly path: string;
+  /** Unpacked size, bytes. */
+  readonly size: number;
+  /**
+   * Reads the entry's bytes. If the entry is not compressed, the result is a slice of the file, and
+   * nothing is read. If the entry is deflated, it is unpacked and its checksum is verified.
+   *
+   * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression
+   *   method.
+   */
+  readonly blob: () => Promise<Blob>;
+}
+
+/**
+ * Reads the directory of a zip file. Entries that are folders are left out.
+ *
+ * @throws (rejects) DataError if the directory is missing or damaged.
+ */
+export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
+  const file = new PartialFile(name, blob);
+  const zip = new ZipReader(sourceOf(file, blob), { useWebWorkers: false, filenameValidation: 'tolerant' });
+  const entries: ZipEntry[] = [];
+  let count = 0;
+  try {
+    for await (const entry of zip.getEntriesGenerator()) {
+      count++;
+      const path = pathOf(entry.filename);
+      if (!entry.directory && !path.endsWith('/')) {
+        entries.push({
+          path,
+          size: entry.uncompressedSize,
+          blob: () => readEntry(name, blob, entry),
+        });
+      }
+    }
+  } catch (error) {
+    throw error instanceof DataError ? error : await directoryError(file, error, zip.directoryOffset, count);
+  }
+  return entries;
+}
+
+/** Returns an entry's path. Some programs write backslashes in it, or `./` or `../` before it. */
+function pathOf(filename: string): string {
+  const steps = filename.replaceAll('\\', '/').split('/');
+  return steps.filter((step, i) => step !== '.' && step !== '..' && (step !== '' || i === steps.length - 1)).join('/');
+}
+
+function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
+  return {
+    size: file.size,
+    get readable(): ReadableStream {
+      return blob.stream();
+    },
+    readUint8Array: (offset, length) => {
+      if (length > MAX_DIRECTORY_BYTES)
+        throw new DataError(
+          `The list of files in ${file.name} has ${length} bytes, more than the maximum of ${MAX_DIRECTORY_BYTES}. Split it into several zip files.`,
+        );
+      return file.read(offset, offset + length);
+    },
+    createReadable: ({ offset = 0, size = file.size } = {}) => blob.slice(offset, offset + size).stream(),
+  };
+}
+
+async function directoryError(
+  file: PartialFile,
+  cause: unknown,
+  at: number | undefined,
+  count: number,
+): Promise<DataError> {
+  const { name, size } = file;
+  const start = hexOf(await file.read(0, 4), ' ');
+  const fail = (what: string): DataError => new DataError(`${name} ${what}`, {}, { cause });
+  const other = OTHERS.find(([bytes]) => start.startsWith(bytes))?.[1];
+  if (other !== undefined) return fail(`is not a zip file, but ${other}. Unpack it, and pack its files as zip.`);
+  switch (messageOf(cause)) {
+    case ERR_EOCDR_NOT_FOUND:
+    case ERR_BAD_FORMAT:
+      return fail(
+        start === '50 4b 03 04'
+          ? `ends too early, at byte ${size}. The directory at the end of the zip file is missing. Download it again.`
+          : `is not a zip file: it starts with ${start === '' ? 'nothing' : start} at byte 0, but zip files start with ` +
+              '50 4b 03 04. Choose another file.',
+      );
+    case ERR_CENTRAL_DIRECTORY_NOT_FOUND:
+      return fail(
+        `is damaged at byte ${at}: entry ${count + 1} of its directory is missing. Download it or create it again.`,
+      );
+    case ERR_EOCDR_LOCATOR_ZIP64_NOT_FOUND:
+      return fail('is damaged: its zip64 directory is missing. Download it again.');
+    case ERR_SPLIT_ZIP_FILE:
+      return fail('is one part of a split zip file. Pack the files into a single zip file.');
+    default:
+      return fail(`is damaged (${messageOf(cause)}). Download it or create it again.`);
+  }
+}
+
+async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Blob> {
+  const { filename, offset, uncompressedSize: size, compressedSize, compressionMethod: method } = entry;
+  const fail = (at: number, what: string, cause?: unknown): never => {
+    throw new DataError(`${name}: ${filename} at byte ${at} ${what}`, {}, { cause });
+  };
+  if (entry.encrypted) return fail(offset, 'is encrypted. Pack the files without a password.');
+  if (method !== STORED && method !== DEFLATED) {
+    return fail(
+      offset,
+      `uses compression method ${method}, but only uncompressed and deflated entries can be read. Pack the files with another program or setting.`,
+    );
+  }
+  if (method === STORED && compressedSize !== size)
+    return fail(
+      offset,
+      `has ${compressedSize} bytes, but the directory says ${size}. The file is damaged. Download it or create it again.`,
+    );
+  const start = (): number => entry.localDirectory?.dataOffset ?? offset;
+  if (size > MAX_UNPACKED_BYTES && method !== STORED)
+    return fail(
+      offset,
+      `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`,
+    );
+  const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
+  try {
+    if (method === STORED) {
+      await entry.getData(writable, { checkOverlappingEntryOnly: true });
+      return blob.slice(start(), start() + size);
+    }
+    const unpacked = new Response(readable).blob();
+    await Promise.all([entry.getData(writable, { checkCrc32: true }), unpacked]);
+    return await unpacked;
+  } catch (cause) {
+    switch (messageOf(cause)) {
+      case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
+        return fail(offset, 'is missing. The file is damaged. Download it or create it again.', cause);
+      case ERR_ENTRY_DATA_OUT_OF_BOUNDS:
+        return fail(start(), `ends too early, at byte ${blob.size}. Download it again.`, cause);
+      default:
+        return fail(start(), `cannot be unpacked. It is damaged. Download or create ${name} again.`, cause);
+    }
+  }
+}

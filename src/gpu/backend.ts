@@ -1,0 +1,40 @@
+/**
+ * Access to TensorFlow.js's WebGPU backend. Only this file relies on members that its types hide;
+ * test/gpu/backend.test.ts checks that they exist and work as described here.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+
+/** The parts of the backend that are used. Its types hide the last two members. */
+export interface Backend extends Pick<
+  WebGPUBackend,
+  | 'device'
+  | 'queue'
+  | 'tensorMap'
+  | 'refCount'
+  | 'submitQueue'
+  | 'ensureCommandEncoderReady'
+  | 'endComputePassEncoder'
+  | 'runWebGPUProgram'
+  | 'makeTensorInfo'
+  | 'uploadToGPU'
+  | 'incRef'
+  | 'disposeData'
+> {
+  /** The encoder that ops are recorded to, until the next submission. */
+  commandEncoder: GPUCommandEncoder | null;
+  /** Pipelines by the keys of their shaders; promises in the mode WEBGPU_ENGINE_COMPILE_ONLY. */
+  readonly pipelineCache: Record<string, GPUComputePipeline | Promise<GPUComputePipeline>>;
+}
+
+/** Returns the WebGPU backend if it is the current backend of TensorFlow.js. */
+export function webgpuBackend(): Backend | null {
+  return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as Backend) : null;
+}
+
+/** Ends the compute pass that is being recorded, so that copies can be recorded after it. */
+export function openEncoder(backend: Backend): GPUCommandEncoder {
+  backend.ensureCommandEncoderReady();
+  backend.endComputePassEncoder();
+  return backend.commandEncoder!;
+}

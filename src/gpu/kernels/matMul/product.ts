@@ -1,0 +1,227 @@
+/**
+ * Matrix products. A workgroup computes a tile of the result: it loads tiles of both matrices into
+ * workgroup memory, and each thread multiplies 4 or 8 rows by 4 columns in registers, which loads
+ * each element once for many multiplications (Volkov and Demmel, "Benchmarking GPUs to tune dense
+ * linear algebra", 2008).
+ *
+ * Both tiles have the inner dimension first, so that a thread reads 4 rows, or 4 columns, as one
+ * vec4. A matrix that is stored the other way is transposed in blocks of 4 x 4 while it is loaded.
+ */
+import type { TensorInfo } from '@tensorflow/tfjs';
+import type { Backend } from '../../backend.ts';
+import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
+import { componentsOf } from '../rows.ts';
+import { epilogueCode, four, multiplied, type Epilogue, type Factor } from './epilogue.ts';
+import { planOf, type Lengths, type Plan, type Tile } from './plan.ts';
+import { sumParts } from './sumParts.ts';
+
+/** A matrix, or several as [batches, ...], in row-major order. */
+export interface Operand {
+  tensor: TensorInfo;
+  /** Whether it is stored transposed: A as [inner, rows], B as [columns, inner]. */
+  isTransposed: boolean;
+  /** Number of matrices; batch i uses matrix i modulo this number. */
+  batches: number;
+  /** Multiplies the matrix as it is stored. */
+  factor?: Factor | undefined;
+}
+
+export interface Product extends Lengths {
+  a: Operand;
+  b: Operand;
+  epilogue: Epilogue;
+  /**
+   * Whether both matrices are rounded to float16. Products and sums stay in float32, as in tensor
+   * cores: the product of two float16 numbers has 22 bits, and may be larger than 65 504. Numbers
+   * that are larger become infinite, so that loss scaling notices them.
+   */
+  isHalf: boolean;
+}
+
+/**
+ * Computes `epilogue(A . B)` in one dispatch, or in two if the inner length is much longer than the
+ * result.
+ *
+ * @returns a new tensor of `shape`, which has `batches * rows * columns` elements.
+ */
+export function multiply(backend: Backend, product: Product, shape: readonly number[]): TensorInfo {
+  const plan = planOf(product);
+  if (plan.parts === 1) return runTiles(backend, product, plan, shape);
+  const { batches, rows, columns } = product;
+  const parts = runTiles(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
+  const result = sumParts(backend, parts, columns, product.epilogue, shape);
+  backend.disposeData(parts.dataId);
+  return result;
+}
+
+function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonly number[]): TensorInfo {
+  const { a, b, batches, rows, columns, inner, isHalf } = product;
+  const { tile, parts, partLength } = plan;
+  const epilogue = epilogueCode(product.epilogue, columns);
+  const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner]);
+  const right = loader('b', b, b.isTransposed ? [columns, inner] : [inner, columns]);
+  const tilesDown = Math.ceil(rows / tile.outer);
+  const tilesAcross = Math.ceil(columns / tile.outer);
+  const workgroups = parts * batches * tilesDown * tilesAcross;
+  const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, workgroups, partLength };
+  const program: Program = {
+    key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
+    inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
+    outputComponents: componentsOf(columns),
+    uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
+    workgroupSize: [tile.threads, 1, 1],
+    dispatch: spread(backend, workgroups),
+    code: [
+      FLAT_WORKGROUP,
+      left.code,
+      right.code,
+      epilogue.code,
+      mainCode(tile, a.isTransposed, b.isTransposed, isHalf),
+    ].join('\n'),
+  };
+  return runProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
+}
+
+function int32(values: Record<string, number>): NonNullable<Program['uniforms']> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: 'i32', value }]));
+}
+
+interface Loader {
+  key: string;
+  inputs: Record<string, Components>;
+  tensors: TensorInfo[];
+  uniforms: NonNullable<Program['uniforms']>;
+  /**
+   * Defines `load_x(first, row, column)` for 4 elements of a stored row; 0 outside the matrix.
+   * `first` is the number of rows before the matrix.
+   */
+  code: string;
+}
+
+function loader(
+  name: 'a' | 'b',
+  { tensor, isTransposed, factor, batches }: Operand,
+  [height, width]: [number, number],
+): Loader {
+  const components = componentsOf(width);
+  const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
+  const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
+  let values = four(name, 'at', components);
+  if (factor) {
+    const at = `row / uniforms.${name}SharedBy * uniforms.${name}Width + column`;
+    values = multiplied(values, `${name}Factor`, at, factor.isGate === true, components);
+  }
+  const gate = factor?.isGate ? 'gate' : 'factor';
+  return {
+    key: `${components}${isTransposed ? 'transposed' : ''}${factor ? gate : ''}`,
+    inputs: { [name]: components, ...(factor && { [`${name}Factor`]: components }) },
+    tensors: factor ? [tensor, factor.tensor] : [tensor],
+    uniforms,
+    code: `
+fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
+  let width = uniforms.${name}Width;
+  if (row >= uniforms.${name}Height || column >= width) { return vec4<f32>(); }
+  let at = (first + row) * width + column;
+  let values = ${values};
+  return ${components === 4 ? 'values' : 'select(vec4<f32>(), values, vec4<i32>(column) + vec4<i32>(0, 1, 2, 3) < vec4<i32>(width))'};
+}
+`,
+  };
+}
+
+/**
+ * WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. It has
+ * loops where code could be repeated: drivers unroll them, and need less time to compile them.
+ */
+function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
+  const across = tile.outer / 4;
+  return `
+    let block = ${thread};
+    let x = block % ${across};
+    let y = block / ${across} * 4;
+    let outer = ${name}Start + 4 * x;
+    let inner = step + y;
+    ${
+      isInnerFirst
+        ? `for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(load_${name}(${name}First, inner + i, outer)); }`
+        : `var rows: mat4x4<f32>;
+    for (var i = 0; i < 4; i++) { rows[i] = load_${name}(${name}First, outer + i, inner); }
+    let columns = transpose(rows);
+    for (var i = 0; i < 4; i++) { ${name}Tile[(y + i) * ${across} + x] = toFour(columns[i]); }`
+    }`;
+}
+
+/** Four numbers of a tile, and conversions to it and from it. */
+const FULL = `
+alias Four = vec4<f32>;
+fn toFour(v: vec4<f32>) -> Four { return v; }
+fn fromFour(v: Four) -> vec4<f32> { return v; }
+`;
+
+/**
+ * The same in float16, two in each u32. WGSL lets implementations convert numbers that are too
+ * large to infinity or to the largest number of float16, 65 504, which is 0x477fe000 as bits of
+ * float32. Loss scaling needs infinity, so its bits are set here; also for NaN.
+ */
+const HALF = `
+alias Four = vec2<u32>;
+fn toFour(v: vec4<f32>) -> Four {
+  let isLarge = (bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x477fe000u);
+  let small = select(v, vec4<f32>(), isLarge);
+  let infinities = select(vec4<u32>(), vec4<u32>(0x7c00u, 0x7c000000u, 0x7c00u, 0x7c000000u), isLarge);
+  return Four(pack2x16float(small.xy), pack2x16float(small.zw)) | infinities.xz | infinities.yw;
+}
+fn fromFour(v: Four) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
+`;
+
+function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
+  const across = tile.outer / 4;
+  const blocks = across * (tile.inner / 4);
+  // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that
+  // neighbouring threads read are neighbours too.
+  const groups = Array.from({ length: tile.threadRows / 4 }, (_, i) => i);
+  const apart = across / groups.length;
+  const sums = groups.flatMap((group) => [0, 1, 2, 3].map((i) => ({ group, i, name: `sum${group * 4 + i}` })));
+  return `${isHalf ? HALF : FULL}
+var<workgroup> aTile: array<Four, ${tile.inner * across}>;
+var<workgroup> bTile: array<Four, ${tile.inner * across}>;
+
+fn main() {
+  // Workgroups after the last one compute its tile too: WGSL rejects barriers after a return.
+  var rest = min(flatWorkgroup(), uniforms.workgroups - 1);
+  let bStart = rest % uniforms.tilesAcross * ${tile.outer};
+  rest /= uniforms.tilesAcross;
+  let aStart = rest % uniforms.tilesDown * ${tile.outer};
+  rest /= uniforms.tilesDown;
+  let batch = rest % uniforms.batches;
+  let aFirst = batch % uniforms.aBatches * uniforms.aHeight;
+  let bFirst = batch % uniforms.bBatches * uniforms.bHeight;
+  let start = rest / uniforms.batches * uniforms.partLength;
+  let thread = i32(localIndex);
+  let x = thread % ${across};
+  let y = thread / ${across};
+  ${sums.map(({ name }) => `var ${name} = vec4<f32>();`).join('\n  ')}
+  for (var done = 0; done < uniforms.partLength; done += ${tile.inner}) {
+    let step = start + done;
+    if (thread < ${blocks}) {${storeBlock('a', tile, isTransposedA, 'thread')}
+    } else {${storeBlock('b', tile, !isTransposedB, `thread - ${blocks}`)}
+    }
+    workgroupBarrier();
+    for (var k = 0; k < ${tile.inner * across}; k += ${across}) {
+      let b = fromFour(bTile[k + x]);
+      ${groups.map((group) => `let a${group} = fromFour(aTile[k + y + ${group * apart}]);`).join('\n      ')}
+      ${sums.map(({ name, group, i }) => `${name} += a${group}[${i}] * b;`).join('\n      ')}
+    }
+    workgroupBarrier();
+  }
+  let column = bStart + 4 * x;
+  // Parts are stored one after another, like batches.
+  let above = rest * uniforms.rows;
+  var all = array<vec4<f32>, ${sums.length}>(${sums.map(({ name }) => name).join(', ')});
+  for (var i = 0; i < ${sums.length}; i++) {
+    let row = aStart + 4 * (y + i / 4 * ${apart}) + i % 4;
+    if (row < uniforms.rows && column < uniforms.columns) { store(all[i], above + row, column); }
+  }
+}
+`;
+}

@@ -1,0 +1,59 @@
+/** Sums the parts of a split matrix product, in a fixed order, which atomic additions lack. */
+import type { TensorInfo } from '@tensorflow/tfjs';
+import { sizeOf } from '../../../util/shape.ts';
+import type { Backend } from '../../backend.ts';
+import { FLAT_WORKGROUP, runProgram, spread } from '../../program.ts';
+import { componentsOf } from '../rows.ts';
+import { epilogueCode, four, type Epilogue } from './epilogue.ts';
+
+const THREADS = 64;
+
+/**
+ * @param parts [number of parts, ...shape of the product]
+ * @param columns of the product
+ * @returns a new tensor of `shape`
+ */
+export function sumParts(
+  backend: Backend,
+  parts: TensorInfo,
+  columns: number,
+  epilogue: Epilogue,
+  shape: readonly number[],
+): TensorInfo {
+  const components = componentsOf(columns);
+  const { key, inputs, tensors, uniforms, code } = epilogueCode(epilogue, columns);
+  const size = sizeOf(shape);
+  const across = Math.ceil(columns / 4);
+  const program = {
+    key: `sumParts_${key}`,
+    inputs: { parts: components, ...inputs } as const,
+    outputComponents: components,
+    uniforms: {
+      count: { type: 'i32', value: parts.shape[0]! },
+      size: { type: 'i32', value: size },
+      rows: { type: 'i32', value: size / columns },
+      columns: { type: 'i32', value: columns },
+      across: { type: 'i32', value: across },
+      ...uniforms,
+    },
+    workgroupSize: [THREADS, 1, 1],
+    dispatch: spread(backend, Math.ceil(((size / columns) * across) / THREADS)),
+    code: `
+${FLAT_WORKGROUP}
+${code}
+fn main() {
+  let index = flatWorkgroup() * ${THREADS} + i32(localIndex);
+  let row = index / uniforms.across;
+  let column = 4 * (index % uniforms.across);
+  if (row >= uniforms.rows) { return; }
+  var sum = vec4<f32>();
+  for (var part = 0; part < uniforms.count; part++) {
+    let at = part * uniforms.size + row * uniforms.columns + column;
+    sum += ${four('parts', 'at', components)};
+  }
+  store(sum, row, column);
+}
+`,
+  } as const;
+  return runProgram(backend, program, [parts, ...tensors], shape);
+}

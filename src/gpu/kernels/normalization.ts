@@ -1,0 +1,128 @@
+/**
+ * Parts of kernels that normalize each row of x by statistics of the row, and then multiply it by a
+ * scale: RMS and layer normalization.
+ *
+ * Statistics are computed again for gradients: they read x anyway, and the forward pass then has
+ * one output.
+ */
+import type * as tf from '@tensorflow/tfjs';
+import { sizeOf } from '../../util/shape.ts';
+import { runProgram, spread, type Program } from '../program.ts';
+import type { KernelArguments } from './registry.ts';
+import { componentsOf, elementCode, rowCode, rowDispatch, rowLayout, type RowLayout } from './rows.ts';
+
+export type NormArguments = KernelArguments<tf.NamedAttrMap>;
+
+/** A kind of normalization. */
+export interface Norm {
+  /** Prefix of the keys of its programs. */
+  name: string;
+  /**
+   * WGSL type `Statistics`, and functions: `statisticsOf(start: i32) -> Statistics` of the row that
+   * begins at `x[start]`, and `normalized(value: Element, row: Statistics) -> Element`. The first
+   * may contain barriers. The uniforms are `rows`, `columns` (elements of a row), `channels` (as
+   * f32) and `epsilon`.
+   */
+  code: (layout: RowLayout) => string;
+}
+
+/** A program of a {@link Norm}. */
+export interface NormProgram {
+  key: string;
+  /** Inputs that the code reads, each as elements of x. */
+  names: readonly string[];
+  /** Code that follows the norm's code. */
+  code: (layout: RowLayout) => string;
+}
+
+/** Runs a program whose threads share rows, and which computes a tensor of the shape of x. */
+export function runOnRows(norm: Norm, { key, names, code }: NormProgram, args: NormArguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const { program, layout, shared } = describe(norm, names, args);
+  const tensors = names.map((name) => inputs[name]!);
+  const all = { ...program, key: `${key} ${program.key}`, code: shared + code(layout) };
+  return runProgram(backend, all, tensors, inputs['x']!.shape);
+}
+
+/** Computes `normalized(x) * scale`, plus `offset` if this input is given. */
+export function normalize(norm: Norm, args: NormArguments): tf.TensorInfo {
+  const names = ['x', 'scale', 'offset'].filter((name) => name in args.inputs);
+  const code = `
+fn main() {
+  let start = rowIndex() * uniforms.columns;
+  let row = statisticsOf(start);
+  for (var i = lane(); i < uniforms.columns; i += LANES) {
+    result[start + i] = normalized(x[start + i], row) * scale[i]${names.includes('offset') ? ' + offset[i]' : ''};
+  }
+}
+`;
+  return runOnRows(norm, { key: norm.name, names, code: () => code }, args);
+}
+
+/** Rows of which a workgroup sums the gradient of the scale. */
+const BLOCK = 16;
+
+/** Sums one block of rows. Threads first share rows for statistics, then each takes columns. */
+const SCALE_GRADIENT = `
+var<workgroup> statistics: array<Statistics, ${BLOCK}>;
+fn main() {
+  let block = min(flatWorkgroup(), uniforms.blocks - 1);
+  let first = block * ${BLOCK};
+  for (var next = 0; next < ${BLOCK}; next += ROWS_AT_ONCE) {
+    let own = next + i32(localIndex) / LANES;
+    statistics[own] = statisticsOf(min(first + own, uniforms.rows - 1) * uniforms.columns);
+    workgroupBarrier();
+  }
+  let rows = min(${BLOCK}, uniforms.rows - first);
+  for (var i = i32(localIndex); i < uniforms.columns; i += THREADS) {
+    var sum = Element();
+    for (var own = 0; own < rows; own++) {
+      let at = (first + own) * uniforms.columns + i;
+      sum += dy[at] * normalized(x[at], statistics[own]);
+    }
+    result[block * uniforms.columns + i] = sum;
+  }
+}
+`;
+
+/**
+ * Computes the gradient of the scale from the inputs x and dy.
+ *
+ * @returns float32 [blocks, channels], whose sum over the blocks is the gradient.
+ */
+export function partialScaleGradient(norm: Norm, args: NormArguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const { program, rows, channels, shared } = describe(norm, ['x', 'dy'], args);
+  const blocks = Math.ceil(rows / BLOCK);
+  const all: Program = {
+    ...program,
+    key: `${norm.name}ScaleGradient ${program.key}`,
+    uniforms: { ...program.uniforms, blocks: { type: 'i32', value: blocks } },
+    dispatch: spread(backend, blocks),
+    code: shared + SCALE_GRADIENT,
+  };
+  return runProgram(backend, all, [inputs['x']!, inputs['dy']!], [blocks, channels]);
+}
+
+/** What the programs of a norm have in common. `shared` is the code that they begin with. */
+function describe(norm: Norm, names: readonly string[], { inputs, attrs, backend }: NormArguments) {
+  const { shape } = inputs['x']!;
+  const channels = shape.at(-1)!;
+  const rows = sizeOf(shape) / channels;
+  const components = componentsOf(channels);
+  const columns = channels / components;
+  const layout = rowLayout(columns);
+  const program = {
+    key: `${components} ${layout.lanes}`,
+    inputs: Object.fromEntries(names.map((name) => [name, components])),
+    outputComponents: components,
+    uniforms: {
+      rows: { type: 'i32', value: rows },
+      columns: { type: 'i32', value: columns },
+      channels: { type: 'f32', value: channels },
+      epsilon: { type: 'f32', value: attrs['epsilon'] as number },
+    },
+    ...rowDispatch(backend, rows, layout),
+  } satisfies Partial<Program>;
+  return { rows, channels, layout, program, shared: elementCode(components) + rowCode(layout) + norm.code(layout) };
+}

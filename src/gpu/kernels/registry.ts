@@ -1,0 +1,84 @@
+/**
+ * Registers kernels for training on WebGPU with TensorFlow.js, or restores TensorFlow.js's own
+ * kernels.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { KernelChoice } from '../../spec/names.ts';
+import type { Backend } from '../backend.ts';
+
+const WEBGPU = 'webgpu';
+
+/** A kernel's inputs and attributes, as TensorFlow.js passes them. */
+export interface KernelArguments<Attributes = Record<string, never>> {
+  inputs: tf.NamedTensorInfoMap;
+  attrs: Attributes;
+  backend: Backend;
+}
+
+/** Another kernel for an op of TensorFlow.js. */
+export interface Replacement {
+  kernelName: string;
+  /** Returns `null` if the stock kernel should compute the result. */
+  run: (args: KernelArguments<tf.NamedAttrMap>) => tf.TensorInfo | null;
+}
+
+/** An op that TensorFlow.js lacks, with its gradient. */
+export interface TrainingOp {
+  kernelName: string;
+  run: (args: KernelArguments<tf.NamedAttrMap>) => tf.TensorInfo | tf.TensorInfo[];
+  gradient?: Omit<tf.GradConfig, 'kernelName'>;
+}
+
+let isOwn = false;
+
+/** The latest choice of kernels. */
+export function chosenKernels(): KernelChoice {
+  return isOwn ? 'own' : 'stock';
+}
+
+/**
+ * Whether the ops of this folder run as kernels. Otherwise they are composed of TensorFlow.js's
+ * ops.
+ */
+export function usesOwnKernels(): boolean {
+  return isOwn && tf.getBackend() === WEBGPU;
+}
+
+const stockKernels = new Map<string, tf.KernelConfig>();
+
+/** Registers kernels for WebGPU. The module of the WebGPU backend must be loaded. Idempotent. */
+export function registerOwn(replacements: readonly Replacement[], ops: readonly TrainingOp[]): void {
+  if (isOwn) return;
+  isOwn = true;
+  for (const { kernelName, run } of replacements) {
+    const stock = tf.getKernel(kernelName, WEBGPU);
+    stockKernels.set(kernelName, stock);
+    tf.unregisterKernel(kernelName, WEBGPU);
+    tf.registerKernel({
+      ...stock,
+      kernelFunc: (args) => run(args as unknown as KernelArguments<tf.NamedAttrMap>) ?? stock.kernelFunc(args),
+    });
+  }
+  for (const { kernelName, run, gradient } of ops) {
+    tf.registerKernel({
+      kernelName,
+      backendName: WEBGPU,
+      kernelFunc: (args) => run(args as unknown as KernelArguments<tf.NamedAttrMap>),
+    });
+    if (gradient) tf.registerGradient({ kernelName, ...gradient });
+  }
+}
+
+/** Restores TensorFlow.js's kernels. Idempotent. */
+export function restoreStock(ops: readonly TrainingOp[]): void {
+  if (!isOwn) return;
+  isOwn = false;
+  for (const [kernelName, stock] of stockKernels) {
+    tf.unregisterKernel(kernelName, WEBGPU);
+    tf.registerKernel(stock);
+  }
+  for (const { kernelName, gradient } of ops) {
+    tf.unregisterKernel(kernelName, WEBGPU);
+    if (gradient) tf.unregisterGradient(kernelName);
+  }
+}

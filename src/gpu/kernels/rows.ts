@@ -1,0 +1,127 @@
+/**
+ * Parts of kernels that reduce each row of a matrix. Several threads share a row, and a workgroup
+ * has several rows if these are short, so that few threads idle. All sums are added in a fixed
+ * order.
+ */
+import { FLAT_WORKGROUP, spread, type Components, type Program } from '../program.ts';
+import type { Backend } from '../backend.ts';
+
+/** Rows of more elements have a workgroup of {@link LONG_LANES} threads for themselves. */
+const LONG_ROW = 2048;
+const LONG_LANES = 256;
+/** Threads of a workgroup with shorter rows: two subgroups of most GPUs. */
+const THREADS = 64;
+
+/** How threads are assigned to rows. */
+export interface RowLayout {
+  /** Threads per row, a power of two. */
+  readonly lanes: number;
+  /** Threads per workgroup. */
+  readonly threads: number;
+}
+
+/** Chooses the layout for rows of `elements` elements: at least two per thread, if possible. */
+export function rowLayout(elements: number): RowLayout {
+  if (elements > LONG_ROW) return { lanes: LONG_LANES, threads: LONG_LANES };
+  let lanes = 4;
+  while (lanes < THREADS && 2 * lanes < elements) lanes *= 2;
+  return { lanes, threads: THREADS };
+}
+
+/** The part of a {@link Program} that a layout determines. Its code needs {@link rowCode}. */
+export function rowDispatch(
+  backend: Backend,
+  rows: number,
+  { lanes, threads }: RowLayout,
+): Pick<Program, 'workgroupSize' | 'dispatch'> {
+  return { workgroupSize: [threads, 1, 1], dispatch: spread(backend, Math.ceil((rows * lanes) / threads)) };
+}
+
+/**
+ * WGSL functions of a layout: `rowIndex()` is the row of this thread, and `lane()` its index within
+ * the row. Threads after the last row repeat the last row, because WGSL rejects barriers after a
+ * return. The program needs the uniform `rows`.
+ */
+export function rowCode({ lanes, threads }: RowLayout): string {
+  return `
+const THREADS = ${threads};
+const LANES = ${lanes};
+const ROWS_AT_ONCE = THREADS / LANES;
+${FLAT_WORKGROUP}
+fn lane() -> i32 { return i32(localIndex) % LANES; }
+fn rowIndex() -> i32 {
+  return min(flatWorkgroup() * ROWS_AT_ONCE + i32(localIndex) / LANES, uniforms.rows - 1);
+}
+`;
+}
+
+/**
+ * WGSL function `name(value: type) -> type` that combines the values of all threads of a row. It
+ * contains barriers, so all threads must call it.
+ *
+ * @param combine WGSL expression of `a` and `b`; by default their sum, which has a fixed order.
+ */
+export function rowReduction(
+  { lanes, threads }: RowLayout,
+  name: string,
+  type: 'f32' | 'vec2<f32>' | 'vec4<f32>',
+  combine = 'a + b',
+): string {
+  return `
+var<workgroup> ${name}Values: array<${type}, ${threads}>;
+fn ${name}(value: ${type}) -> ${type} {
+  let thread = localIndex;
+  ${name}Values[thread] = value;
+  for (var half = ${lanes / 2}u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (thread % ${lanes}u < half) {
+      let a = ${name}Values[thread];
+      let b = ${name}Values[thread + half];
+      ${name}Values[thread] = ${combine};
+    }
+  }
+  workgroupBarrier();
+  return ${name}Values[thread - thread % ${lanes}u];
+}
+`;
+}
+
+/** Elements of four channels where rows allow it: GPUs load them at once. */
+export function componentsOf(channels: number): Components {
+  return channels % 4 === 0 ? 4 : 1;
+}
+
+/**
+ * WGSL type `Element` of this many components, and functions: the sum and the maximum of the
+ * components, one component, an element of a one-hot row, and whether a component is NaN or
+ * +Infinity. The last looks at bits, because WGSL need not keep NaN in `exp` or `max`.
+ */
+export function elementCode(components: Components): string {
+  return components === 4
+    ? `
+alias Element = vec4<f32>;
+const COMPONENTS = 4;
+fn fold(v: Element) -> f32 { return dot(v, Element(1.0)); }
+fn largest(v: Element) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
+fn component(v: Element, i: i32) -> f32 { return v[i]; }
+fn isLost(v: Element) -> bool {
+  let bits = bitcast<vec4<u32>>(v);
+  return any(((bits >= vec4(0x7f800000u)) & (bits < vec4(0x80000000u))) | (bits > vec4(0xff800000u)));
+}
+fn oneHot(i: i32, label: i32) -> Element {
+  return select(Element(), Element(1.0), 4 * vec4<i32>(i) + vec4<i32>(0, 1, 2, 3) == vec4<i32>(label));
+}
+`
+    : `
+alias Element = f32;
+const COMPONENTS = 1;
+fn fold(v: Element) -> f32 { return v; }
+fn largest(v: Element) -> f32 { return v; }
+fn component(v: Element, i: i32) -> f32 { return v; }
+fn isLost(v: Element) -> bool {
+  let bits = bitcast<u32>(v);
+  return (bits >= 0x7f800000u && bits < 0x80000000u) || bits > 0xff800000u;
+}
+fn oneHot(i: i32, label: i32) -> Element { return select(0.0, 1.0, i == label); }
+`;
+}

@@ -1,0 +1,291 @@
+/**
+ * Replays passes whose inputs are declared, instead of running their ops again. A pass is recorded
+ * twice with different samples; if the recordings agree and a replay has the bits of the eager
+ * pass, later passes with inputs of the same shapes are replayed. Otherwise passes stay eager.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { chosenKernels } from '../../gpu/kernels/registry.ts';
+import { webgpuBackend, type Backend } from '../../gpu/backend.ts';
+import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from '../../gpu/capture.ts';
+import { collectErrors } from '../../gpu/errorScope.ts';
+import { canRecord, record, type Command } from '../../gpu/recording.ts';
+import { messageOf } from '../../util/errors.ts';
+import {
+  gradientsOf,
+  TensorReader,
+  type Gradients,
+  type ModelVariables,
+  type Scalar,
+  type Tensor,
+  type Variable,
+} from './flatten.ts';
+import type { GradientListener } from './tape.ts';
+
+/** A pass that computes nothing but ops of its inputs and of the trained variables. */
+export interface DeclaredPass {
+  (): Scalar;
+  /** float32 or int32. Nothing else in the pass depends on samples or on the step. */
+  readonly inputs: readonly Tensor[];
+}
+
+export function declareInputs(inputs: readonly Tensor[], loss: () => Scalar): DeclaredPass {
+  return Object.assign(() => loss(), { inputs });
+}
+
+/**
+ * Steps from one comparison of a replay with an eager pass to the next. A comparison costs about
+ * one more pass, so it adds half a percent to the time of training.
+ */
+const CHECK_EVERY = 200;
+/** Recordings of passes with equal shapes. The first may differ, because it fills pools. */
+const MOST_RECORDINGS = 4;
+/** Combinations of shapes: a batch and its quarters, each for two numbers of ranks. */
+const MOST_SHAPES = 4;
+/** Recordings that became invalid because a variable was assigned. Each costs buffers and time. */
+const MOST_RESTARTS = 8;
+/**
+ * Bytes of buffers that replays may have. TensorFlow.js keeps the buffers of the eager pass, too. A
+ * pass with more memory spends its time in shaders, so its JavaScript matters less.
+ */
+const MOST_BYTES = 256 * 2 ** 20;
+
+interface Recorded {
+  commands: readonly Command[];
+  pinned: PinnedBuffers;
+}
+
+interface Replayable {
+  capture: Capture;
+  /** The gradients in the replay's buffers. */
+  outputs: Gradients;
+  replays: number;
+}
+
+/** Passes with inputs of the same shapes, and with the same kernels. */
+interface Shape {
+  recordings: number;
+  last: Recorded | null;
+  replayable: Replayable | null;
+}
+
+export class PassCaptures {
+  readonly #variables: readonly Variable[];
+  readonly #onstop: (reason: string) => void;
+  readonly #shapes = new Map<string, Shape>();
+  readonly #reader = new TensorReader();
+  #parameters: readonly GPUBuffer[] = [];
+  #restarts = 0;
+  #bytes = 0;
+  #isStopped = false;
+
+  private constructor(variables: readonly Variable[], onstop: (reason: string) => void) {
+    this.#variables = variables;
+    this.#onstop = onstop;
+  }
+
+  /**
+   * Returns `null` for a model with buffers: a pass assigns them, which a replay would not do.
+   *
+   * @param onstop called at most once, with a sentence that says why all later passes are eager.
+   */
+  static of(
+    { parameters, buffers }: Pick<ModelVariables, 'parameters' | 'buffers'>,
+    onstop: (reason: string) => void,
+  ): PassCaptures | null {
+    return buffers.length === 0 ? new PassCaptures(parameters, onstop) : null;
+  }
+
+  /**
+   * Computes what `gradientsOf` computes, with the same bits. Gradients of a replay are valid until
+   * the next call; their `dispose` does nothing.
+   *
+   * @throws (rejects) errors of the pass; DeviceError.
+   */
+  async gradientsOf(pass: DeclaredPass, scale: number, onfinal?: GradientListener): Promise<Gradients> {
+    const backend = webgpuBackend();
+    const shape = backend && canRecord(backend) && !this.#isStopped ? this.#shapeOf(backend, pass, scale) : null;
+    if (!backend || !shape) return gradientsOf(pass, this.#variables, scale, onfinal);
+    const { replayable } = shape;
+    if (replayable && !isChecked(replayable)) {
+      replay(backend, replayable, pass, onfinal);
+      return replayable.outputs;
+    }
+    const inputs = pass.inputs.map((input) => bufferOf(backend, input));
+    if (replayable) {
+      const eager = gradientsOf(pass, this.#variables, scale, onfinal);
+      return this.#compared(backend, replayable, pass, eager);
+    }
+    const pinned = { parameters: this.#parameters, inputs };
+    return this.#record(backend, shape, pass, scale, pinned, onfinal);
+  }
+
+  /** Frees the buffers of all replays. Passes that are being computed stay eager. */
+  dispose(): void {
+    this.#isStopped = true;
+    this.#clear();
+    this.#reader.dispose();
+  }
+
+  /** Returns `null` if passes of this shape are not recorded. */
+  #shapeOf(backend: Backend, { inputs }: DeclaredPass, scale: number): Shape | null {
+    const parameters = this.#variables.map((variable) => bufferOf(backend, variable));
+    if (parameters.some((buffer, i) => buffer !== this.#parameters[i])) {
+      this.#clear();
+      this.#parameters = parameters;
+      this.#restarts += 1;
+      if (this.#restarts > MOST_RESTARTS) {
+        this.#stop('its variables were assigned too often');
+        return null;
+      }
+    }
+    const key = JSON.stringify([chosenKernels(), scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
+    const known = this.#shapes.get(key);
+    if (known) return known;
+    if (this.#shapes.size === MOST_SHAPES) return null;
+    const shape: Shape = { recordings: 0, last: null, replayable: null };
+    this.#shapes.set(key, shape);
+    return shape;
+  }
+
+  async #record(
+    backend: Backend,
+    shape: Shape,
+    pass: DeclaredPass,
+    scale: number,
+    pinned: PinnedBuffers,
+    onfinal?: GradientListener,
+  ): Promise<Gradients> {
+    const finals: Parameters<GradientListener>[] = [];
+    const { result: eager, recorder } = record(backend, (active) =>
+      gradientsOf(pass, this.#variables, scale, (variable, gradient) => {
+        active.mark(variable);
+        finals.push([variable, gradient]);
+      }),
+    );
+    // A copy submits commands, which would change the buffers that TensorFlow.js reuses.
+    for (const final of finals) onfinal?.(...final);
+    const { last } = shape;
+    const recorded = { commands: recorder.commands, pinned };
+    shape.last = recorded;
+    shape.recordings += 1;
+    if (recorder.problem !== null) this.#stop(recorder.problem);
+    if (!last || this.#isStopped) return eager;
+    const difference = differenceBetween([last.commands, last.pinned], [recorded.commands, pinned]);
+    if (difference !== null) {
+      if (shape.recordings === MOST_RECORDINGS) this.#stop(`two passes with equal shapes differ: ${difference}`);
+      return eager;
+    }
+    shape.last = null;
+    let replayable: Replayable;
+    try {
+      replayable = await this.#capture(backend, recorded, eager);
+    } catch (error) {
+      this.#stop(messageOf(error));
+      return eager;
+    }
+    if (this.#isStopped) {
+      free(replayable);
+      return eager;
+    }
+    shape.replayable = replayable;
+    return this.#compared(backend, replayable, pass, eager);
+  }
+
+  /** @throws (rejects) Error if the recording cannot be replayed. */
+  async #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Promise<Replayable> {
+    const results = [eager.value, ...eager.gradients];
+    const buffers = results.map(({ dataId }) => backend.tensorMap.get(dataId).resource as GPUBuffer | null);
+    if (!buffers.every((buffer) => buffer !== null && buffer !== undefined)) {
+      throw new Error('a gradient is computed on the CPU');
+    }
+    this.#bytes += replayBytes(commands, pinned);
+    if (this.#bytes > MOST_BYTES) {
+      throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory on the GPU`);
+    }
+    const { result: capture, refused } = await collectErrors(
+      backend.device,
+      () => new Capture(backend, commands, pinned),
+    );
+    try {
+      if (refused) throw new Error(`the GPU refused its buffers (${refused.message})`);
+      const own = buffers.map((buffer) => capture.bufferOf(buffer));
+      if (!own.every((buffer) => buffer !== undefined)) throw new Error('a gradient is computed outside of the pass');
+      const tensors = results.map(({ shape }, i) =>
+        tf.keep(tf.tensor({ buffer: own[i]!, zeroCopy: true }, shape, 'float32')),
+      );
+      const [value, ...gradients] = tensors as [Scalar, ...Tensor[]];
+      const { used, readyOrder } = eager;
+      return { capture, outputs: { value, gradients, used, readyOrder, dispose: () => {} }, replays: 0 };
+    } catch (error) {
+      capture.dispose();
+      throw error;
+    }
+  }
+
+  /** Returns `eager`; stops if a replay of the same pass has other bits. */
+  async #compared(backend: Backend, replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
+    try {
+      replay(backend, replayable, pass);
+      const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
+      if (expected.some((bits, i) => bits !== replayed[i])) this.#stop('a replay had other values than the pass');
+      return eager;
+    } catch (error) {
+      eager.dispose();
+      throw error;
+    }
+  }
+
+  /** Reads the bits of the loss and of all gradients. */
+  async #read(group: number, { value, gradients }: Gradients): Promise<Uint32Array> {
+    const tensors = [value, ...gradients];
+    const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
+    await this.#reader.read(group, tensors, values);
+    return new Uint32Array(values.buffer);
+  }
+
+  #stop(reason: string): void {
+    this.#clear();
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    this.#onstop(`Steps are not replayed: ${reason}. They take more time in JavaScript.`);
+  }
+
+  #clear(): void {
+    for (const { replayable } of this.#shapes.values()) if (replayable) free(replayable);
+    this.#shapes.clear();
+    this.#bytes = 0;
+  }
+}
+
+function free({ capture, outputs: { value, gradients } }: Replayable): void {
+  tf.dispose([value, gradients]);
+  capture.dispose();
+}
+
+/** The first replay with other samples is compared, too. */
+function isChecked({ replays }: Replayable): boolean {
+  return replays === 1 || replays % CHECK_EVERY === 0;
+}
+
+function replay(backend: Backend, replayable: Replayable, { inputs }: DeclaredPass, onfinal?: GradientListener): void {
+  const { capture, outputs } = replayable;
+  replayable.replays += 1;
+  // Values that were read after the previous replay are cached there.
+  for (const { dataId } of [outputs.value, ...outputs.gradients]) {
+    (backend.tensorMap.get(dataId) as { values: unknown }).values = null;
+  }
+  const sources = inputs.map(({ dataId }) => {
+    const { resource, values } = backend.tensorMap.get(dataId);
+    return (resource as GPUBuffer | null) ?? (values as Float32Array<ArrayBuffer>);
+  });
+  capture.replay(sources, (variable) => onfinal?.(variable, outputs.gradients[variable]!));
+}
+
+/**
+ * Returns the tensor's buffer. Uploads the tensor if necessary, so that its ops run on the GPU and
+ * not on the CPU, where TensorFlow.js computes with small tensors.
+ */
+function bufferOf(backend: Backend, { dataId }: Tensor): GPUBuffer {
+  backend.uploadToGPU(dataId);
+  return backend.tensorMap.get(dataId).resource as GPUBuffer;
+}

@@ -1,0 +1,75 @@
+/**
+ * Chooses a codec from measured steps: the one with the least rounding that keeps communication a
+ * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
+ * ranks compute the choice from the same numbers, so all choose the same codec.
+ */
+import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
+import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
+import type { CodecChoice } from '../../protocol/runResult.ts';
+import { CODEC_NAMES, type JobCodec } from '../../spec/codecs.ts';
+import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../spec/strategies.ts';
+import { byCodec, exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
+
+/** Median times of steps with fp32, combined over all ranks. */
+export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
+
+/** Share of a step that communication may take. A smaller share is not worth more rounding. */
+const ENOUGH = 0.2;
+/**
+ * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if its
+ * steps take less than this share of the time that steps take with less rounding.
+ */
+const WORTH = 0.9;
+/** If communication takes more than this share of a step, ranks should communicate less often. */
+const TOO_MUCH = 0.5;
+/** Factor by which the measured communication time may be too high or too low. */
+const DOUBT = 2;
+
+/** Chooses the codec of the next steps. */
+export function chooseCodec(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): CodecChoice {
+  const { ownMs, communicateMs, exposedMs } = steps;
+  // Latency is at most half of the measured time: if communication took less than twice the usual
+  // latency of its hops, hops are faster in this group.
+  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_COSTS.hopMs);
+  const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
+  const hiddenMs = communicateMs - exposedMs;
+  const expectedMs = byCodec((codec) =>
+    Math.max(0, exchangeMs(codec, gradients, worldSize, { latencyMs, bytesPerMs }) - hiddenMs),
+  );
+  const shareOf = (ms: number): number => ms / (ownMs + ms);
+  const codec = CODEC_NAMES.find((name) => shareOf(expectedMs[name]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
+  const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
+  const suggestion = isTooMuch ? seldomEnough((period) => shareOf(exposedMs / period) <= ENOUGH) : null;
+  return { codec, ownMs, communicateMs, exposedMs, bytesPerMs, expectedMs, suggestion };
+}
+
+/**
+ * Returns the first strategy whose exchanges are seldom enough; otherwise, the strategy with
+ * the longest period.
+ */
+function seldomEnough(isEnough: (period: number) => boolean): StrategyName {
+  const local = STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null);
+  const longest = local.reduce((best, next) => (periodOf(next) > periodOf(best) ? next : best));
+  return local.find((name) => isEnough(periodOf(name))) ?? longest;
+}
+
+/** Whether the choice stays the same if communication takes half or twice the measured time. */
+export function isBeyondDoubt(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): boolean {
+  const { ownMs, communicateMs, exposedMs } = steps;
+  const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
+    const more = (times - 1) * communicateMs;
+    const scaled = { ownMs, communicateMs: communicateMs + more, exposedMs: Math.max(0, exposedMs + more) };
+    return chooseCodec(worldSize, gradients, scaled).codec;
+  });
+  return new Set(chosen).size === 1;
+}
+
+/** Returns the codec with the least rounding among the codecs with about the shortest steps. */
+function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
+  const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
+  return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
+}
+
+function periodOf(name: StrategyName): number {
+  return STRATEGIES[name].syncEvery ?? 1;
+}

@@ -1,0 +1,55 @@
+/** Estimates how long ranks take to average a gradient, with each codec. */
+import { codecOf } from '../../collectives/codecs.ts';
+import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
+import { CODEC_NAMES, CODECS, isCollectiveCodec, type JobCodec } from '../../spec/codecs.ts';
+import type { Variable } from '../backward/flatten.ts';
+import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
+import type { LinkFigures } from './measureLinks.ts';
+
+/** An encoded gradient. */
+export interface EncodedGradient {
+  bytes: number;
+  /** Milliseconds of encoding and decoding. */
+  codingMs: number;
+}
+
+/** A gradient with each codec. */
+export type EncodedGradients = Readonly<Record<JobCodec, EncodedGradient>>;
+
+/**
+ * Returns sizes and coding times of a model's gradient.
+ *
+ * @param matrixRank rank of PowerSGD's matrices.
+ */
+export function encodedGradients(parameters: readonly Variable[], matrixRank: number): EncodedGradients {
+  const elements = parameters.reduce((sum, { size }) => sum + size, 0);
+  const plainBytes = elements * Float32Array.BYTES_PER_ELEMENT;
+  return byCodec((codec) => ({
+    bytes: isCollectiveCodec(codec)
+      ? (codecOf(codec)?.bytesOf(elements) ?? plainBytes)
+      : GRADIENT_CODECS[codec].bytesOf(parameters, matrixRank),
+    codingMs: plainBytes * CODECS[codec].codingMsPerByte(matrixRank),
+  }));
+}
+
+/** Returns a value for each codec. */
+export function byCodec<Value>(valueOf: (codec: JobCodec) => Value): Record<JobCodec, Value> {
+  return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodec, Value>;
+}
+
+/** Returns the bytes that a rank sends in an all-reduce of this many bytes. */
+export function sentBytes(worldSize: number, bytes: number): number {
+  return (ringStepCount(worldSize) * bytes) / worldSize;
+}
+
+/** Returns the milliseconds in which ranks average a gradient. A rank that is alone needs none. */
+export function exchangeMs(
+  codec: JobCodec,
+  gradients: EncodedGradients,
+  worldSize: number,
+  { latencyMs, bytesPerMs }: LinkFigures,
+): number {
+  if (worldSize === 1) return 0;
+  const { bytes, codingMs } = gradients[codec];
+  return CODECS[codec].exchanges * latencyMs + sentBytes(worldSize, bytes) / bytesPerMs + codingMs;
+}

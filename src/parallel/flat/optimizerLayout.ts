@@ -1,0 +1,39 @@
+/**
+ * The layout of an optimizer's running averages. A model that is wrapped again may have another
+ * layout, so the averages of an optimizer that outlives the first wrapper must follow.
+ */
+import type { Optimizer } from '../../optim/optimizer.ts';
+import { rearrange, type FlatLayout } from './buckets.ts';
+
+const layouts = new WeakMap<object, FlatLayout>();
+
+/** The layout of each optimizer's averages. Set it after averages of another layout are loaded. */
+export const optimizerLayouts: Pick<WeakMap<Optimizer, FlatLayout>, 'get' | 'set'> = layouts;
+
+/**
+ * Moves the averages of an optimizer from the places of its layout to those of `layout`. An
+ * optimizer without a layout receives `layout`, unless it has no averages of the same size: an
+ * object with `apply` alone is left to its program.
+ */
+export function adoptLayout(optimizer: object, layout: FlatLayout): void {
+  const before = layouts.get(optimizer);
+  if (before === layout || !hasState(optimizer)) return;
+  const averages = optimizer.state().slots;
+  if (averages.some(({ length }) => length !== layout.size)) return;
+  layouts.set(optimizer, layout);
+  if (!before || isInOrder(before, layout) || !hasSameParameters(before, layout)) return;
+  for (const average of averages) rearrange(average, before, layout);
+}
+
+function hasState(optimizer: object): optimizer is Optimizer {
+  return typeof Reflect.get(optimizer, 'state') === 'function';
+}
+
+function isInOrder(a: FlatLayout, b: FlatLayout): boolean {
+  return a.slots.every(({ parameter }, i) => parameter === b.slots[i]?.parameter);
+}
+
+function hasSameParameters(a: FlatLayout, b: FlatLayout): boolean {
+  const sizes = new Map(a.slots.map(({ parameter, size }) => [parameter, size]));
+  return sizes.size === b.slots.length && b.slots.every(({ parameter, size }) => sizes.get(parameter) === size);
+}

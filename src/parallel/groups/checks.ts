@@ -1,0 +1,20 @@
+/** Checks of numeric arguments. */
+import { UsageError } from '../../util/errors.ts';
+
+/** @throws UsageError if `rank` is not one of 0 .. worldSize-1. */
+export function checkRank(rank: number, worldSize: number): void {
+  checkCount('The number of ranks', worldSize, 1);
+  if (!Number.isSafeInteger(rank) || rank < 0 || rank >= worldSize) {
+    throw new UsageError(`Rank ${rank} is not one of the ${worldSize} ranks 0 .. ${worldSize - 1}.`, {
+      rank,
+      worldSize,
+    });
+  }
+}
+
+/** @throws UsageError if `value` is not a whole number from `min` on. */
+export function checkCount(name: string, value: number, min: number): void {
+  if (!Number.isSafeInteger(value) || value < min) {
+    throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
+  }
+}

@@ -1,0 +1,63 @@
+/** The ability of a strategy to continue in another group after ranks have joined or left. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
+import type { Progress } from './progress.ts';
+import type { PeerState } from './stateElection.ts';
+import type { DdpState } from './ddpState.ts';
+import type { StepRepeater } from '../zero/replicaOptimizer.ts';
+
+/** A rank's state when it entered a group. */
+export interface AttachedRank<Note> extends PeerState {
+  /** Whether the rank already had the state that all ranks have now. */
+  isCurrent: boolean;
+  note: Note;
+}
+
+export interface ElasticStrategy {
+  /** Current codec of what ranks exchange. */
+  readonly codec: JobCodec;
+  /** See `PeerState`. */
+  readonly isFresh: boolean;
+  /**
+   * Number of samples whose gradients this rank keeps for the next step: those of micro-batches and
+   * of a failed step.
+   */
+  readonly heldSamples: number;
+  /** Drops the gradients of {@link heldSamples}. */
+  drop(): void;
+  /** Returns the progress of the committed state, to which {@link rollBack} returns. */
+  committed(progress: Progress): Progress;
+  /** Restores the committed state after a step that was not applied, or not committed. */
+  rollBack(): void;
+  /**
+   * Continues in `group`, whose ranks may have committed different numbers of steps. Every rank
+   * must call it.
+   *
+   * @param progress this rank's progress; it is overwritten with the progress of the elected state.
+   * @param note data for the other ranks.
+   * @returns the states of all ranks before the recovery.
+   */
+  attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]>;
+  /** Returns a copy of the committed state at the time of the call. */
+  snapshot(): Promise<DdpState>;
+  /**
+   * Replaces this rank's state by a copy of another state.
+   *
+   * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
+   *   changed then.
+   */
+  load(state: DdpState): void;
+  /**
+   * Repeats steps of other ranks. `lastGradient` is `null` if the gradient alone does not lead to
+   * the committed state. `null` if no step can be repeated.
+   */
+  readonly repeater: StepRepeater | null;
+  /** Whether {@link snapshot} has the averages of all parameters. */
+  readonly isWhole: boolean;
+  /**
+   * Makes {@link snapshot} whole on the ranks that want it, until {@link release} or the next step.
+   * Every rank must call it.
+   */
+  gatherWhole(isWanted: boolean): Promise<void>;
+  release(): void;
+}

@@ -1,0 +1,69 @@
+/**
+ * SparseLoCo's exchange: each rank sends the largest entries of what it has learned, and adds the
+ * rest to later exchanges.
+ *
+ * Each rank sends the largest entries of each chunk of its outer gradient (`sparsePayload.ts`) and
+ * subtracts exactly what it has sent. All ranks receive all payloads and add them up in rank order,
+ * so the mean has the same bits everywhere. With many ranks, owners of ranges add them up
+ * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled down to it, so that
+ * one rank cannot outweigh the others; the rank sends the rest later. "Communication Efficient LLM
+ * Pre-training with SparseLoCo" (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
+ *
+ * Unlike in the paper, a rank does not return to the shared parameters: it continues from the sum
+ * of these and of what it has not sent. So the outer gradient contains what is unsent, as the
+ * paper's accumulator does, and gradients are not computed for parameters that lack it. That is
+ * CHOCO-SGD (Koloskova et al., "Decentralized Stochastic Optimization and Gossip Algorithms with
+ * Compressed Communication", ICML 2019, https://arxiv.org/abs/1902.00340) with links between all
+ * ranks. docs/STRATEGIES.md compares the results.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { OuterMean } from './outerMean.ts';
+import { gatherPayloads } from '../sparse/gatherPayloads.ts';
+import { keptShares } from '../sparse/normClipping.ts';
+import { meanByOwners, sentShare } from '../sparse/ownerRanges.ts';
+import { decodeLargest, encodeLargest, ENTRIES, PAYLOAD_SHARE } from '../sparse/sparsePayload.ts';
+import { addScaled, normOf } from '../sparse/vectors.ts';
+
+export class SparseMean implements OuterMean {
+  readonly unsent: Float32Array;
+  readonly #entries: number;
+
+  constructor(size: number, entries = ENTRIES) {
+    this.unsent = new Float32Array(size);
+    this.#entries = entries;
+  }
+
+  async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
+    const unsent = this.unsent.subarray(start, start + values.length);
+    // One invalid value must not make others of its chunk invalid, on all ranks. The rank continues
+    // with the shared parameter.
+    for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
+    const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
+    const exchange = hasOwners ? meanByOwners : meanOfPayloads;
+    values.set(await exchange(group, unsent, weight, this.#entries));
+  }
+
+  /** A rank's own parameters contain what it has not sent, so nothing is kept here. */
+  commit(): void {}
+
+  reset(): void {}
+}
+
+/** Does the same as {@link meanByOwners} with an all-gather of all payloads. */
+async function meanOfPayloads(
+  group: ProcessGroup,
+  values: Float32Array,
+  weight: number,
+  entries: number,
+): Promise<Float32Array> {
+  const payload = weight > 0 ? encodeLargest(values, entries) : new Uint8Array();
+  const ranks = (await gatherPayloads(group, { weight, payload })).map((sent) => {
+    const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries) : new Float32Array();
+    return { weight: sent.weight, part, norm: normOf([part]) };
+  });
+  const kept = keptShares(ranks);
+  const mean = new Float32Array(values.length);
+  for (const [rank, { weight: share, part }] of ranks.entries()) addScaled(mean, part, share * kept[rank]!);
+  addScaled(values, ranks[group.rank]!.part, 1 - kept[group.rank]!);
+  return mean;
+}

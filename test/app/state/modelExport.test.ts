@@ -1,0 +1,32 @@
+import { beforeEach, expect, test, vi } from 'vitest';
+import { expectModelFile, clearModelFile, modelExport, setModelFile } from '../../../src/app/state/modelExport.ts';
+
+vi.mock('../../../src/util/download.ts', () => ({ downloadFile: () => {} }));
+
+beforeEach(() => clearModelFile());
+
+/** Passes on the engine's answer to an export: a model after this number of steps. */
+const answer = (id: number, step: number) =>
+  setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
+
+test('after an export of the best model, the page knows the step of this model', () => {
+  answer(expectModelFile('safetensors', 'best'), 40);
+  expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: 40 });
+});
+
+test.each([
+  ['safetensors', 'last'],
+  ['checkpoint', 'best'],
+] as const)(
+  'after an export as %s of the %s model, the page does not know the step of the best model',
+  (format, which) => {
+    answer(expectModelFile(format, which), 40);
+    expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
+  },
+);
+
+test('a request for a file clears the state of the previous request', () => {
+  answer(expectModelFile('tfjs', 'best'), 40);
+  expectModelFile('tfjs', 'last');
+  expect(modelExport.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });
+});

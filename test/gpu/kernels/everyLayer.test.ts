@@ -1,0 +1,23 @@
+/** WebGPU computes every layer that a job or a program may have as the CPU backend does. */
+import { afterEach, expect, test } from 'vitest';
+import { useKernels } from '../../../src/gpu/kernels/index.ts';
+import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
+
+afterEach(() => {
+  useKernels('own');
+});
+
+test.each([...jobCases, ...stockCases])('%s with all options has the results of the CPU backend', async (_, cases) => {
+  expect(cases.length).toBeGreaterThan(0);
+  expect(await differencesOf(cases, 'webgpu')).toEqual([]);
+});
+
+const withOwnKernels = jobCases.filter(([name]) => ['Dense', 'Conv2D', 'LayerNormalization'].includes(name));
+
+test.each(withOwnKernels)(
+  '%s with all options has the results of the CPU backend with stock kernels',
+  async (_, cases) => {
+    useKernels('stock');
+    expect(await differencesOf(cases, 'webgpu')).toEqual([]);
+  },
+);
