@@ -56,6 +56,16 @@ import { abortable, checkSignal, failOnAbort, Work, type AbortableGroup } from '
 /** Default time without progress of an op. Gloo's 30 minutes are too long for users at a page. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
+/**
+ * The ranks of a world, or some of them, and their collectives (torch: `ProcessGroup`).
+ *
+ * @example
+ * ```ts
+ * const sum = Float32Array.of(group.rank);
+ * await group.allReduce(sum); // in place: the same on all ranks
+ * const names = await group.allGatherObject({ name: `rank ${group.rank}` });
+ * ```
+ */
 export class ProcessGroup {
   /** This rank in the group; -1 if it is not a member. */
   readonly rank: number;

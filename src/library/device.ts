@@ -28,6 +28,12 @@ let opening: Promise<OpenedDevice> | null = null;
  *
  * @throws (rejects) UsageError if TensorFlow.js has opened WebGPU itself and has tensors there,
  *   because their values would be lost. Call it before the first tensor.
+ *
+ * @example
+ * ```ts
+ * const { device, note } = await openDevice();
+ * console.log(device.backend, note);
+ * ```
  */
 export async function openDevice(): Promise<OpenedDevice> {
   opening ??= open().finally(() => (opening = null));

@@ -45,6 +45,12 @@ type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf
  * @throws (rejects) UsageError if this rank's values are a disposed tensor, or dtype and op do not
  *   fit; no rank has received anything then. MismatchError with the shapes of all ranks if they
  *   differ. TimeoutError, PeerGoneError.
+ *
+ * @example
+ * ```ts
+ * const mean = await allReduce(xs, group, { op: ReduceOp.AVG }); // a new tensor
+ * mean.dispose();
+ * ```
  */
 export async function allReduce<V extends Values>(
   values: V,
@@ -90,7 +96,14 @@ export async function reduce<V extends Values>(
   return null;
 }
 
-/** Resolves on every rank with rank `src`'s values. Other ranks pass values of equal shape. */
+/**
+ * Resolves on every rank with rank `src`'s values. Other ranks pass values of equal shape.
+ *
+ * @example
+ * ```ts
+ * const ofRank0 = await broadcast(xs, 0, group);
+ * ```
+ */
 export async function broadcast<V extends Values>(
   values: V,
   src: number,
@@ -118,6 +131,11 @@ export async function broadcastCoalesced<const V extends readonly Values[]>(
  *
  * @param options `sizes`: each rank's size of the first dimension, if the sizes differ; the same
  *   list on every rank.
+ *
+ * @example
+ * ```ts
+ * const parts = await allGather(xs, group); // one tensor of each rank
+ * ```
  */
 export async function allGather<V extends Values>(
   values: V,

@@ -5,7 +5,15 @@ import type { MessageOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
 
-/** Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent. */
+/**
+ * Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent.
+ *
+ * @example
+ * ```ts
+ * if (group.rank === 0) await send(xs, 1, group);
+ * else if (group.rank === 1) await recv(xs, 0, group); // xs has the shape and dtype
+ * ```
+ */
 export async function send(
   values: Values,
   dst: number,

@@ -50,6 +50,13 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  *   if the signal is aborted. This rank has then left the room.
  *
  * The group fails with a DeviceError when this rank's GPU is lost or refuses an operation.
+ *
+ * @example
+ * ```ts
+ * const group = await initProcessGroup({ server: location.origin, room: 'K7F-3QX' });
+ * console.log(`rank ${group.rank} of ${group.worldSize}`);
+ * await destroyProcessGroup(group);
+ * ```
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
   return joinGroup(await locateRoom(options), await ownSurroundings(options.device));

@@ -60,6 +60,15 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
 }
 
+/**
+ * Trains a model in a given number of tabs with a strategy.
+ *
+ * @example
+ * ```ts
+ * const trainer = new Trainer({ tabs: 4, epochs: 5, optimizer: 'adam', learningRate: 0.001 });
+ * await trainer.fit(model, { xs, ys }, { loss: 'meanSquaredError' });
+ * ```
+ */
 export class Trainer {
   readonly #world: Pick<
     TrainerOptions,

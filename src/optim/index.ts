@@ -12,6 +12,12 @@ export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts
  * Creates an optimizer for `size` parameters, with averages of zero.
  *
  * @throws UsageError for an unknown name, a setting out of its range or an invalid size.
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.parameters.length);
+ * ```
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
   switch (name) {

@@ -14,7 +14,7 @@ export function downloadJson(name: string, value: unknown): void {
  *
  * @param type the file's media type.
  */
-export function downloadFile(name: string, content: string | Blob, type = 'application/octet-stream'): void {
+export function downloadFile(name: string, content: BlobPart, type = 'application/octet-stream'): void {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement('a');
   link.href = url;

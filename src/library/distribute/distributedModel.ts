@@ -69,6 +69,13 @@ interface Call<Own, Result> extends Arguments<Own> {
  * @throws (rejects) UsageError on every rank for a model that is not compiled or has nothing to
  *   train; MismatchError on every rank if models, their layers' settings, losses or metrics
  *   differ.
+ *
+ * @example
+ * ```ts
+ * model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
+ * const ranks = await distribute(model, group);
+ * const { history } = await ranks.fit(xs, ys, { epochs: 2, batchSize: 4 });
+ * ```
  */
 export async function distribute(
   model: tf.LayersModel,

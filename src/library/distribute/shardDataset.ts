@@ -14,6 +14,12 @@ import { sketchOf } from './sketches.ts';
  *
  * Every rank reads the whole dataset, so a dataset in random order needs the same seed on every
  * rank.
+ *
+ * @example
+ * ```ts
+ * const own = shardDataset(tf.data.array([1, 2, 3, 4]), group);
+ * console.log(await own.toArray());
+ * ```
  */
 export function shardDataset<T extends tf.TensorContainer>(
   dataset: tf.data.Dataset<T>,

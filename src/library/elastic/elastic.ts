@@ -9,28 +9,7 @@ import type { ElasticState } from './elasticState.ts';
 /**
  * Joins or opens a room and calls `main` with a process group of its ranks. When ranks join or
  * leave, `main` ends with the group's error, and is called again with a new group and with the
- * newest commit of `state`:
- *
- *     const state = new ElasticState({ model, optimizer: tf.train.adam(1e-3), sampler, epoch: 0 });
- *     await elastic({ server, room }, state, async (state, group) => {
- *       const ddp = await DistributedDataParallel.create(state.model, group);
- *       try {
- *         for (; state.epoch < 5; state.epoch++) {
- *           state.sampler.setEpoch(state.epoch);
- *           for await (const batch of loader) {
- *             try {
- *               ... // ddp.backward, ddp.step(state.optimizer)
- *             } finally {
- *               batch.dispose();
- *             }
- *             state.sampler.recordBatch(32);
- *             await state.commit();
- *           }
- *         }
- *       } finally {
- *         ddp.dispose();
- *       }
- *     });
+ * newest commit of `state`.
  *
  * Before each call, ranks elect the newest commit: the one with the most steps. Ranks without it
  * receive it. If no rank has committed, it is the initial state of rank 0. The work after this
@@ -51,6 +30,29 @@ import type { ElasticState } from './elasticState.ts';
  *   had lost its place in the room; a rank that has a result then resolves with it.
  *   TimeoutError if too few ranks were present for `timeoutMs`. AbortError if the signal is
  *   aborted. UsageError and SignalingError as `initProcessGroup`. This rank has then left the room.
+ *
+ * @example
+ * ```ts
+ * const sampler = new ElasticSampler(xs.shape[0]);
+ * const load = (indices: Int32Array) => tf.gather(xs, indices);
+ * const loader = new DataLoader(load, { sampler, batchSize: 32 });
+ * const state = new ElasticState({ model, optimizer: tf.train.adam(1e-3), sampler, epoch: 0 });
+ * await elastic({ nodes: { min: 2, max: 8 } }, state, async (state, group) => {
+ *   const ddp = await DistributedDataParallel.create(state.model, group);
+ *   try {
+ *     for (; state.epoch < 5; state.epoch++) {
+ *       state.sampler.setEpoch(state.epoch);
+ *       for await (const batch of loader) {
+ *         batch.dispose(); // after ddp.backward and ddp.step(state.optimizer)
+ *         state.sampler.recordBatch(32);
+ *         await state.commit();
+ *       }
+ *     }
+ *   } finally {
+ *     ddp.dispose();
+ *   }
+ * });
+ * ```
  */
 export async function elastic<State extends ElasticState, Result>(
   options: ElasticOptions,

@@ -71,6 +71,13 @@ interface Facts {
  * @throws (rejects) UsageError for an optimizer that {@link optimizerOf} rejects, progress that is
  *   not plain data, or a variable that is not float32; DataError if the file has more than 512 MiB;
  *   DeviceError if the GPU is lost.
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const bytes = await saveCheckpoint({ model: ddp, progress: { epoch: 3 } });
+ * if (bytes) downloadFile('run.checkpoint', bytes); // on rank 0
+ * ```
  */
 export async function saveCheckpoint(
   state: CheckpointState<DistributedDataParallel>,
@@ -119,6 +126,13 @@ export async function saveCheckpoint(
  * @throws (rejects) DataError if the file is damaged or cannot be read, a tensor is missing,
  *   additional or of another shape, or there is no optimizer in the file; MismatchError if it has
  *   the state of another optimizer.
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const file = await saveCheckpoint({ model: ddp, progress: { epoch: 3 } });
+ * const { epoch } = await loadCheckpoint<{ epoch: number }>({ model: ddp }, file);
+ * ```
  */
 export async function loadCheckpoint<T = unknown>(
   { model, optimizer }: Omit<CheckpointState, 'progress'>,

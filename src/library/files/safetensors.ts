@@ -22,6 +22,12 @@ const CODEC: Codec = {
  *
  * @throws (rejects) UsageError if a variable is not float32, two have the same name, or a value of
  *   `metadata` is not a text; DataError for a file above 512 MiB; DeviceError if the GPU is lost.
+ *
+ * @example
+ * ```ts
+ * const bytes = await saveSafetensors(model); // with a DDP, null on ranks other than 0
+ * await loadSafetensors(model, bytes);
+ * ```
  */
 export function saveSafetensors(
   model: DistributedDataParallel,

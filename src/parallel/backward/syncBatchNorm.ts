@@ -99,6 +99,12 @@ tf.serialization.registerClass(SyncBatchNormalization);
  *
  * @throws UsageError if the model cannot be rebuilt from its config, because a custom layer is
  *   not registered.
+ *
+ * @example
+ * ```ts
+ * const synced = convertSyncBatchNorm(model);
+ * const ddp = await DistributedDataParallel.create(synced, group);
+ * ```
  */
 export function convertSyncBatchNorm(model: Model): Model {
   let converted;

@@ -20,17 +20,21 @@ export interface DataLoaderOptions {
 }
 
 /**
- * Iterates over batches:
- *
- *     const { rank, worldSize } = group;
- *     const sampler = new DistributedSampler(images.shape[0], { numReplicas: worldSize, rank });
- *     const load = (indices) => tf.gather(images, indices);
- *     for await (const batch of new DataLoader(load, { sampler, batchSize: 32 })) ...
+ * Iterates over batches of a sampler's indices.
  *
  * With a DistributedSampler all ranks have equally many batches.
  *
  * A batch belongs to the caller once the iterator has returned it. When an iteration ends early, by
  * `break`, an error or the signal, tensors in batches that were loaded ahead are disposed of.
+ *
+ * @example
+ * ```ts
+ * const sampler = new DistributedSampler(20, { numReplicas: group.worldSize, rank: group.rank });
+ * const load = (indices: Int32Array) => tf.gather(xs, indices);
+ * for await (const batch of new DataLoader(load, { sampler, batchSize: 4 })) {
+ *   batch.dispose(); // after a step with it
+ * }
+ * ```
  */
 export class DataLoader<Batch> implements AsyncIterable<Batch> {
   readonly #load: (indices: Int32Array) => Batch | Promise<Batch>;

@@ -17,6 +17,12 @@ const TOLERANCE = 1e-9;
  * The order is `permutation(length, seed)` of util/rng, the same on every machine.
  *
  * Source: https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html#distributed-training
+ *
+ * @example
+ * ```ts
+ * const partitioner = new DataPartitioner(1000, [0.5, 0.5], 1234); // for two ranks
+ * const { indices } = partitioner.use(group.rank);
+ * ```
  */
 export class DataPartitioner<T = number> {
   readonly #sampleAt: (index: number) => T;

@@ -31,6 +31,14 @@ export interface DistributedSamplerOptions {
  * The order is `permutation(size, seed + epoch)` of util/rng, not torch's Mersenne twister.
  *
  * Source: https://github.com/pytorch/pytorch/blob/main/torch/utils/data/distributed.py
+ *
+ * @example
+ * ```ts
+ * const { rank, worldSize } = group;
+ * const sampler = new DistributedSampler(1000, { numReplicas: worldSize, rank });
+ * sampler.setEpoch(1); // another order
+ * const indices = [...sampler];
+ * ```
  */
 export class DistributedSampler implements Iterable<number> {
   /** Indices per rank. */

@@ -29,12 +29,7 @@ export interface ElasticSamplerState {
  * joined or left, so every sample of an epoch is used once: no index is repeated to make shares
  * equal, unlike in Horovod and in {@link DistributedSampler}.
  *
- *     const loader = new DataLoader(load, { sampler, batchSize: 32 });
- *     for await (const batch of loader) {
- *       ... // one step with batch
- *       sampler.recordBatch(32);
- *       await state.commit();
- *     }
+ * Call {@link recordBatch} after each batch, then commit; see `elastic`.
  *
  * All ranks have equally many batches. If the remaining samples cannot be divided, the last batch
  * of some ranks has one index less, and may be empty.

@@ -89,6 +89,12 @@ export const allReduceHook: CommHook = async ({ buffer, index }, group) => {
 /**
  * Sends half the bytes: values and partial sums are rounded to float16 (11 bits of mantissa, up to
  * 65504). (torch: `fp16_compress_hook`)
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * ddp.registerCommHook(fp16Hook);
+ * ```
  */
 export const fp16Hook: CommHook = async ({ buffer, index }, group) => {
   const halves = toHalf(buffer);

@@ -51,6 +51,18 @@ import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
+/**
+ * Averages the gradients of a model over all ranks (torch: `DistributedDataParallel`).
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const optimizer = tf.train.adam(0.01); // the same object in every step
+ * const loss = () => tf.losses.meanSquaredError(ys, model.apply(xs) as tf.Tensor).asScalar();
+ * await ddp.backward(loss, { samples: xs.shape[0] }); // averaged over the samples of all ranks
+ * ddp.step(optimizer);
+ * ```
+ */
 export class DistributedDataParallel {
   /**
    * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes

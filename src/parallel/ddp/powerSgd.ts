@@ -107,6 +107,12 @@ interface SharedState {
  * so that a failed step can be retried with the same gradients.
  *
  * @throws UsageError if an option is out of its range.
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * ddp.registerCommHook(createPowerSgdHook({ matrixApproximationRank: 2 }));
+ * ```
  */
 export function createPowerSgdHook({
   matrixApproximationRank = 1,

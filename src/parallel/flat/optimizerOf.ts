@@ -33,6 +33,13 @@ const ALLOWED =
  * @throws UsageError for a class that is not one of TensorFlow.js's seven, or extends or changes
  *   one of them; for an optimizer that has already stepped, because its averages would be lost; and
  *   for a setting out of its range.
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const optimizer = optimizerOf(tf.train.rmsprop(0.01), ddp.parameters.length);
+ * const { slots } = optimizer.state();
+ * ```
  */
 export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optimizer {
   if (!isTensorflowOptimizer(optimizer)) {

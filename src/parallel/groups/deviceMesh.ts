@@ -60,6 +60,12 @@ export class DeviceMesh {
  * shape.
  *
  * @throws (rejects) UsageError if the shape does not have as many places as the world has ranks.
+ *
+ * @example
+ * ```ts
+ * const mesh = await initDeviceMesh(group, { data: 2, pipeline: 1 });
+ * await mesh.getGroup('data').allReduce(Float32Array.of(group.rank));
+ * ```
  */
 export async function initDeviceMesh(world: ProcessGroup, shape: MeshShape): Promise<DeviceMesh> {
   checkShape(world, shape);

@@ -7,6 +7,13 @@ import { UsageError } from '../../util/errors.ts';
  * torchmetrics' `MeanMetric` (https://lightning.ai/docs/torchmetrics/stable/aggregation/mean.html).
  * It uses sums and weights, not the ranks' means, so that a rank with few samples has little
  * weight.
+ *
+ * @example
+ * ```ts
+ * const accuracy = new DistributedMean();
+ * accuracy.add(0.75, 32); // a batch of 32 samples
+ * console.log(await accuracy.reduce(group));
+ * ```
  */
 export class DistributedMean {
   #sum = 0;

@@ -26,6 +26,12 @@ export async function rankZeroOnly<T>(group: ProcessGroup, fn: () => T | Promise
  * @throws (rejects) errors of `fn` and of {@link ProcessGroup.broadcastObject}. If `fn` fails on
  * rank 0, the other ranks do not run `fn`. They reject with a PeergradError that contains the
  * message of rank 0's error. The group stays usable.
+ *
+ * @example
+ * ```ts
+ * // Rank 0 fills the browser's cache, and the other ranks read it.
+ * const text = await rankZeroFirst(group, () => Promise.resolve('downloaded'));
+ * ```
  */
 export async function rankZeroFirst<T>(
   group: ProcessGroup,

@@ -68,6 +68,25 @@ export interface PipelineStageOptions {
   clock?: Clock;
 }
 
+/**
+ * This rank's layers of a model whose layers are on several ranks.
+ *
+ * @example
+ * ```ts
+ * const layers = [
+ *   tf.layers.dense({ units: 10, inputShape: [10] }),
+ *   tf.layers.dense({ units: 10 }),
+ * ];
+ * const optimizer = tf.train.adam(0.01);
+ * const stage = await PipelineStage.create(layers, group, { stages: [1, 1], optimizer });
+ * const schedule = new Schedule1F1B(stage, {
+ *   microBatches: 2,
+ *   loss: (outputs, targets) => tf.losses.meanSquaredError(targets, outputs).asScalar(),
+ * });
+ * const { loss } = await schedule.step({ inputs: xs, targets: ys });
+ * await stage.step();
+ * ```
+ */
 export class PipelineStage implements LayerSource {
   /** The ranks of the pipeline, in the order of their stages. */
   readonly group: ProcessGroup;

@@ -18,6 +18,14 @@ export interface PeriodicModelAveragerOptions {
  *
  * Source: torch.distributed.algorithms.model_averaging.averagers
  * (https://github.com/pytorch/pytorch/blob/main/torch/distributed/algorithms/model_averaging/averagers.py)
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const averager = new PeriodicModelAverager({ period: 4 });
+ * // After each step, with a hook that does not communicate:
+ * if (await averager.averageParameters(ddp.parameters, group)) ddp.writeParameters();
+ * ```
  */
 export class PeriodicModelAverager {
   readonly period: number;

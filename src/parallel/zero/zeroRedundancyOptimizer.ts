@@ -18,6 +18,18 @@ import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts'
 import { clipShards } from './clipShards.ts';
 import { intersect, pack, sizeOf, withinShard } from '../ddp/ranges.ts';
 
+/**
+ * Divides the optimizer's averages among ranks (torch: `ZeroRedundancyOptimizer`).
+ *
+ * @example
+ * ```ts
+ * const ddp = await DistributedDataParallel.create(model, group);
+ * const zero = new ZeroRedundancyOptimizer(ddp, tf.train.adam(0.01));
+ * const loss = () => tf.losses.meanSquaredError(ys, model.apply(xs) as tf.Tensor).asScalar();
+ * await ddp.backward(loss, { samples: xs.shape[0] });
+ * await zero.step(); // instead of ddp.step
+ * ```
+ */
 export class ZeroRedundancyOptimizer {
   readonly #ddp: DistributedDataParallel;
   readonly #create: (size: number) => Optimizer;
