@@ -11,7 +11,14 @@ import { open, readdir, readFile, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { HEAD_BYTES, isHidden, kindOfName, pictureFormat, type DataFileEntry } from '../../src/spec/dataFiles.ts';
+import {
+  HEAD_BYTES,
+  isDataInHiddenFolder,
+  isHidden,
+  kindOfName,
+  pictureFormat,
+  type DataFileEntry,
+} from '../../src/spec/dataFiles.ts';
 
 export const DATA_PATH = '/data/';
 /** Path of the list of files. */
@@ -43,13 +50,26 @@ function isText({ name }: DataFileEntry): boolean {
 async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
   const found: DataFileEntry[] = [];
   for (const entry of await readdir(path.join(root, folder), { withFileTypes: true })) {
-    if (isHidden(entry.name)) continue;
     const name = folder + entry.name;
+    if (isHidden(entry.name)) {
+      if (entry.isDirectory()) found.push(...(await namesInHidden(root, `${name}/`)));
+      continue;
+    }
     // Links to folders are not followed, because they may form a circle.
     if (entry.isDirectory()) found.push(...(await filesIn(root, `${name}/`)));
     else if (entry.isFile() || entry.isSymbolicLink()) found.push(...(await entryOf(root, name)));
   }
   return found;
+}
+
+/** Names the pictures and texts in a hidden folder. So a run reports that they are left out. */
+async function namesInHidden(root: string, folder: string): Promise<DataFileEntry[]> {
+  const options = { recursive: true, withFileTypes: true } as const;
+  const entries = await readdir(path.join(root, folder), options).catch(() => []);
+  return entries.flatMap((entry) => {
+    const name = path.relative(root, path.join(entry.parentPath, entry.name)).split(path.sep).join('/');
+    return entry.isFile() && isDataInHiddenFolder(name) ? [{ name }] : [];
+  });
 }
 
 async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {

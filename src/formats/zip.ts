@@ -38,6 +38,8 @@ const OTHERS: readonly (readonly [start: string, what: string])[] = [
 interface ZipEntry {
   /** Path in the zip file, such as `cats/1.png`. */
   readonly path: string;
+  /** The encoding as which its name is read, if it is not known; otherwise `null`. */
+  readonly guessed: string | null;
   /** Unpacked size, bytes. */
   readonly size: number;
   /**
@@ -58,24 +60,43 @@ interface ZipEntry {
 export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
   const file = new PartialFile(name, blob);
   const zip = new ZipReader(sourceOf(file, blob), { useWebWorkers: false, filenameValidation: 'tolerant' });
-  const entries: ZipEntry[] = [];
+  const found: FileEntry[] = [];
   let count = 0;
   try {
     for await (const entry of zip.getEntriesGenerator()) {
       count++;
-      const path = pathOf(entry.filename);
-      if (!entry.directory && !path.endsWith('/')) {
-        entries.push({
-          path,
-          size: entry.uncompressedSize,
-          blob: () => readEntry(name, blob, entry),
-        });
-      }
+      if (!entry.directory && !pathOf(entry.filename).endsWith('/')) found.push(entry);
     }
   } catch (error) {
     throw error instanceof DataError ? error : await directoryError(file, error, zip.directoryOffset, count);
   }
-  return entries;
+  const encoding = encodingOf(found.filter(isGuessed).map(({ rawFilename }) => rawFilename));
+  return found.map((entry) => {
+    const guessed = isGuessed(entry) ? encoding : null;
+    const { filename, rawFilename, uncompressedSize: size } = entry;
+    const path = pathOf(guessed === 'windows-1252' ? new TextDecoder(guessed).decode(rawFilename) : filename);
+    return { path, size, guessed, blob: () => readEntry(name, blob, entry) };
+  });
+}
+
+/** Encodings of names without a flag that are not UTF-8. zip.js reads them as the first. */
+type NameEncoding = 'code page 437' | 'windows-1252';
+
+/** Bytes of names that are Latin letters in these encodings. */
+const LETTERS: Readonly<Record<NameEncoding, (byte: number) => boolean>> = {
+  'code page 437': (byte) => byte < 0x9b || (byte >= 0xa0 && byte < 0xa6) || byte === 0xe1,
+  'windows-1252': (byte) => byte < 0x80 || LETTERS_OF_1252.test(String.fromCharCode(byte)),
+};
+const LETTERS_OF_1252 = /[\x8a\x8c\x8e\x9a\x9c\x9e\x9f\xc0-\xd6\xd8-\xf6\xf8-\xff]/;
+
+function isGuessed({ filenameUTF8, rawFilename, extraFieldUnicodePath }: FileEntry): boolean {
+  return !filenameUTF8 && extraFieldUnicodePath?.valid !== true && rawFilename.some((byte) => byte > 0x7f);
+}
+
+/** Guesses the encoding of an archive's names: one in which all have only Latin letters. */
+function encodingOf(names: readonly Uint8Array[]): NameEncoding {
+  const isRead = (as: NameEncoding): boolean => names.every((bytes) => bytes.every(LETTERS[as]));
+  return !isRead('code page 437') && isRead('windows-1252') ? 'windows-1252' : 'code page 437';
 }
 
 /** Returns an entry's path. Some programs write backslashes in it, or `./` or `../` before it. */

@@ -27,7 +27,7 @@ const KINDS: readonly (readonly [DataFileKind, RegExp])[] = [
 ];
 /** Files and folders that systems and programs add. */
 const SYSTEM =
-  /^(\..*|__MACOSX|@eaDir|\$RECYCLE\.BIN|System Volume Information|Thumbs\.db|ehthumbs\.db|desktop\.ini)$/i;
+  /^(\._.*|__MACOSX|@eaDir|\$RECYCLE\.BIN|System Volume Information|Thumbs\.db|ehthumbs\.db|desktop\.ini)$/i;
 
 /** First bytes of picture formats, in hexadecimal. A dot stands for any digit. */
 const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
@@ -51,7 +51,16 @@ const SVG = /\.svgz?$/i;
 
 /** Returns whether a file is hidden, or was added by a system or a program. */
 export function isHidden(path: string): boolean {
-  return path.split('/').some((step) => SYSTEM.test(step));
+  return path.split('/').some((step) => step.startsWith('.') || SYSTEM.test(step));
+}
+
+/** Returns whether a picture or a text of the user is left out because its folder is hidden. */
+export function isDataInHiddenFolder(path: string): boolean {
+  const steps = path.split('/');
+  const isHiddenFolder = steps.slice(0, -1).some((step) => step.startsWith('.'));
+  // Jobs find IDX files by name in any folder.
+  const isData = ['picture', 'text'].includes(kindOfName(path) ?? '');
+  return isHiddenFolder && isData && !steps.some((step) => SYSTEM.test(step));
 }
 
 /** Returns the kind that a file's name states; `null` if its name states none. */

@@ -123,6 +123,8 @@ export const NOTE_KINDS = [
   'class-above',
   'folders-merged',
   'files-ignored',
+  'folder-hidden',
+  'names-guessed',
   'pictures-undecoded',
   'folder-left-out',
   'class-not-held-out',
@@ -246,6 +248,10 @@ export const NOTE_SENTENCES: NoteSentences = {
     `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quoted(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
   'files-ignored': (notes) =>
     `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
+  'folder-hidden': (notes) =>
+    `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because the folder is hidden: ${named(notes, inFolder)}. Rename the folder to use it.`,
+  'names-guessed': (notes) =>
+    `${counted(totalOf(notes), 'name')} in the zip file ${are(totalOf(notes))} not in UTF-8, and ${are(totalOf(notes))} read as ${named(notes, withExample)}. If this is wrong, pack the files again with names in UTF-8, or rename the folders.`,
   'pictures-undecoded': (notes) =>
     `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out, because this browser does not decode their format: ${named(notes, inFolder)}. Convert them to JPEG or PNG.`,
   'folder-left-out': (notes) =>

@@ -11,6 +11,11 @@ const files = {
   empty: text(''),
 };
 
+const IN_437 = new Map(Array.from('ÄäöÜéñß', (letter, i) => [letter, [0x8e, 0x84, 0x94, 0x9a, 0x82, 0xa4, 0xe1][i]!]));
+const in1252 = (name: string): Uint8Array => Buffer.from(name, 'latin1');
+const in437 = (name: string): Uint8Array =>
+  Uint8Array.from(name, (letter) => IN_437.get(letter) ?? letter.charCodeAt(0));
+
 describe('a zip file', () => {
   test.each([
     ['not compressed', { method: 'stored' }],
@@ -26,6 +31,18 @@ describe('a zip file', () => {
     ]);
     const contents = await Promise.all(entries.map(async (entry) => (await entry.blob()).text()));
     expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
+  });
+
+  test.each<[string, string[], (name: string) => Uint8Array, string | null]>([
+    ['code page 437, as of Windows', ['Käse/1', 'Straße', 'año'], in437, 'code page 437'],
+    ['windows-1252', ['Käse/1', 'Straße', 'naïve'], in1252, 'windows-1252'],
+    ['windows-1252, with capitals', ['ÄÖÜ', 'Ñandú'], in1252, 'windows-1252'],
+    ['ASCII', ['cats/1'], in1252, null],
+  ])('may have names in %s', async (_, paths, encode, guessed) => {
+    const packed = zipFile(Object.fromEntries(paths.map((name) => [name, text('b')])), { flags: 0, encode });
+    const entries = await openZip('a.zip', new Blob([packed]));
+    expect(entries.map((entry) => [entry.path, entry.guessed])).toEqual(paths.map((path) => [path, guessed]));
+    expect(await Promise.all(entries.map(async (entry) => (await entry.blob()).text()))).toEqual(paths.map(() => 'b'));
   });
 
   test.each(['./', '../', '..\\', '/', '//'])('has no %s before paths', async (start) => {

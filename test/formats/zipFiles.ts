@@ -6,18 +6,25 @@ interface ZipOptions {
   /** Whether sizes and offsets have 64 bits, as in archives of more than 4 GB. */
   isWide?: boolean;
   flags?: number;
+  /** Encodes names; by default as UTF-8. */
+  encode?: (name: string) => Uint8Array;
 }
 
 /** Returns a zip file. The keys of `files` are paths. A path that ends in a slash is a folder. */
 export function zipFile(
   files: Readonly<Record<string, Uint8Array>>,
-  { method = 'deflated', isWide = false, flags = 1 << 11 }: ZipOptions = {},
+  {
+    method = 'deflated',
+    isWide = false,
+    flags = 1 << 11,
+    encode = (name) => new TextEncoder().encode(name),
+  }: ZipOptions = {},
 ): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [];
   const directory: Uint8Array[] = [];
   let offset = 0;
   for (const [path, bytes] of Object.entries(files)) {
-    const name = new TextEncoder().encode(path);
+    const name = encode(path);
     const packed = method === 'stored' ? bytes : deflateRawSync(bytes);
     const common = numbers([20, 2], [flags, 2], [method === 'stored' ? 0 : 8, 2], [0, 4], [crc32(bytes), 4]);
     const sizes = isWide ? numbers([-1, 4], [-1, 4]) : numbers([packed.length, 4], [bytes.length, 4]);

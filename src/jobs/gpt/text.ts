@@ -2,6 +2,7 @@
  * A text that is read in pieces, as often as needed. A single string could exceed the maximum
  * string length, and several copies of it would be in memory.
  */
+import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
 import { documentFormat, encodingOf, EXAMINED_BYTES, isMarkup, type TextEncoding } from '../../formats/textEncoding.ts';
 import { byFolder } from '../fileNotes.ts';
@@ -38,7 +39,15 @@ export function textOf(
   return {
     get notes() {
       const markup = notesOf('markup', [...marked]);
-      return [...byFolder('files-ignored', ignored), ...notesOf('utf-16', [...wide]), ...markup];
+      return [
+        ...byFolder(
+          'files-ignored',
+          ignored.filter((name) => !isDataInHiddenFolder(name)),
+        ),
+        ...byFolder('folder-hidden', ignored.filter(isDataInHiddenFolder)),
+        ...notesOf('utf-16', [...wide]),
+        ...markup,
+      ];
     },
     async *pieces() {
       for (const [i, file] of sorted.entries()) {

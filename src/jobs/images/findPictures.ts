@@ -1,5 +1,5 @@
 /** Finds the pictures among files: by their names, or else by their first bytes. */
-import { HEAD_BYTES, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
+import { HEAD_BYTES, isDataInHiddenFolder, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
 import { canonical } from '../../formats/classNames.ts';
 import { folderOf } from '../fileNotes.ts';
@@ -16,6 +16,8 @@ export interface PathFile {
   path: string;
   /** Size in bytes. */
   size: number;
+  /** In a zip file: the encoding as which its name is read, if it is not known. */
+  guessed?: string | null;
   blob: () => Promise<Blob>;
 }
 
@@ -23,6 +25,8 @@ export interface FoundPictures {
   pictures: readonly PathFile[];
   /** Visible files that are not pictures. */
   others: readonly PathFile[];
+  /** Pictures and texts in hidden folders. */
+  hidden: readonly PathFile[];
   /** Pictures in formats that this browser does not decode. */
   undecoded: readonly (PathFile & { format: string })[];
 }
@@ -63,7 +67,12 @@ export async function findPictures(
   const pictures = visible.filter((_, at) => formats[at] !== null && !isRefused(at));
   const undecoded = unusual.filter(({ format }) => refused.has(format));
   checkFolders(name, pictures, undecoded);
-  return { pictures, undecoded, others: visible.filter((_, at) => formats[at] === null) };
+  return {
+    pictures,
+    undecoded,
+    others: visible.filter((_, at) => formats[at] === null),
+    hidden: files.filter(({ path }) => isDataInHiddenFolder(path)),
+  };
 }
 
 async function formatOf({ path, size, blob }: PathFile): Promise<string | null> {

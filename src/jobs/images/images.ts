@@ -88,9 +88,9 @@ export async function openImages(
     );
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
-  const paths =
+  const paths: PathFile[] =
     archive === undefined
-      ? files.map((file): PathFile => ({ path: file.name, size: file.size, blob: () => Promise.resolve(file) }))
+      ? given.map((file) => ({ path: file.name, size: file.size, blob: () => Promise.resolve(file) }))
       : await openZip(archive.name, archive);
   const idx = paths.filter(({ path }) => kindOfName(path) === 'idx' && !isHidden(path));
   if (idx.length > 0) {
@@ -105,7 +105,7 @@ export async function openImages(
       ),
     );
   }
-  const name = archive?.name ?? (files.length === 0 ? 'The choice' : 'The folder');
+  const name = archive?.name ?? (given.length === 0 ? 'The choice' : 'The folder');
   return ofPictures(name, paths, job, { isShard, decode, onprogress });
 }
 

@@ -94,10 +94,10 @@ const MOST_NAMED = 6;
  */
 export function classFolders(
   name: string,
-  { pictures, others, undecoded }: FoundPictures,
+  { pictures, others, undecoded, hidden }: FoundPictures,
   { seed, isShard }: { seed: number; isShard: boolean },
 ): ClassFolders {
-  if (pictures.length === 0) throw nothingIn(name, others);
+  if (pictures.length === 0) throw nothingIn(name, others, hidden);
   const below = inEach(pictures);
   const placed = pictures.map((file) => ({
     ...file,
@@ -135,7 +135,9 @@ export function classFolders(
         ? []
         : [{ kind: 'class-above', count: found.length, name: below, example: found[0]!.path } as const]),
       ...(isNamed ? [] : mergedIn(found)),
+      ...guessedIn(found),
       ...byFolder('files-ignored', others.map(pathOf)),
+      ...byFolder('folder-hidden', hidden.map(pathOf)),
       ...byFolder('pictures-undecoded', undecoded.map(pathOf)),
       ...byFolder(
         'folder-left-out',
@@ -172,8 +174,21 @@ function mergedIn(found: readonly Sample[]): DataNote[] {
   return [...notes.values()].filter(({ count }) => count > 1);
 }
 
+/** Returns a note if the encoding of some names, and so of classes, is a guess. */
+function guessedIn(found: readonly Sample[]): DataNote[] {
+  const guessed = found.filter((one) => one.guessed);
+  const [first] = guessed;
+  if (first === undefined) return [];
+  return [{ kind: 'names-guessed', count: guessed.length, name: first.guessed!, example: first.path }];
+}
+
 /** Returns an error that says what to do with files that are not pictures. */
-function nothingIn(name: string, others: readonly PathFile[]): DataError {
+function nothingIn(name: string, others: readonly PathFile[], [hidden]: readonly PathFile[]): DataError {
+  if (hidden !== undefined) {
+    return new DataError(
+      `${name} has no pictures: ${hidden.path} is in a hidden folder. Rename the folder, so that its name does not begin with a dot.`,
+    );
+  }
   const [first] = others;
   const found = first === undefined ? '' : `: ${first.path} is not a picture`;
   const advice = ADVICE.find(([pattern]) => first !== undefined && pattern.test(first.path))?.[1];

@@ -229,11 +229,15 @@ describe('the training text', () => {
       new File([base], 'texts/a.txt'),
       new File([base], 'texts/b.md'),
       new File([Uint8Array.of(0, 0, 0, 1, 66, 117)], 'texts/.DS_Store'),
+      new File([base], 'texts/.old/a.txt'),
       new File([Uint8Array.of(0x89, 80, 78, 71, 13, 10, 26, 10, 0, 0)], 'texts/cover.png'),
     ];
     const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(`${base}\n${base}`);
-    expect(text.notes).toEqual([{ kind: 'files-ignored', count: 2, name: 'texts', example: 'texts/.DS_Store' }]);
+    expect(text.notes).toEqual([
+      { kind: 'files-ignored', count: 2, name: 'texts', example: 'texts/.DS_Store' },
+      { kind: 'folder-hidden', count: 1, name: 'texts/.old', example: 'texts/.old/a.txt' },
+    ]);
     const damaged = [...files, new File([Uint8Array.of(65, 0, 0, 1)], 'texts/c.txt')];
     const other = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
     await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');

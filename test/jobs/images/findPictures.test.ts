@@ -48,6 +48,38 @@ test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
   },
 );
 
+test('pictures in a hidden folder are left out and counted, other hidden files are not', async () => {
+  const files = {
+    ...cats,
+    ...folder('pets/dogs', JPEG),
+    ...folder('pets/.owls', JPEG, 3),
+    ...folder('__MACOSX/pets/.owls', JPEG, 3),
+    'pets/cats/._0.jpg': JPEG,
+    'pets/cats/.0.jpg': JPEG,
+    'pets/.git/config': JPEG,
+  };
+  for (const given of [files, { 'pets.zip': zipFile(files) }]) {
+    const opened = await open(given);
+    expect(countsOf(opened)).toEqual({ cats: 5, dogs: 5 });
+    expect(opened.preview.notes).toEqual([
+      { kind: 'folder-hidden', count: 3, name: 'pets/.owls', example: 'pets/.owls/0.jpg' },
+    ]);
+  }
+  await expect(open(folder('pets/.owls', JPEG))).rejects.toThrow(
+    'has no pictures: pets/.owls/0.jpg is in a hidden folder. Rename the folder',
+  );
+});
+
+test('names of a zip file whose encoding is a guess are reported', async () => {
+  const files = { ...cats, ...folder('pets/Mäuse', JPEG) };
+  const packed = zipFile(files, { flags: 0, encode: (name) => Buffer.from(name, 'latin1') });
+  const opened = await open({ 'pets.zip': packed });
+  expect(countsOf(opened)).toEqual({ cats: 5, Mäuse: 5 });
+  expect(opened.preview.notes).toEqual([
+    { kind: 'names-guessed', count: 5, name: 'windows-1252', example: 'pets/Mäuse/0.jpg' },
+  ]);
+});
+
 test('pictures that the browser does not decode are left out and counted for each folder', async () => {
   const files = { ...cats, ...folder('pets/dogs', JPEG), ...folder('pets/dogs', HEIC, 2, 'heic') };
   expect((await open(files)).preview.notes).toEqual([

@@ -163,10 +163,16 @@ describe('the HTTP server', () => {
     }
     await mkdir(path.join(folder, 'pets/a/b/c/d/dogs'), { recursive: true });
     await writeFile(path.join(folder, 'pets/a/b/c/d/dogs/1'), '\u00ff\u00d8\u00ffjpeg', 'latin1');
+    await mkdir(path.join(folder, 'pets/.mice/deep'), { recursive: true });
+    for (const name of ['.mice/1.png', '.mice/deep/2.png', '.mice/config']) {
+      await writeFile(path.join(folder, 'pets', name), name);
+    }
     await symlink(path.join(folder, 'pets/a'), path.join(folder, 'pets/owls'));
     await symlink(path.join(folder, 'gone.png'), path.join(folder, 'pets/cats/lost'));
     const pets = await startSignaling({ data: path.join(folder, 'pets'), logLevel: 'silent' });
     expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual([
+      { name: '.mice/1.png' },
+      { name: '.mice/deep/2.png' },
       { name: 'a/b/c/d/dogs/1', size: 7 },
       { name: 'cats/a 1.png', size: 12 },
       { name: 'cats/lost' },
@@ -180,7 +186,7 @@ describe('the HTTP server', () => {
     expect([together.status, together.headers.get('content-range')]).toEqual([206, 'bytes 5-21/26']);
     expect(await together.text()).toBe('egcats/a 1.pngtop');
     expect(await (await fetch(`${pets.url}/data/cats/a%201.png`)).text()).toBe('cats/a 1.png');
-    for (const name of ['cats/notes.txt', 'cats/notes.xml', 'cats/.hidden.png', 'cats', '%']) {
+    for (const name of ['cats/notes.txt', 'cats/notes.xml', 'cats/.hidden.png', '.mice/1.png', 'cats', '%']) {
       expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);
     }
     await pets.close();

@@ -154,6 +154,10 @@ export const lobby: Messages['lobby'] = {
         `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quoted(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
       'files-ignored': (notes) =>
         `${formatCount(totalOf(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
+      'folder-hidden': (notes) =>
+        `${formatCount(totalOf(notes))} 个文件在隐藏的文件夹中，不使用：${named(notes, inFolder)}。如需使用，请重命名文件夹。`,
+      'names-guessed': (notes) =>
+        `zip 文件中有 ${formatCount(totalOf(notes))} 个名称不是 UTF-8，按以下编码读取：${named(notes, withExample)}。如果不对，请用 UTF-8 名称重新打包，或重命名文件夹。`,
       'pictures-undecoded': (notes) =>
         `此浏览器不能解码 ${formatCount(totalOf(notes))} 张图片的格式，不使用：${named(notes, inFolder)}。请转换为 JPEG 或 PNG。`,
       'folder-left-out': (notes) =>
