@@ -2,7 +2,7 @@
 import { idleShare, timePlan, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
 import { median } from '../../src/util/statistics.ts';
 import type { World } from '../world/world.ts';
-import { SCHEDULES, type Schedule } from './jobs.ts';
+import { SCHEDULES, type Schedule } from './schedules.ts';
 import type { WaitingStep } from './waitingStages.ts';
 
 /** Milliseconds of a pass. It is long, because messages take longer while other programs run. */

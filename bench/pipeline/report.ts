@@ -1,17 +1,10 @@
 /** Tables, checks and the section of docs/BENCHMARKS.md for the results of `bench pipeline`. */
 import { table } from '../../tools/report/table.ts';
-import type { BoundaryRow } from './boundaries.ts';
-import { MICRO_BATCHES, STEPS, type EqualityRow } from './equality.ts';
 import { PASS_MS, type IdleRow } from './idle.ts';
-import { SHARDING_STEPS, type ShardingRow } from './sharding.ts';
 import { sumOf, TAB_MODEL, type TabRow } from './tabRuns.ts';
 
 /** Parts that were not measured are missing. */
 export interface PipelineResult {
-  node: string;
-  equality?: EqualityRow[];
-  boundaries?: BoundaryRow[];
-  sharding?: ShardingRow[];
   idle?: IdleRow[];
   tabs?: TabRow[];
 }
@@ -22,29 +15,8 @@ const ROUNDING = 1e-5;
 const HEADERS = 0.01;
 
 /** Returns a clause for each result that is not exact. Memory and times are not checked. */
-export function problemsOf({ equality = [], boundaries = [], sharding = [], tabs = [] }: PipelineResult): string[] {
+export function problemsOf({ tabs = [] }: PipelineResult): string[] {
   return [
-    ...equality
-      .filter(({ differences }) => !differences.every((difference) => difference <= ROUNDING))
-      .map(
-        ({ model, replicas, stages, schedule, differences }) =>
-          `losses of ${model} in ${replicas} x ${stages} stages with ${schedule} differ by ${Math.max(...differences).toExponential(1)}`,
-      ),
-    ...boundaries
-      .filter(({ bytes, values, mirrored }) => !isNear(bytes / (values + mirrored)))
-      .map(
-        ({ stages, codec, bytes, values, mirrored }) =>
-          `a boundary of ${stages} stages with ${codec} sent ${Math.round(bytes)} bytes in a step, and theory is ${Math.round(values + mirrored)}`,
-      ),
-    ...sharding
-      .filter(({ isEqual }) => !isEqual)
-      .map(({ model, optimizer, ranks }) => `${optimizer} in ${ranks} shards gives ${model} other parameters`),
-    ...sharding
-      .filter(({ bytes, theory }) => !isNear(bytes / theory))
-      .map(
-        ({ model, optimizer, ranks, bytes, theory }) =>
-          `${optimizer} in ${ranks} shards of ${model} sent ${Math.round(bytes)} bytes in a step, and theory is ${theory}`,
-      ),
     ...tabs
       .filter(({ codec, difference }) => codec === 'fp32' && !(difference <= ROUNDING))
       .map((row) => `losses of tabs (${nameOf(row)}) differ by ${row.difference.toExponential(1)}`),
@@ -60,48 +32,10 @@ function isNear(ratio: number): boolean {
 
 /** Returns all tables. */
 export function report(result: PipelineResult): string {
-  const { equality, boundaries, sharding, idle, tabs } = result;
-  return [
-    equality && equalityTable(equality),
-    boundaries && boundariesTable(boundaries),
-    sharding && shardingTable(sharding),
-    idle && idleTable(idle),
-    tabs && tabsTable(tabs),
-    tabs && memoryTable(tabs),
-  ]
+  const { idle, tabs } = result;
+  return [idle && idleTable(idle), tabs && tabsTable(tabs), tabs && memoryTable(tabs)]
     .filter((each) => each !== undefined)
     .join('\n\n');
-}
-
-function equalityTable(rows: readonly EqualityRow[]): string {
-  return table(
-    ['model', 'replicas x stages', 'schedule', ...MICRO_BATCHES.map((count) => `M = ${count}`)],
-    rows.map(({ model, replicas, stages, schedule, differences }) => [
-      ...[model, `${replicas} x ${stages}`, schedule],
-      ...differences.map((difference) => difference.toExponential(1)),
-    ]),
-  );
-}
-
-function boundariesTable(rows: readonly BoundaryRow[]): string {
-  return table(
-    ['codec', 'stages', 'bytes of a boundary', '2 d per token', 'K/S', 'ratio'],
-    rows.map(({ stages, codec, bytes, values, mirrored }) => [
-      ...[codec, String(stages), bytes.toFixed(0), String(values), mirrored.toFixed(0)],
-      (bytes / (values + mirrored)).toFixed(4),
-    ]),
-  );
-}
-
-function shardingTable(rows: readonly ShardingRow[]): string {
-  return table(
-    ['optimizer', 'model', 'ranks', 'same bits', 'bytes of a rank', '2K(n-1)/n', 'ratio', 'averages'],
-    rows.map(({ model, optimizer, ranks, isEqual, bytes, theory, averages }) => [
-      ...[optimizer, model, String(ranks), isEqual ? 'yes' : 'no'],
-      ...[bytes.toFixed(0), theory.toFixed(0), (bytes / theory).toFixed(4)],
-      averages === null ? '-' : averages.toFixed(4),
-    ]),
-  );
 }
 
 function idleTable(rows: readonly IdleRow[]): string {
@@ -170,25 +104,12 @@ function megabytes(bytes: number): string {
   return (bytes / 1e6).toFixed(1);
 }
 
-export function section({ node, equality, boundaries, sharding, idle, tabs }: PipelineResult): string {
+export function section({ idle, tabs }: PipelineResult): string {
   const { layers, width, context } = TAB_MODEL;
   return [
-    `## Pipelines and sharded optimizers
+    `## Pipelines
 
 \`npm run -s bench -- pipeline\`, on two cores that other programs also use. See [features/pipeline.md](features/pipeline.md).`,
-    [
-      equality &&
-        `- **Losses.** Ranks in one process on WebAssembly (Node ${node}), the preset \`tiny\` and an mlp, compared with one rank that holds the whole model: in ${STEPS} steps of ${equality.length * MICRO_BATCHES.length} cases
-  (models, meshes, schedules, numbers of micro-batches), losses differ by at most ${worstOf(equality.flatMap(({ differences }) => differences)).toExponential(1)}. The limit is ${ROUNDING}.`,
-      boundaries &&
-        `- **Bytes.** A boundary carries 2 d values per token, for d channels, and a stage without replicas sends the gradients of its weights to its mirror: with all
-  headers, at most ${worstOf(boundaries.map(({ bytes, values, mirrored }) => bytes / (values + mirrored))).toFixed(4)} times that.`,
-      sharding &&
-        `- **Sharded optimizers.** \`ZeroRedundancyOptimizer\` against DistributedDataParallel, ${SHARDING_STEPS} steps: in ${sharding.filter(({ isEqual }) => isEqual).length} of ${sharding.length} cases, losses and parameters are equal bit by bit, and
-  the bytes of a rank are at most ${worstOf(sharding.map(({ bytes, theory }) => bytes / theory)).toFixed(4)} times 2K(n-1)/n.`,
-    ]
-      .filter((each) => each !== undefined)
-      .join('\n'),
     idle &&
       `### Waiting stages
 

@@ -10,10 +10,8 @@ import type { RunResult } from '../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { writeJobFile } from '../../src/spec/jobFile.ts';
 import { trainInTabs } from '../training/trainInTabs.ts';
-import { boundaryBytes, type BoundaryCodec } from './boundaries.ts';
 import { chainLayers } from './chainLayers.ts';
-import { largestDifference, type Mesh } from './equality.ts';
-import { SCHEDULES, type Schedule } from './jobs.ts';
+import { SCHEDULES, type Schedule } from './schedules.ts';
 import { ringMemory, type RankMemory } from './memory.ts';
 
 const STEPS = 3;
@@ -22,12 +20,16 @@ export const TAB_MODEL = { ...DEFAULT_JOB.gpt, layers: 5, heads: 4, width: 64, c
 /** Samples of a step of all ranks. */
 export const TAB_SAMPLES = 16;
 
+const BYTES_PER_VALUE = { fp32: 4, fp16: 2 };
+
 /** What a run differs in. */
-export interface TabRun extends Mesh {
+export interface TabRun {
+  stages: number;
+  replicas: number;
   schedule: Schedule;
   microBatches: number;
   recompute: boolean;
-  codec: BoundaryCodec;
+  codec: keyof typeof BYTES_PER_VALUE;
 }
 
 const FOUR: TabRun = {
@@ -101,6 +103,21 @@ async function train(tabs: number, fields: Record<string, unknown>, io: Io): Pro
 /** Returns the number of tokens of the built-in text. */
 async function vocabulary(): Promise<number> {
   return (await createCorpus(plainText(writeFables()), TAB_MODEL)).tokenizer.size;
+}
+
+/** Returns the bytes of `samples` samples over a boundary: 2 d values per token. */
+export function boundaryBytes(
+  { context, width }: { context: number; width: number },
+  samples: number,
+  codec: TabRun['codec'],
+): number {
+  return 2 * width * context * samples * BYTES_PER_VALUE[codec];
+}
+
+/** Returns the largest relative difference of two losses of a step. */
+export function largestDifference(a: readonly number[], b: readonly number[]): number {
+  if (a.length !== b.length) return Infinity;
+  return Math.max(...a.map((value, step) => Math.abs(value / b[step]! - 1)));
 }
 
 export function rowOf(

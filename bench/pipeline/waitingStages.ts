@@ -10,7 +10,7 @@ import { runPlan } from '../../src/parallel/pipeline/runPlan.ts';
 import type { TimedPass } from '../../src/parallel/pipeline/schedules.ts';
 import { systemClock, Yielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import { SCHEDULES, type Schedule } from './jobs.ts';
+import { SCHEDULES, type Schedule } from './schedules.ts';
 
 export interface WaitingArgs {
   schedule: Schedule;

@@ -49,10 +49,8 @@ import {
 
 export { MAX_RETRIES } from './generations.ts';
 export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, SYNCING_MS } from './timers.ts';
-export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
 export { restore, RESTORE_MS } from './reconnect.ts';
-export { PROBATION_MS, SUSPENDED_MS } from './suspensions.ts';
 export {
   createRoom,
   hostsOf,
