@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import './equality.ts';
 
 // fast-check generates the same cases in every run, so that failures can be repeated. Set
 // FAST_CHECK_SEED for other cases.
