@@ -368,6 +368,7 @@ export class Connection implements Peer {
   #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
     if (this.#isOver) return false;
     this.#holdsKey = entry.holdsKey;
+    if (entry.type === 'reconnect') this.#silence.allow(entry.reconnectState.lateMs ?? 0);
     const outcome = owner.enter(code, this, entry);
     if (outcome === 'gone') {
       const message = 'The room is moving to another server. Try again in a few seconds.';

@@ -2,12 +2,14 @@
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
+import { MAX_LATE_MS } from '../src/util/activity.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
   /**
    * Milliseconds within which a new connection must send its first message, because an idle
-   * connection occupies a socket.
+   * connection occupies a socket. A tab sends it at once, but the data of its links may delay it.
+   * {@link socketsPerAddress} bounds the connections that wait.
    */
   firstMessageMs: number;
   /**
@@ -90,7 +92,7 @@ export interface Limits {
 }
 
 export const DEFAULT_LIMITS: Limits = {
-  firstMessageMs: 5_000,
+  firstMessageMs: MAX_LATE_MS,
   heartbeatMs: 2_000,
   silentMs: 12_000,
   messagesPerSecond: 20,

@@ -109,10 +109,10 @@ const MAX_LOGGED_ORIGIN = 200;
 const MAX_BUFFERED_CHUNKS = 1024;
 /**
  * Time limits in milliseconds for a client to answer a closing handshake, to finish a TLS
- * handshake, and to send the headers of a request.
+ * handshake, and to send the headers of a request. Data of a tab's links may delay the handshake.
  */
 const CLOSE_TIMEOUT_MS = 5_000;
-const HANDSHAKE_TIMEOUT_MS = 10_000;
+const HANDSHAKE_TIMEOUT_MS = 60_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 /**
  * Number of connections that the operating system queues until they are accepted. With a shorter

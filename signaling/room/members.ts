@@ -28,7 +28,7 @@ import {
 
 /**
  * Milliseconds for which a member whose connection is lost may return. After that it is considered
- * gone.
+ * gone. A busy line may delay its return for longer.
  */
 export const AWAY_MS = 2_000;
 
@@ -132,10 +132,11 @@ function leastWithout(taken: readonly (number | undefined)[]): number {
 /** Marks a member as away: its network may be interrupted, or its tab has crashed. */
 export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
+  const lateMs = state.hidden.get(member)?.pulse?.lateMs ?? 0;
   return withEffects(broadcastRoom(away), {
     type: 'setTimer',
     key: `away ${member}`,
-    ms: AWAY_MS,
+    ms: Math.max(AWAY_MS, lateMs),
     event: { type: 'missed', member },
   });
 }

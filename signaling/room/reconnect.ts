@@ -34,17 +34,18 @@ import {
 } from './state.ts';
 
 /**
- * Milliseconds within which members return after a restart. They spread their attempts over this
- * time.
+ * Milliseconds within which members return after a restart, at least. They spread their attempts
+ * over this time. A member on a busy line lets the others have as much time as it needs itself,
+ * because they may share the line.
  */
 export const RESTORE_MS = 15_000;
 
-const RESTORE_TIMER: RoomEffect = {
+const RESTORE_TIMER = {
   type: 'setTimer',
   key: 'restore-timeout',
   ms: RESTORE_MS,
   event: { type: 'restore-timeout' },
-};
+} as const satisfies RoomEffect;
 /**
  * Maximum by which a member's run or generation may exceed the room's `numbersFrom`. `numbersFrom`
  * is a time in seconds, and the clocks of servers differ. A much higher number would leave no
@@ -111,7 +112,7 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     return andThen(recordEnd({ ...state, run: past }, OVER.outcome, OVER), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
-  const timers = state.isRestoring ? absenceTimers(state, known) : [];
+  const timers = state.isRestoring ? absenceTimers(state, known, reconnectState.lateMs) : [];
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
     // The report of a refused member is ignored, because the members that it named might never
@@ -313,15 +314,16 @@ export function onRestoreTimeout(state: RoomState): Step {
  * Returns timers for members that `after` contains and `before` did not: they have been reported,
  * but have not returned.
  */
-function absenceTimers(before: RoomState, after: RoomState): RoomEffect[] {
+function absenceTimers(before: RoomState, after: RoomState, lateMs = 0): RoomEffect[] {
+  const ms = Math.max(RESTORE_MS, lateMs);
   const timers: RoomEffect[] = [];
   if (before.members.length === 0) {
-    timers.push(RESTORE_TIMER);
+    timers.push({ ...RESTORE_TIMER, ms });
   }
   for (const { member } of after.members) {
     if (before.hidden.has(member)) continue;
     const event = { type: 'missed', member } as const;
-    timers.push({ type: 'setTimer', key: `away ${member}`, ms: RESTORE_MS, event });
+    timers.push({ type: 'setTimer', key: `away ${member}`, ms, event });
   }
   return timers;
 }

@@ -127,6 +127,8 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
   return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
 }
 
+const lateMs = v.pipe(count, v.maxValue(MAX_LATE_MS));
+
 /** What a reconnecting member reports: the settings of the room, its run and its generation. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
@@ -143,6 +145,8 @@ export const ReconnectState = v.strictObject({
    * and does not need the server.
    */
   active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
+  /** See {@link Pulse}. */
+  lateMs: v.exactOptional(lateMs),
 });
 export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 
@@ -164,6 +168,6 @@ export const Pulse = v.strictObject({
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
   /** Milliseconds by which the links' data may delay further pulses. */
-  lateMs: v.optional(v.pipe(count, v.maxValue(MAX_LATE_MS))),
+  lateMs: v.optional(lateMs),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

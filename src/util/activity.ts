@@ -162,6 +162,14 @@ export class Activity {
     };
   }
 
+  /**
+   * Returns the milliseconds to wait for the server: `ms`, or longer if the links' data may delay
+   * messages for longer.
+   */
+  answerMs(ms: number): number {
+    return Math.max(ms, this.report.lateMs);
+  }
+
   #limitOf(current: Current | undefined): number {
     // Work without a name, between tasks, has the pace of the longest of them.
     if (!current) return this.#longest === null ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * this.#longest);

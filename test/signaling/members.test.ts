@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { PROTOCOL_VERSION } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
+import { DEFAULT_LIMITS } from '../../signaling/limits.ts';
 import { AWAY_MS } from '../../signaling/room/index.ts';
 import { ManualClock } from '../manualClock.ts';
 import { connections, CPU, create, enter, testServers } from './helpers.ts';
@@ -194,7 +195,7 @@ describe('members', () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();
     // When this answer has arrived, the server's end of the connection exists.
-    clock.advance(5_000);
+    clock.advance(DEFAULT_LIMITS.firstMessageMs);
     expect(await ada.next('refused')).toMatchObject({ code: 'silent' });
     await ada.closed;
   });

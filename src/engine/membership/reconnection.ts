@@ -1,4 +1,5 @@
 /** Decides when a lost connection to the server is opened again, and when to give up. */
+import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 
 /**
@@ -8,20 +9,25 @@ import type { Clock } from '../../util/clock.ts';
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 4_000;
 /**
- * Milliseconds without the server after which a tab gives up. A member that trains does not give
- * up.
+ * Milliseconds without the server after which a tab gives up, at least. A member that trains does
+ * not give up.
  */
 const AWAY_MS = 60_000;
 /**
  * The longest time in milliseconds that a wait and the attempt after it may take: 8 s, 10 s until
- * the connection is open, and 15 s until the server admits the member. If they take longer, the
- * machine has slept.
+ * the connection is open, and 15 s until the server admits the member. Each of the two may take
+ * longer on a busy line. If they take even longer, the machine has slept.
  */
 const ROUND_MS = 35_000;
 
+interface ReconnectionOptions {
+  clock: Clock;
+  random: () => number;
+  activity: Activity;
+}
+
 export class Reconnection {
-  readonly #clock: Clock;
-  readonly #random: () => number;
+  readonly #options: ReconnectionOptions;
   /** Until when {@link #awayMs} is counted; `null` while the server is connected. */
   #countedAt: number | null = null;
   /** Milliseconds for which the server has been lost. */
@@ -30,9 +36,8 @@ export class Reconnection {
   /** The attempt that waits for its time; `null` if no attempt waits. */
   #waiting: { connect: () => void; cancel: () => void } | null = null;
 
-  constructor(clock: Clock, random: () => number) {
-    this.#clock = clock;
-    this.#random = random;
+  constructor(options: ReconnectionOptions) {
+    this.#options = options;
   }
 
   get isLost(): boolean {
@@ -43,15 +48,16 @@ export class Reconnection {
    * Whether the server has been unreachable for so long that a member that does not train gives up.
    */
   get isOverdue(): boolean {
-    return this.#awayMs > AWAY_MS;
+    return this.#awayMs > this.#options.activity.answerMs(AWAY_MS);
   }
 
   /** Called when the server is lost, and after each attempt that has failed. */
   lose(): void {
-    const now = this.#clock.now();
+    const { clock, activity } = this.#options;
+    const now = clock.now();
     const roundMs = now - (this.#countedAt ?? now);
     // A machine that has slept needs some time for its network, so it counts from now.
-    this.#awayMs = roundMs > ROUND_MS ? 0 : this.#awayMs + roundMs;
+    this.#awayMs = roundMs > ROUND_MS + 2 * activity.answerMs(0) ? 0 : this.#awayMs + roundMs;
     this.#countedAt = now;
   }
 
@@ -66,7 +72,8 @@ export class Reconnection {
   schedule(connect: () => void): void {
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#attempts++);
     // Without the random part, the members of all rooms would connect at the same moment.
-    const cancel = this.#clock.after(wait * (1 + this.#random()), () => this.#connect());
+    const { clock, random } = this.#options;
+    const cancel = clock.after(wait * (1 + random()), () => this.#connect());
     this.#waiting = { connect, cancel };
   }
 

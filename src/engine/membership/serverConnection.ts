@@ -14,8 +14,8 @@ import type { RendezvousOptions } from './rendezvousOptions.ts';
 import { SignalingClient } from './signalingClient.ts';
 
 /**
- * Milliseconds that a server may take to admit a member after the connection is open. One server
- * process may have to ask other processes for the room.
+ * Milliseconds that a server may take to admit a member after the connection is open, at least. One
+ * server process may have to ask other processes for the room.
  */
 const ADMISSION_MS = 15_000;
 /**
@@ -23,7 +23,7 @@ const ADMISSION_MS = 15_000;
  * machine, an attempt may fail although the server runs.
  */
 const FIRST_ATTEMPTS = 3;
-/** Milliseconds that the server may take to say what other ranks do. */
+/** Milliseconds that the server may take to say what other ranks do, at least. */
 const ANSWER_MS = 5_000;
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
@@ -74,7 +74,7 @@ export class ServerConnection {
 
   constructor(options: ServerConnectionOptions) {
     this.#options = options;
-    this.#reconnection = new Reconnection(options.clock, options.random);
+    this.#reconnection = new Reconnection(options);
   }
 
   /** The latest admission; `null` before the first. */
@@ -119,9 +119,9 @@ export class ServerConnection {
     const answer = deferred<ReadonlyMap<string, Pulse>>();
     this.#questions.push(answer);
     this.send({ type: 'ask-pulses', peers: [...peers] });
-    return within(this.#options.clock, ANSWER_MS, answer.promise, () => new SignalingError('No answer.')).catch(
-      () => new Map(),
-    );
+    const { clock, activity } = this.#options;
+    const ms = activity.answerMs(ANSWER_MS);
+    return within(clock, ms, answer.promise, () => new SignalingError('No answer.')).catch(() => new Map());
   }
 
   /**
@@ -153,7 +153,7 @@ export class ServerConnection {
   }
 
   async #connect(): Promise<void> {
-    const { server, clock } = this.#options;
+    const { server, clock, activity } = this.#options;
     const hello = this.#hello();
     const client = await SignalingClient.connect(server, this.#options, {
       onmessage: (message) => this.#receive(message),
@@ -162,9 +162,10 @@ export class ServerConnection {
     if (this.#isClosed) return client.close();
     this.#client = client;
     client.send(hello);
-    clock.after(ADMISSION_MS, () => {
+    const ms = activity.answerMs(ADMISSION_MS);
+    clock.after(ms, () => {
       if (this.#client !== client || this.#isConnected) return;
-      this.#onLost(new SignalingError(`The signaling server did not answer within ${ADMISSION_MS / 1000} s.`));
+      this.#onLost(new SignalingError(`The signaling server did not answer within ${Math.round(ms / 1000)} s.`));
     });
   }
 
@@ -177,7 +178,9 @@ export class ServerConnection {
     const key = hostKey === null ? {} : { hostKey };
     const reconnectState = token === '' ? null : this.#options.reconnectState();
     if (reconnectState === null) return { type: 'join', ...who, ...key };
-    return { type: 'reconnect', ...who, ...key, member, token, reconnectState };
+    const lateMs = Math.round(this.#options.activity.answerMs(0));
+    const state = { ...reconnectState, ...(lateMs > 0 && { lateMs }) };
+    return { type: 'reconnect', ...who, ...key, member, token, reconnectState: state };
   }
 
   #receive(message: ServerMessage): void {

@@ -12,8 +12,8 @@ import { messageOf, SignalingError } from '../../util/errors.ts';
 import { Heartbeats, type Times } from './heartbeats.ts';
 
 /**
- * Milliseconds that a server may take to accept a connection. DNS, TCP and TLS take long over a
- * slow line.
+ * Milliseconds that a server may take to accept a connection, at least. DNS, TCP and TLS take long
+ * over a slow line.
  */
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -102,7 +102,7 @@ export class SignalingClient {
   ): Promise<SignalingClient> {
     const url = new URL(SIGNALING_PATH, server);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-    const { clock } = options;
+    const { clock, activity } = options;
     const opening = openSocket(url);
     const socket = opening instanceof Promise ? await opening : opening;
     const unreachable = new SignalingError(
@@ -112,7 +112,7 @@ export class SignalingClient {
     socket.addEventListener('open', () => opened.resolve());
     socket.addEventListener('close', () => opened.reject(unreachable));
     try {
-      await within(clock, CONNECT_TIMEOUT_MS, opened.promise, () => unreachable);
+      await within(clock, activity.answerMs(CONNECT_TIMEOUT_MS), opened.promise, () => unreachable);
     } catch (error) {
       socket.close();
       throw error;

@@ -4,10 +4,15 @@
  */
 import { expect, test } from 'vitest';
 import { Heartbeats } from '../../../src/engine/membership/heartbeats.ts';
+import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
+import type { SignalingSocket } from '../../../src/engine/membership/signalingClient.ts';
+import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { Activity, pulseOf } from '../../../src/util/activity.ts';
 import { DEFAULT_LIMITS } from '../../../signaling/limits.ts';
 import { SilenceTimer } from '../../../signaling/silenceTimer.ts';
 import { ManualClock } from '../../manualClock.ts';
+import { SignalingWorld } from '../signalingWorld.ts';
 
 const TURN_MS = 100;
 const MESSAGE_BYTES = 200;
@@ -132,4 +137,99 @@ test('ends that are gone are given up within three minutes on a busy line', () =
     play({ rate: 6_250, queued: FULL, tabEnds: 200 }).server,
   ];
   expect(seconds).toEqual([296, 369]);
+});
+
+/** A WebSocket whose packets wait in two lines. */
+class SlowSocket extends EventTarget implements SignalingSocket {
+  readonly OPEN = 1;
+  readyState: WebSocket['readyState'] = 0;
+  readonly #up: Line;
+  #inner: SignalingSocket | null = null;
+
+  constructor(up: Line, down: Line, open: () => SignalingSocket) {
+    super();
+    this.#up = up;
+    const roundTrip = (then: () => void): void => up.put(MESSAGE_BYTES, () => down.put(MESSAGE_BYTES, then));
+    // TCP, TLS and the request of a WebSocket take a round trip each.
+    roundTrip(() =>
+      roundTrip(() =>
+        up.put(MESSAGE_BYTES, () => {
+          if (this.readyState > 1) return;
+          const inner = open();
+          this.#inner = inner;
+          const pass = (event: Event, readyState: 1 | 3): void =>
+            down.put(MESSAGE_BYTES, () => {
+              this.readyState = Math.max(this.readyState, readyState) as 1 | 3;
+              this.dispatchEvent(event);
+            });
+          inner.addEventListener('open', () => pass(new Event('open'), 1));
+          inner.addEventListener('message', ({ data }: MessageEvent<unknown>) =>
+            pass(new MessageEvent('message', { data }), 1),
+          );
+          inner.addEventListener('close', () => pass(new Event('close'), 3));
+        }),
+      ),
+    );
+  }
+
+  send(text: string): void {
+    this.#up.put(MESSAGE_BYTES, () => this.#inner?.send(text));
+  }
+
+  close(): void {
+    this.readyState = Math.max(this.readyState, 2) as 2 | 3;
+    this.#up.put(MESSAGE_BYTES, () => this.#inner?.close());
+  }
+}
+
+function never(): never {
+  throw new Error('This room has no run.');
+}
+
+test.each([
+  ['of 10 s', 65_000],
+  ['of 20 s', 125_000],
+])('a tab reaches a server that has restarted over a line of 50 kbit/s with a queue %s', async (_, queued) => {
+  const world = new SignalingWorld();
+  const { clock } = world;
+  const [up, down] = [new Line(6_250), new Line(6_250)];
+  const port = world.plug();
+  const activity = new Activity(clock);
+  const seen: string[] = [];
+  const tab = new Rendezvous({
+    ...{ server: 'http://192.0.2.1', clock, today: () => clock.now(), random: () => 0, activity },
+    browserId: () => Promise.resolve('b'.repeat(16)),
+    openSocket: (url) => new SlowSocket(up, down, () => port.openSocket(url)),
+    hello: {
+      ...{ type: 'join', version: PROTOCOL_VERSION, name: 'Ada' },
+      room: world.openRoom({ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 4 } }),
+    },
+    ...{ connectPeer: never, connectTab: never, enter: never, train: never, scopeOf: never },
+    ...{ onroom: () => {}, onended: () => {}, onrefused: () => {} },
+    onadmitted: () => seen.push('admitted'),
+    onstate: ({ isServerAway }) => {
+      if (isServerAway && seen.at(-1) !== 'lost') seen.push('lost');
+    },
+    onfatal: ({ message }) => seen.push(message),
+  });
+  let isFull = false;
+  activity.traffic = () => ({ unsent: isFull ? 200_000 : 0, sent: up.carried, received: down.carried });
+  const carry = (): void => {
+    for (const line of [up, down]) {
+      const room = Math.min(queued, line.carried + 12_000) - line.dataBytes;
+      if (isFull && room > 0) line.put(room, undefined, true);
+      line.turn();
+    }
+    clock.after(TURN_MS, carry);
+  };
+  carry();
+  void tab.start();
+  await world.until('the tab is admitted', () => seen.length > 0);
+  isFull = true;
+  await world.pass(60_000);
+  world.stopServer();
+  world.startServer();
+  await world.pass(119_000);
+  await world.pass(119_000);
+  expect(seen).toEqual(['admitted', 'lost', 'admitted']);
 });

@@ -14,6 +14,14 @@ describe('a lost connection of a member', () => {
     expect(play.effects).toEqual([]);
   });
 
+  test('changes nothing for as long as its line may delay its return', () => {
+    const pulse = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 60_000, lateMs: 90_000 };
+    const play = open(2).do({ type: 'heartbeat', member: 'Bo', pulse }, away('Bo'));
+    expect(play.timer('away Bo')).toMatchObject({ ms: 90_000 });
+    // The link is lost, too.
+    expect(play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }).ring).toEqual(['Ada']);
+  });
+
   test('is followed by the messages that the member missed when the member returns', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');

@@ -21,6 +21,12 @@ describe('after a restart of the server,', () => {
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
+  test('all ranks have as much time to return as the busy line of the first may need', () => {
+    const before = open(2);
+    const play = restored(before, back(before, 'Ada', { active: active(before), lateMs: 90_000 }));
+    expect(['away Bo', 'restore-timeout'].map((key) => play.timer(key)?.ms)).toEqual([90_000, 90_000]);
+  });
+
   test('the next generation excludes a rank that does not return, and has a number that no generation has had', () => {
     const before = open(3);
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
