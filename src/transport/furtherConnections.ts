@@ -24,15 +24,15 @@ const PINGS = 8;
  */
 const NEAR_MS = 10;
 
+/** Number of a further connection. */
+const number = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_CONNECTIONS - 1));
+
 const Message = v.variant('type', [
   v.strictObject({ type: v.literal('ping') }),
   v.strictObject({ type: v.literal('pong') }),
-  v.strictObject({
-    type: v.literal('signal'),
-    /** Number of the further connection. */
-    connection: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_CONNECTIONS - 1)),
-    signal: PeerSignal,
-  }),
+  v.strictObject({ type: v.literal('signal'), connection: number, signal: PeerSignal }),
+  /** The end that received an offer cannot open its end of the connection. */
+  v.strictObject({ type: v.literal('refused'), connection: number }),
 ]);
 type Message = v.InferOutput<typeof Message>;
 
@@ -96,6 +96,8 @@ export class FurtherConnections {
         return this.#receivePong();
       case 'signal':
         return this.#receiveSignal(message.connection, message.signal);
+      case 'refused':
+        return this.#receiveRefusal(message.connection);
       default:
         message satisfies never;
     }
@@ -132,13 +134,22 @@ export class FurtherConnections {
 
   #receiveSignal(connection: number, signal: PeerSignal): void {
     // The first signal of a connection is its offer. Without it, the connection would never open.
-    if (!this.#options.initiator && signal.type === 'offer') this.#open(connection);
+    if (!this.#options.initiator && signal.type === 'offer' && !this.#opened.has(connection)) {
+      this.#open(connection);
+      if (this.#opened.get(connection) === null) this.#send({ type: 'refused', connection });
+    }
     this.#opened.get(connection)?.signal(signal);
   }
 
-  /** Opens a connection once. If that is not possible, the link does without it. */
+  /** Frees a connection that would never be open, for other links of the page. */
+  #receiveRefusal(connection: number): void {
+    if (!this.#options.initiator) return;
+    this.#opened.get(connection)?.close();
+    this.#opened.set(connection, null);
+  }
+
+  /** Opens a connection. If that is not possible, the link does without it. */
   #open(connection: number): void {
-    if (this.#opened.has(connection)) return;
     let opened: Further | null = null;
     try {
       opened = this.#options.open((signal) => this.#send({ type: 'signal', connection, signal }));

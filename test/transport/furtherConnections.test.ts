@@ -14,8 +14,10 @@ interface Setting {
   iceRoundTripMs?: () => Promise<number | null>;
   /** Whether the end that answers is not open yet when pings arrive. */
   startsLate?: boolean;
-  /** Number of connections that the browser of the end that answers can open. */
+  /** Number of connections that the end that answers can open. */
   most?: number;
+  /** How that end says that it can open no more. */
+  onmost?: (() => null) | undefined;
 }
 
 /** Connects two ends, and resolves with the connections that each has opened and their signals. */
@@ -25,6 +27,9 @@ async function opened({
   iceRoundTripMs = () => Promise.resolve(null),
   startsLate = false,
   most = 3,
+  onmost = () => {
+    throw new DOMException('too many', 'UnknownError');
+  },
 }: Setting) {
   let now = 0;
   let pings = 0;
@@ -44,7 +49,7 @@ async function opened({
             ends[1 - end]!.receive(text);
           }),
         open: (onsignal) => {
-          if (end === 1 && counts[1] === most) throw new DOMException('too many', 'UnknownError');
+          if (end === 1 && counts[1] === most) return onmost();
           counts[end]! += 1;
           if (end === 0) queueMicrotask(() => onsignal(OFFER));
           return { signal: (signal) => signals[end]!.push(signal), close: () => (counts[end]! -= 1) };
@@ -98,10 +103,21 @@ describe('further connections', () => {
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are fewer if a browser cannot open as many', async () => {
-    const { counts, signals } = await opened({ pongsMs: () => 50, most: 1 });
-    expect(counts).toEqual([3, 1]);
-    expect(signals[1]).toEqual([OFFER]);
+  test.each([
+    ['a browser cannot open as many', undefined],
+    ['a page has used its own', () => null],
+  ])('are fewer, on both ends, if %s', async (_, onmost) => {
+    const { counts, signals } = await opened({ pongsMs: () => 50, most: 1, onmost });
+    expect([counts, signals]).toEqual([
+      [1, 1],
+      [[], [OFFER]],
+    ]);
+  });
+
+  test('are not closed by a refusal to the end that answers', async () => {
+    const { ends, counts } = await opened({ pongsMs: () => 50 });
+    ends[1]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
+    expect(counts).toEqual([3, 3]);
   });
 
   test('are opened once by the end that answers, and only for an offer', () => {

@@ -39,6 +39,11 @@ class FakeConnection extends EventTarget {
 
   close(): void {}
 
+  /** A text arrives over simple-peer's channel, which is the first. */
+  receive(text: string): void {
+    this.#channels[0]!.onmessage?.(new MessageEvent('message', { data: text }));
+  }
+
   set(state: RTCPeerConnectionState): void {
     this.connectionState = state;
     this.dispatchEvent(new Event('connectionstatechange'));
@@ -88,6 +93,14 @@ test('a link continues without a further connection that cannot be opened', asyn
   connection.close();
   await settled();
   expect(closes).toEqual([undefined]);
+});
+
+test('a link continues without a further connection that the other page refuses', async () => {
+  const { further, closes } = await openTwo();
+  const closed = vi.spyOn(further, 'close');
+  FakeConnection.all[0]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
+  await settled();
+  expect([closed.mock.calls.length, closes]).toEqual([1, []]);
 });
 
 test('the links of a page have 128 further connections together, which Chromium allows beside 255 links', async () => {
