@@ -11,7 +11,7 @@ import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { median, quantile } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { option } from './command/options.ts';
-import { Child } from './signaling/child.ts';
+import { LoadGenerator } from './signaling/child.ts';
 import type { ClientsIn, ClientsOrder } from './signaling/clients.ts';
 import { relayTimes } from './signaling/relay.ts';
 import type { ChangeCost, RoomOrder } from './signaling/roomClients.ts';
@@ -59,8 +59,8 @@ async function benchSignaling({ clients, storm, members, json }: SignalingBenchO
     rooms: 1 + idleRooms + stormRooms,
     startAt: 2,
   };
-  const server = new Child('./serverProcess.ts', JSON.stringify(order));
-  const crowd = new Child('./clients.ts');
+  const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new LoadGenerator('./clients.ts');
   try {
     const { url, rooms } = await server.next<ServerReply>();
     const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
@@ -96,8 +96,8 @@ async function benchSignaling({ clients, storm, members, json }: SignalingBenchO
 /** Measures what it costs when `members` members join one room, one after the other, and leave. */
 async function measureRoom(members: number, io: Io): Promise<RoomCost> {
   const order: ServerOptions = { rooms: 1, startAt: null };
-  const server = new Child('./serverProcess.ts', JSON.stringify(order));
-  const crowd = new Child('./roomClients.ts');
+  const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new LoadGenerator('./roomClients.ts');
   const measure = async (change: RoomOrder): Promise<ChangeFigures> => {
     const before = await server.ask<ServerCpu>({ type: 'cpu' });
     const costs = await crowd.ask<ChangeCost[]>(change);

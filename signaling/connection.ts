@@ -17,7 +17,7 @@ import type { Pulse } from '../src/protocol/room.ts';
 import { noRoom } from '../src/protocol/roomCode.ts';
 import { verdictOn } from '../src/util/activity.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { misfitOfPlan } from '../src/spec/plan.ts';
+import { whyPlanDoesNotFit } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';
 import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
@@ -300,9 +300,8 @@ export class Connection implements Peer {
     if (!openings.take(this.#address)) {
       return this.refuse('rate-limited', 'Your network opens rooms too fast. Wait a minute, then retry.');
     }
-    const misfit = misfitOfPlan(job, startAt ?? 1);
-    if (misfit !== null)
-      return this.refuse('mismatch', `The room cannot be opened: ${misfit}. Choose the ring or auto.`);
+    const why = whyPlanDoesNotFit(job, startAt ?? 1);
+    if (why !== null) return this.refuse('mismatch', `The room cannot be opened: ${why}. Choose the ring or auto.`);
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
     if (!this.#enter(code, hub, { type: 'join', name, browser, rank, isSpectator, holdsKey: true })) hub.forget(code);

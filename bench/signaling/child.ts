@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { PeergradError } from '../../src/util/errors.ts';
 
-export class Child {
+export class LoadGenerator {
   readonly #process: ChildProcess;
   readonly #gone: Promise<never>;
   /** Output of the process on stderr. */

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Io } from '../../launcher/io.ts';
 import { messageOf, UsageError } from '../../src/util/errors.ts';
-import { Child } from '../signaling/child.ts';
+import { LoadGenerator } from '../signaling/child.ts';
 import type { TrialOrder, TrialResult } from './trial.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function runTrials(orders: readonly NamedOrder[], io: Pick<Io, 'err
   const results: TrialResult[] = [];
   const queue = [...orders.entries()];
   const work = async (): Promise<void> => {
-    const child = new Child(new URL('./trial.ts', import.meta.url).href);
+    const child = new LoadGenerator(new URL('./trial.ts', import.meta.url).href);
     try {
       await child.next();
       for (let next = queue.shift(); next; next = queue.shift()) {

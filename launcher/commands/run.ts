@@ -10,7 +10,7 @@ import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 import { noRoom, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { misfitOfPlan } from '../../src/spec/plan.ts';
+import { whyPlanDoesNotFit } from '../../src/spec/plan.ts';
 import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { isLoopback } from '../../signaling/http/address.ts';
@@ -96,8 +96,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const resolved = firstRank === 0 ? (given?.resolved ?? (await resolveTraining(options, options))) : null;
   if (resolved) {
     checkOutputs(options, resolved.job);
-    const misfit = misfitOfPlan(resolved.job, worldSize);
-    if (misfit !== null) throw new UsageError(`The run cannot start: ${misfit}. Pass --algorithm ring or auto.`);
+    const why = whyPlanDoesNotFit(resolved.job, worldSize);
+    if (why !== null) throw new UsageError(`The run cannot start: ${why}. Pass --algorithm ring or auto.`);
   }
   const ice = iceOf(options);
   const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...iceFlags(options)];

@@ -3,7 +3,7 @@
  * locks and clears the room.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import { misfitOfPlan } from '../../src/spec/plan.ts';
+import { whyPlanDoesNotFit } from '../../src/spec/plan.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
 import { demandsOf } from '../../src/spec/preview.ts';
 import { nameFeeder, withoutFeed } from './feeds.ts';
@@ -100,8 +100,8 @@ export function start(state: RoomState, member: string): Step {
  */
 function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
   if (present.length === 0) return 'No member is ready to train. Wait until a member is ready.';
-  const misfit = misfitOfPlan(job, present.length);
-  if (misfit !== null) return `The job's algorithm cannot run: ${misfit}. Choose the ring, or wait for more members.`;
+  const why = whyPlanDoesNotFit(job, present.length);
+  if (why !== null) return `The job's algorithm cannot run: ${why}. Choose the ring, or wait for more members.`;
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
   if (nodes !== null && isElastic(job) && present.length < nodes.min) {
     return `This room needs ${nodes.min} members, and ${are} ready. Wait for more.`;

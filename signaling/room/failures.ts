@@ -3,7 +3,7 @@ import type { ClientMessage } from '../../src/protocol/control.ts';
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { shouldStayLocked } from './ending.ts';
-import { end, keepingState, needAnother, reform, retry, tryNewcomers } from './generations.ts';
+import { end, keepingState, requestNextGeneration, reform, retry, tryNewcomers } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
 import { list } from '../../src/util/text.ts';
 import type { Complaint, Reason } from './records.ts';
@@ -44,7 +44,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return noEffects(state);
-  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(requestNextGeneration(state));
   const sentence = `${nameMembers(state.ring, [rank])} could not continue, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'generation'
@@ -59,7 +59,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
 export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
   const accused = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (accused.length === 0) return noEffects(state);
-  if (state.isRestoring && nodesOf(state) !== null) return noEffects(needAnother(state));
+  if (state.isRestoring && nodesOf(state) !== null) return noEffects(requestNextGeneration(state));
   const named = type === 'late' ? lateBehind(state, member, accused) : accused;
   if (nodesOf(state) !== null) {
     // A rank that works is not late. The generation has failed all the same.

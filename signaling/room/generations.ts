@@ -4,7 +4,7 @@
  */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import { seats } from '../../src/protocol/seating.ts';
+import { assignRanks } from '../../src/protocol/seating.ts';
 import { keptApart } from './edges.ts';
 import { recordEnd } from './ending.ts';
 import { latestGeneration, pause } from './pauses.ts';
@@ -83,7 +83,7 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
  * assigned in the given order, up to the maximum number of members.
  */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
-  const ring = seats(members).filter((m) => m !== null);
+  const ring = assignRanks(members).filter((m) => m !== null);
   return ring.slice(0, nodesOf(state)?.max);
 }
 
@@ -254,7 +254,7 @@ export function prepareOf({ generation, run, ring, job, relayed, separated }: Ro
 }
 
 /** Records that another generation must begin when all members of a restored room have returned. */
-export function needAnother(state: RoomState): RoomState {
+export function requestNextGeneration(state: RoomState): RoomState {
   return { ...state, highestReported: Math.max(state.highestReported, state.generation + 1) };
 }
 

@@ -7,7 +7,7 @@ import { newsOf } from '../../src/protocol/notices.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
 import { backToForming, recordEnd } from './ending.ts';
-import { end, needAnother, prepareOf, reform, settle } from './generations.ts';
+import { end, requestNextGeneration, prepareOf, reform, settle } from './generations.ts';
 import { pauseOf, sendPause } from './pauses.ts';
 import { enter, removeMember } from './members.ts';
 import { admitSpectator } from './spectators.ts';
@@ -198,7 +198,7 @@ function applyReconnectState(
   };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active, hasTrained);
   // The member is a rank, but it reports another generation than the restored one.
-  if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return needAnother(room);
+  if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return requestNextGeneration(room);
   // If no generation is known, an elastic run is paused. Each member reports later whether it has
   // the state.
   if (room.ring.length > 0 || nodesOf(room) === null) return room;
@@ -246,7 +246,7 @@ function restoreGeneration(
   // A rank that returned earlier did not report this generation, so it is not training in it. The
   // generation is then incomplete, and another one is needed.
   const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
-  return isSteady && isWhole ? recalled : needAnother(recalled);
+  return isSteady && isWhole ? recalled : requestNextGeneration(recalled);
 }
 
 /**

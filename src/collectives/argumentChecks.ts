@@ -3,7 +3,7 @@
  * argument is invalid.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
-import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from '../spec/algorithms.ts';
+import { ALGORITHM_NAMES, whyAlgorithmDoesNotFit, type AlgorithmName } from '../spec/algorithms.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
@@ -147,8 +147,8 @@ export function checkAlgorithm(name: AlgorithmName, n: number, codec: Codec | nu
   if (!ALGORITHM_NAMES.includes(name)) {
     throw new UsageError(`There is no algorithm "${name}". Use one of these: ${ALGORITHM_NAMES.join(', ')}.`);
   }
-  const misfit = misfitOfAlgorithm(name, n, codec !== null);
-  if (misfit !== null) throw new UsageError(`The all-reduce cannot run: ${misfit}. Choose the ring or auto.`);
+  const why = whyAlgorithmDoesNotFit(name, n, codec !== null);
+  if (why !== null) throw new UsageError(`The all-reduce cannot run: ${why}. Choose the ring or auto.`);
 }
 
 /**

@@ -3,7 +3,7 @@ import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
 import type { WaitOptions } from './options.ts';
 
-interface World {
+interface ParentGroup {
   readonly ranks: readonly number[];
   readonly worldSize: number;
   allGather(tensor: Uint32Array, options: WaitOptions): PromiseLike<Uint32Array[]>;
@@ -16,7 +16,7 @@ interface World {
  * @throws (rejects) MismatchError if two ranks passed different members. The error ends the world.
  */
 export async function agreeOnMembers(
-  world: World,
+  world: ParentGroup,
   members: readonly number[],
   rank: number,
   options: WaitOptions,

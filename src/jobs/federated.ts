@@ -12,11 +12,18 @@ import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textAgreement.ts';
+import { checkTexts, factsOf, joinTexts, whyTextDoesNotFit } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
-import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
+import { checkImages, whyImagesDoNotFit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
 import { oneTable, Table } from './table/table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit, targetOf, taskConflict } from './table/tableAgreement.ts';
+import {
+  checkTable,
+  joinTables,
+  keyOfTable,
+  whyTableDoesNotFit,
+  targetOf,
+  taskConflict,
+} from './table/tableAgreement.ts';
 
 /** The samples of this tab. */
 export interface SampleShard {
@@ -106,7 +113,7 @@ export function agreeOn(
   const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
   const divergent = all.flatMap((own, rank) => {
-    const why = misfit(facts, own);
+    const why = whyDataDoNotFit(facts, own);
     return why === null ? [] : [{ rank, why }];
   });
   return { facts, divergent };
@@ -143,8 +150,10 @@ function check(facts: ShardFacts, job: Pick<JobSpec, 'loss' | 'metrics'>): void 
   else checkTexts('The texts of all tabs', facts);
 }
 
-function misfit(agreed: ShardFacts, own: ShardFacts): string | null {
-  if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own);
-  if (agreed.kind === 'images' && own.kind === 'images') return imagesMisfit(agreed, own);
-  return agreed.kind === 'text' && own.kind === 'text' ? textMisfit(agreed, own) : 'its data belongs to another job';
+function whyDataDoNotFit(agreed: ShardFacts, own: ShardFacts): string | null {
+  if (agreed.kind === 'table' && own.kind === 'table') return whyTableDoesNotFit(agreed, own);
+  if (agreed.kind === 'images' && own.kind === 'images') return whyImagesDoNotFit(agreed, own);
+  return agreed.kind === 'text' && own.kind === 'text'
+    ? whyTextDoesNotFit(agreed, own)
+    : 'its data belongs to another job';
 }

@@ -2,7 +2,7 @@
  * What the library needs of a page: connections, which exist on pages only, and the page's address.
  * A program in a worker has the page that hosts the worker.
  */
-import type { PeerConnector } from '../engine/membership/linkAttempt.ts';
+import type { PeerConnector } from '../engine/membership/generationLink.ts';
 import type { AskForPort } from '../transport/broker.ts';
 
 export interface Page {

@@ -9,7 +9,7 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/backward/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
-import { misfitOfPlan, parsePlan, type TrainingPlan } from '../spec/plan.ts';
+import { whyPlanDoesNotFit, parsePlan, type TrainingPlan } from '../spec/plan.ts';
 import { untilAborted } from '../parallel/groups/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
@@ -131,11 +131,11 @@ export class Trainer {
     const task = createTensorTask(model, samples, fit);
     await prepareDevice(this.#world.device ?? 'auto');
     const { group, leave } = await this.#join(signal);
-    const misfit = misfitOfPlan(this.#plan, group.worldSize);
-    if (misfit !== null) {
+    const why = whyPlanDoesNotFit(this.#plan, group.worldSize);
+    if (why !== null) {
       await leave();
       throw new UsageError(
-        `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${misfit}. Choose the ring or auto.`,
+        `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${why}. Choose the ring or auto.`,
       );
     }
     const gpu = watchDevice();

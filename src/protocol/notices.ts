@@ -84,11 +84,11 @@ export const NOTICE_SENTENCES: NoticeSentences = {
 
 /** Returns a notice with its text in English. */
 export function newsOf(notice: Notice): News {
-  return { message: textOf(notice, NOTICE_SENTENCES), notice };
+  return { message: textOfNotice(notice, NOTICE_SENTENCES), notice };
 }
 
 /** Returns a notice as a text. */
-export function textOf(notice: Notice, sentences: NoticeSentences): string {
+export function textOfNotice(notice: Notice, sentences: NoticeSentences): string {
   const sentence: (of: never) => string = sentences[notice.code];
   return sentence(notice as never);
 }

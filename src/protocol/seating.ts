@@ -10,7 +10,7 @@ import type { RosterEntry } from './room.ts';
  * `members.length` and `worldSize` elements, and includes the highest requested rank. Requested
  * ranks must be distinct; the room ensures this.
  */
-export function seats<Member extends Pick<RosterEntry, 'rank'>>(
+export function assignRanks<Member extends Pick<RosterEntry, 'rank'>>(
   members: readonly Member[],
   worldSize = 0,
 ): (Member | null)[] {

@@ -33,7 +33,7 @@ import {
   shardProblem,
 } from './plan.ts';
 import { isStrategy, reducesGradients, STRATEGIES, WITH_GRADIENTS } from './strategies.ts';
-import { misfitOf, tooLarge, Topology } from './topology.ts';
+import { whyModelDoesNotFit, tooLarge, Topology } from './topology.ts';
 
 export * from './codecs.ts';
 export * from './names.ts';
@@ -207,7 +207,7 @@ export const JobSpec = v.pipe(
     if (!dataset.typed || dataset.issues) return;
     const { model, job } = dataset.value;
     if (typeof model === 'string' || !learnsDigits(job)) return;
-    const problem = misfitOf(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
+    const problem = whyModelDoesNotFit(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
     if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
   }),
   v.rawCheck(({ dataset, addIssue }) => {

@@ -14,8 +14,8 @@ interface Traced {
  * The reason why a layer does not accept its input. `field` is the name of the layer's field that
  * causes the problem.
  */
-interface Misfit {
-  misfit: string;
+interface ShapeProblem {
+  problem: string;
   field?: string;
 }
 
@@ -25,19 +25,20 @@ interface Misfit {
  *
  * @param inputs shapes of the layer's inputs. Most layers have one input.
  */
-export function trace(layer: Layer, inputs: readonly Shape[]): Traced | Misfit {
+export function trace(layer: Layer, inputs: readonly Shape[]): Traced | ShapeProblem {
   if (layer.class_name === 'Concatenate') return ofSeveral(inputs) ?? concatenated(layer.config.axis, inputs);
   if (layer.class_name === 'Add' || layer.class_name === 'Multiply') {
     return ofSeveral(inputs) ?? ofOneShape(inputs) ?? same(inputs[0]!);
   }
   if (inputs.length === 1) return traceOne(layer, inputs[0]!);
-  const misfit = `the layer has one input, but gets ${inputs.length}: put an Add, Multiply or Concatenate before it`;
-  return { misfit };
+  return {
+    problem: `the layer has one input, but gets ${inputs.length}: put an Add, Multiply or Concatenate before it`,
+  };
 }
 
 type Joining = Extract<Layer, { class_name: 'Add' | 'Multiply' | 'Concatenate' }>;
 
-function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit {
+function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | ShapeProblem {
   switch (layer.class_name) {
     case 'InputLayer':
     case 'Dropout':
@@ -47,7 +48,7 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit
     case 'Softmax':
       return ofLastAxis(layer.config.axis, input) ?? same(input);
     case 'Flatten':
-      if (input.length === 1) return { misfit: `the input ${formatShape(input)} is already flat: remove the layer` };
+      if (input.length === 1) return { problem: `the input ${formatShape(input)} is already flat: remove the layer` };
       return same([sizeOf(input)]);
     case 'Dense': {
       const { units, use_bias: hasBias } = layer.config;
@@ -114,7 +115,7 @@ function slid(
   { window, strides, padding, field }: Sliding,
   channels: number,
   parameters: number,
-): Traced | Misfit {
+): Traced | ShapeProblem {
   const odd = ofPicture(input);
   if (odd) return odd;
   const sides = [0, 1].map((i) => {
@@ -122,54 +123,54 @@ function slid(
     return Math.floor(room / strides[i]!) + 1;
   });
   if (sides.some((side) => side < 1)) {
-    return { misfit: `a window of ${formatShape(window)} does not fit into the input ${formatShape(input)}`, field };
+    return { problem: `a window of ${formatShape(window)} does not fit into the input ${formatShape(input)}`, field };
   }
   return { shape: [...sides, channels], parameters };
 }
 
-function ofPicture(input: Shape): Misfit | null {
+function ofPicture(input: Shape): ShapeProblem | null {
   if (input.length === 3) return null;
   return {
-    misfit: `the layer needs pictures, [height, width, channels], but gets ${formatShape(input)}: put a Reshape before it`,
+    problem: `the layer needs pictures, [height, width, channels], but gets ${formatShape(input)}: put a Reshape before it`,
   };
 }
 
-function ofSeveral(inputs: readonly Shape[]): Misfit | null {
-  return inputs.length > 1 ? null : { misfit: 'the layer needs two or more inputs, but gets one' };
+function ofSeveral(inputs: readonly Shape[]): ShapeProblem | null {
+  return inputs.length > 1 ? null : { problem: 'the layer needs two or more inputs, but gets one' };
 }
 
-function ofOneShape(inputs: readonly Shape[]): Misfit | null {
+function ofOneShape(inputs: readonly Shape[]): ShapeProblem | null {
   if (inputs.every((shape) => formatShape(shape) === formatShape(inputs[0]!))) return null;
-  return { misfit: `the inputs must have the same shape, but they are ${inputs.map(formatShape).join(' and ')}` };
+  return { problem: `the inputs must have the same shape, but they are ${inputs.map(formatShape).join(' and ')}` };
 }
 
-function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
+function concatenated(axis: number, inputs: readonly Shape[]): Traced | ShapeProblem {
   const [first] = inputs as readonly [Shape, ...Shape[]];
   const odd = ofLastAxis(axis, first);
   if (odd) return odd;
   const others = inputs.map((shape) => shape.slice(0, -1));
   if (!inputs.every((shape) => shape.length === first.length) || ofOneShape(others)) {
     return {
-      misfit: `concatenated inputs may only differ in the last dimension, but they are ${inputs.map(formatShape).join(' and ')}`,
+      problem: `concatenated inputs may only differ in the last dimension, but they are ${inputs.map(formatShape).join(' and ')}`,
     };
   }
   return same([...others[0]!, inputs.reduce((sum, shape) => sum + shape.at(-1)!, 0)]);
 }
 
-function ofLastAxis(axis: number, input: Shape): Misfit | null {
+function ofLastAxis(axis: number, input: Shape): ShapeProblem | null {
   // Axes are counted with the batch dimension as axis 0, but `input` does not have this dimension.
   if (axis === -1 || axis === input.length) return null;
-  return { misfit: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
+  return { problem: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }
 
-function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
+function reshaped(target: readonly number[], input: Shape): Traced | ShapeProblem {
   const open = target.filter((side) => side === -1).length;
   const known = sizeOf(target.filter((side) => side !== -1));
   const rest = sizeOf(input) / known;
   const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
   if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
   return {
-    misfit: `${formatShape(target)} does not have the ${sizeOf(input)} elements of ${formatShape(input)}`,
+    problem: `${formatShape(target)} does not have the ${sizeOf(input)} elements of ${formatShape(input)}`,
     field: 'target_shape',
   };
 }

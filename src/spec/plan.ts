@@ -1,7 +1,7 @@
 /** The training plan: the fields about training that jobs and Trainers share. */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { ALGORITHM_NAMES, misfitOfAlgorithm, type AlgorithmName } from './algorithms.ts';
+import { ALGORITHM_NAMES, whyAlgorithmDoesNotFit, type AlgorithmName } from './algorithms.ts';
 import {
   CODEC_NAMES,
   CODECS,
@@ -201,15 +201,15 @@ export function encodesHops(codec: PlannedCodec): boolean {
 
 /** Returns whether every all-reduce of the plan can encode its values. */
 export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: PlannedCodec }): boolean {
-  return misfitOfAlgorithm(algorithm, 1, encodesHops(codec)) === null;
+  return whyAlgorithmDoesNotFit(algorithm, 1, encodesHops(codec)) === null;
 }
 
 /**
  * Returns why `n` ranks cannot run the plan's algorithm, as a clause, or `null` if they can or if
  * the strategy has no all-reduces.
  */
-export function misfitOfPlan({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
-  return STRATEGIES[strategy].hasAllReduces ? misfitOfAlgorithm(algorithm, n) : null;
+export function whyPlanDoesNotFit({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
+  return STRATEGIES[strategy].hasAllReduces ? whyAlgorithmDoesNotFit(algorithm, n) : null;
 }
 
 /** Returns why the optimizer of a plan cannot be sharded; `null` if it can, or if it is whole. */

@@ -163,7 +163,7 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
  *
  * @param samples the name of the samples in the message.
  */
-export function misfitOf(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
+export function whyModelDoesNotFit(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
   const { layers } = topology.config;
   const ends = endsOf(topology);
   const row = formatShape([sizeOf(shape)]);
@@ -315,9 +315,9 @@ function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null }
   for (const [i, layer] of layers.entries()) {
     const taken = sources[i]!.map((source) => rows[source]!.shape);
     const traced = trace(layer, i === 0 ? [inputOf(layers)!] : taken);
-    if ('misfit' in traced) {
+    if ('problem' in traced) {
       const field = traced.field === undefined ? [] : ['config', traced.field];
-      return { rows, problem: { path: ['config', 'layers', i, ...field], message: traced.misfit } };
+      return { rows, problem: { path: ['config', 'layers', i, ...field], message: traced.problem } };
     }
     rows.push({ name: layer.config.name, kind: layer.class_name, ...traced });
   }

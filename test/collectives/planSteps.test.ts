@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { allReducePlanner, chunkCountOf } from '../../src/collectives/plans/algorithms.ts';
 import { allReduceSteps, ownStepsOf } from '../../src/collectives/plans/planSteps.ts';
 import { transfersAt } from '../../src/collectives/plans/ringPlan.ts';
-import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../src/spec/algorithms.ts';
+import { ALL_REDUCE_NAMES, whyAlgorithmDoesNotFit, type AllReduceName } from '../../src/spec/algorithms.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 const WORLDS = [2, 3, 4, 5, 6, 8, 9, 12, 16, 30, 64];
 const CASES = ALL_REDUCE_NAMES.flatMap((name) =>
-  WORLDS.filter((n) => misfitOfAlgorithm(name, n) === null).map((n) => [name, n] as const),
+  WORLDS.filter((n) => whyAlgorithmDoesNotFit(name, n) === null).map((n) => [name, n] as const),
 );
 
 /** Returns the sums of all ranks after the steps, if rank r has the number 2 ** r in each chunk. */

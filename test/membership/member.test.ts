@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   advance,
-  OUTSIDE,
+  INITIAL_MEMBERSHIP,
   reconnectStateOf,
   type MembershipEvent,
   type MembershipState,
@@ -27,7 +27,7 @@ const room = {
 
 /** Returns the state after some events, and the effects of the last one. */
 function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {
-  let state = OUTSIDE;
+  let state = INITIAL_MEMBERSHIP;
   let effects: string[] = [];
   for (const event of [{ type: 'admitted', member: 'A1' } as const, ...events]) {
     const step = advance(state, event);
@@ -104,7 +104,7 @@ test('a pause ends the generation, and the member waits until the run resumes or
 test('a member that is admitted under a new id forgets its run and generation', () => {
   const newcomer = after(...RUNNING, { type: 'admitted', member: 'A2' });
   expect(newcomer.effects).toEqual(['drop']);
-  expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true, lostRun: 1 });
+  expect(newcomer.state).toEqual({ ...INITIAL_MEMBERSHIP, member: 'A2', isConnected: true, lostRun: 1 });
 });
 
 const inRoom = (run: number, phase: 'FORMING' | 'RUNNING'): MembershipEvent => ({ type: 'room', run, phase });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { localRankOf, seats } from '../../src/protocol/seating.ts';
+import { localRankOf, assignRanks } from '../../src/protocol/seating.ts';
 
 const asking = (...ranks: (number | null)[]) => ranks.map((rank, i) => ({ name: 'abcdef'[i], rank }));
 const names = (places: ({ name: string | undefined } | null)[]): string =>
@@ -15,14 +15,14 @@ describe('seats', () => {
     ['have a gap if a requested rank exceeds the number of members', [null, 2], 0, 'a-b'],
     ['include free ranks for members of the world that will join later', [null, 1], 4, 'ab--'],
   ])('%s', (_, ranks, worldSize, expected) => {
-    expect(names(seats(asking(...ranks), worldSize))).toBe(expected);
+    expect(names(assignRanks(asking(...ranks), worldSize))).toBe(expected);
   });
 
   test('give every member a rank, and have no gap if all requested ranks are below the number of members', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat({ max: 7 }), { maxLength: 8 }), fc.nat({ max: 8 }), (asked, others) => {
         const members = [...asked, ...Array<null>(others).fill(null)].map((rank, id) => ({ id, rank }));
-        const places = seats(members);
+        const places = assignRanks(members);
         const seated = places.filter((one) => one !== null);
         expect(new Set(seated)).toEqual(new Set(members));
         expect(seated.length).toBe(members.length);

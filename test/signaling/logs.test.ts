@@ -2,17 +2,17 @@
  * The server's log contains events of members at every level, but no messages, names or secrets.
  */
 import { afterEach, expect, test } from 'vitest';
-import { Child } from '../../bench/signaling/child.ts';
+import { LoadGenerator } from '../../bench/signaling/child.ts';
 import type { ServerOptions, ServerReply } from '../../bench/signaling/serverProcess.ts';
 import { enter, TestMember } from './helpers.ts';
 
-let child: Child | null = null;
+let child: LoadGenerator | null = null;
 afterEach(() => child?.stop());
 
 test('the log of a whole run at level trace contains no secrets', async () => {
   const ice = { stun: [], turn: ['turn:relay.example:3478'], turnSecret: 'north', relayOnly: false };
   const order: ServerOptions = { rooms: 1, startAt: 2, logLevel: 'trace', ice };
-  child = new Child('./serverProcess.ts', JSON.stringify(order));
+  child = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
   const server = await child.next<ServerReply>();
   const [code] = server.rooms;
   const both = [new TestMember(server), new TestMember(server)] as const;

@@ -12,10 +12,10 @@ import type { Pointed } from '../locales/axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
-import { marksOf, describeChange, xOf, type Place } from './marks.ts';
+import { marksOf, describeChange, xOf, type MarkPosition } from './marks.ts';
 import { type XAxis } from '../locales/axis.ts';
 
-const ORIGIN: Place = { step: -1, at: 0 };
+const ORIGIN: MarkPosition = { step: -1, at: 0 };
 const NO_MARKS: readonly Mark[] = [];
 
 interface Props {
@@ -243,7 +243,7 @@ function chartProps(
   axis: XAxis,
   shown: Signal<Range | null>,
   pointed: Signal<Pointed | null>,
-  places: readonly Place[],
+  places: readonly MarkPosition[],
 ) {
   const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
   const place = at === null ? undefined : places.find(({ step }) => step >= at);
@@ -256,17 +256,17 @@ function chartProps(
 }
 
 /** Sets the step that the user points at in the charts. */
-function setPointed(pointed: Signal<Pointed | null>, place: Place | undefined): void {
+function setPointed(pointed: Signal<Pointed | null>, place: MarkPosition | undefined): void {
   const now = pointed.peek();
   if (now?.by === 'timeline' || now?.step === place?.step) return;
   pointed.value = place === undefined ? null : { step: place.step, by: 'charts' };
 }
 
-function stepOf({ step }: Place): string {
+function stepOf({ step }: MarkPosition): string {
   return String(step + 1);
 }
 
-function At({ axis, place }: { axis: XAxis; place: Place }) {
+function At({ axis, place }: { axis: XAxis; place: MarkPosition }) {
   const { charts } = messages.value;
   return (
     <span class="dim"> {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClock(place.at))}</span>

@@ -4,13 +4,13 @@ import { messages } from '../locales/index.ts';
 import type { XAxis } from '../locales/axis.ts';
 import type { Mark } from './Chart.tsx';
 
-export interface Place {
+export interface MarkPosition {
   step: number;
   at: number;
 }
 
 /** Returns the place on the x axis: the number of the step, counted from 1, or seconds. */
-export function xOf(axis: XAxis, place: Place): number {
+export function xOf(axis: XAxis, place: MarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 

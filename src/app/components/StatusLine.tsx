@@ -5,11 +5,11 @@ import type { View } from '../state/view.ts';
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;
 
 export function StatusLine({ view, brief = false }: { view: View; brief?: boolean }) {
-  const { word, text, mood } = describeState(view);
+  const { word, text, status } = describeState(view);
   return (
     <span class="status" role="status">
-      <span class={`status-icon ${mood}`} aria-hidden="true">
-        {ICONS[mood]}
+      <span class={`status-icon ${status}`} aria-hidden="true">
+        {ICONS[status]}
       </span>
       <span>
         <span class="status-word">{word}</span>

@@ -34,7 +34,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const nameless = name.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
   /** Why the tabs of an automatic start cannot run the algorithm. */
-  const misfit = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
+  const why = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;
     keepInAddress(linkOfJob(next));
@@ -84,9 +84,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             />
           </JobForm>
         )}
-        {misfit !== null && (
+        {why !== null && (
           <p class="wait small" role="alert">
-            {misfit}
+            {why}
           </p>
         )}
         {checkpoint === null && (
@@ -102,7 +102,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           origin.value !== null) && <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />}
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || entering.value || misfit !== null}>
+          <button type="submit" class="primary grow" disabled={nameless || entering.value || why !== null}>
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/*
@@ -113,7 +113,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
               type="button"
               class="quiet"
               title={labels.openToWatchAbout}
-              disabled={nameless || entering.value || misfit !== null}
+              disabled={nameless || entering.value || why !== null}
               onClick={() => open(true)}
             >
               {labels.openToWatch}

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import type { Receiving, ShaderProgress } from '../../protocol/events.ts';
-import { seats } from '../../protocol/seating.ts';
+import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
@@ -41,7 +41,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const labels = messages.value.lobby;
   const host = isHost(view);
   const choosesAlgorithm = host && lobby.phase === 'FORMING' && !isPipeline(lobby.job);
-  const saving = choosesAlgorithm ? autoSaving(lobby.job, seats(lobby.members, lobby.startAt ?? 0).length) : null;
+  const saving = choosesAlgorithm ? autoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length) : null;
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
     <main class="lobby wrap">
@@ -174,7 +174,7 @@ function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
 const MANY_PEOPLE = 32;
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
-  const places = seats(lobby.members);
+  const places = assignRanks(lobby.members);
   const isLong = lobby.members.length + lobby.spectators.length > MANY_PEOPLE;
   return (
     <ul
@@ -222,7 +222,7 @@ function roles(you: boolean, host: boolean): string {
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;
-  const places = seats(lobby.members, lobby.startAt ?? 0);
+  const places = assignRanks(lobby.members, lobby.startAt ?? 0);
   const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;

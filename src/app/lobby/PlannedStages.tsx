@@ -3,7 +3,7 @@
  * memory of each tab, and which tabs are missing.
  */
 import { useMemo } from 'preact/hooks';
-import { seats } from '../../protocol/seating.ts';
+import { assignRanks } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { pipelineWorld, microBatchesOf, TAB_BYTES } from '../../spec/pipeline.ts';
 import { RankMark } from '../components/RankMark.tsx';
@@ -22,7 +22,7 @@ import type { View } from '../state/view.ts';
 export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
   const { pipeline: labels } = messages.value;
   const { job } = lobby;
-  const places = seats(lobby.members, Math.max(job.pipeline, lobby.startAt ?? 0));
+  const places = assignRanks(lobby.members, Math.max(job.pipeline, lobby.startAt ?? 0));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
   const { shape, stages } = useMemo(() => {

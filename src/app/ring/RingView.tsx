@@ -11,7 +11,7 @@ import { smallText } from '../browser/theme.ts';
 import { Chunks } from './Chunks.tsx';
 import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
 import { anchorFor, Edges, type RingEdge } from './Edges.tsx';
-import { layoutRing, type Place, type RingLayout, type Shape } from './geometry.ts';
+import { layoutRing, type RankPosition, type RingLayout, type Shape } from './geometry.ts';
 import type { Player } from './player/player.ts';
 import { usePlan } from './player/usePlan.ts';
 
@@ -127,7 +127,7 @@ const NAME_LETTERS = 14;
 
 interface MarkProps {
   layout: RingLayout;
-  place: Place;
+  place: RankPosition;
   rank: number;
   member: RingMember;
   you: boolean;

@@ -15,7 +15,7 @@ export interface Point {
 }
 
 /** The place of a rank. */
-export interface Place extends Point {
+export interface RankPosition extends Point {
   /** The direction from the centre of the rank's circle, radians. */
   angle: number;
   /** Radius of the mark. */
@@ -33,7 +33,7 @@ export interface RingLayout extends Circle {
   width: number;
   height: number;
   /** By rank. */
-  places: readonly Place[];
+  places: readonly RankPosition[];
   /** The circles of the groups of the two-level algorithm. */
   groups: readonly Circle[];
   /** Whether there is room for names next to all marks, and for labels on the edges. */
@@ -111,7 +111,7 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
   }
   const every = Math.max(1, 2 ** Math.ceil(Math.log2((NUMBER_SPACE * zoom) / Math.max(1, far))));
   const [x, y] = [width / 2, height / 2];
-  const places = angles.map((at, rank): Place => {
+  const places = angles.map((at, rank): RankPosition => {
     const isNear = near.has(rank);
     const mark = isNear ? large : rank === focus ? own : small;
     const isInside = n <= MOST_INSIDE || mark >= 9 * zoom;
@@ -165,7 +165,7 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
     return { x: x + radius * Math.cos(angle), y: y + radius * Math.sin(angle), radius: small };
   });
   const isInside = mark >= 8.5 * zoom;
-  const places = Array.from({ length: n }, (_, rank): Place => {
+  const places = Array.from({ length: n }, (_, rank): RankPosition => {
     const group = Math.floor(rank / size);
     // The first rank of each group is the outermost one.
     const angle = around(group, count) + (2 * Math.PI * (rank % size)) / size;
@@ -183,8 +183,8 @@ export function pointAt({ x, y, radius }: Circle, angle: number, distance: numbe
 
 /** The line on which a chunk travels from one rank to another. */
 export interface Way {
-  from: Place;
-  to: Place;
+  from: RankPosition;
+  to: RankPosition;
   length: number;
   /** Returns the point at a share of the way, 0 to 1. */
   at: (share: number) => Point;

@@ -9,7 +9,7 @@ import { createLayout } from '../../parallel/flat/buckets.ts';
 import {
   ALGORITHM_NAMES,
   ALL_REDUCE_NAMES,
-  misfitOfAlgorithm,
+  whyAlgorithmDoesNotFit,
   type AlgorithmName,
   type AllReduceName,
 } from '../../spec/algorithms.ts';
@@ -40,11 +40,11 @@ export function algorithmOptions(): Record<AlgorithmName, string> {
  * if the strategy has no all-reduce.
  */
 export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'strategy'>, n: number): string | null {
-  const { misfits } = messages.value.job;
+  const { algorithmProblems } = messages.value.job;
   const { algorithm, strategy } = job;
   if (!STRATEGIES[strategy].hasAllReduces) return null;
-  if (!fitsAlgorithm(job)) return misfits.codec;
-  return misfitOfAlgorithm(algorithm, n) === null ? null : misfits.groups(n);
+  if (!fitsAlgorithm(job)) return algorithmProblems.codec;
+  return whyAlgorithmDoesNotFit(algorithm, n) === null ? null : algorithmProblems.groups(n);
 }
 
 /** Characters of a usual text. The vocabulary of a language model has one token for each. */
@@ -129,7 +129,8 @@ export function simulatedAlgorithm(
 ): { algorithm: AlgorithmName; problem: string | null } {
   const asked = query.get('algorithm') ?? PAGE_JOB.algorithm;
   const algorithm = ALGORITHM_NAMES.find((name) => name === asked);
-  if (algorithm === undefined) return { algorithm: 'ring', problem: messages.value.job.misfits.unknown(asked) };
+  if (algorithm === undefined)
+    return { algorithm: 'ring', problem: messages.value.job.algorithmProblems.unknown(asked) };
   const problem = algorithmProblem({ ...DEFAULT_PAGE_JOB, algorithm }, n);
   return { algorithm: problem === null ? algorithm : 'ring', problem };
 }

@@ -24,7 +24,7 @@ interface StateText {
    * `good`: nothing is wrong. `busy`: the state ends by itself. `wait`: the tab waits for somebody
    * or for the server. `wrong`: something has failed.
    */
-  mood: 'good' | 'busy' | 'wait' | 'wrong';
+  status: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
 /** Returns the state of this tab in words. */
@@ -69,8 +69,8 @@ function describeWatching(lobby: Lobby): StateText {
     : stateText(labels.watching, '', 'good');
 }
 
-function stateText(word: string, more: string, mood: StateText['mood']): StateText {
-  return { word, text: word + more, mood };
+function stateText(word: string, more: string, status: StateText['status']): StateText {
+  return { word, text: word + more, status };
 }
 
 /** Describes the time between two generations of a run. */

@@ -4,7 +4,7 @@
  * hidden tab draws nothing.
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
-import { seats } from '../../protocol/seating.ts';
+import { assignRanks } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
 import { route } from './address.ts';
 import { isSoftware } from './derive.ts';
@@ -28,7 +28,7 @@ export const computesOnCpu = computed(() => isSoftware(view.value.device));
 const ofRun = computed(() => view.value.run?.members ?? null);
 const ofLobby = computed(() => view.value.lobby?.members ?? null);
 effect(() => {
-  people.value = ofRun.value ?? seats(ofLobby.value ?? []);
+  people.value = ofRun.value ?? assignRanks(ofLobby.value ?? []);
 });
 
 let latest = initialView;

@@ -91,13 +91,13 @@ export type TelemetryEvent = EventOf<
   | 'hashes'
 >;
 
-interface Place {
+interface OwnRank {
   generation: number;
   rank: number;
   worldSize: number;
 }
 
-export function reduceTelemetry(run: RunTelemetry & Place, event: TelemetryEvent): Partial<RunTelemetry> {
+export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEvent): Partial<RunTelemetry> {
   switch (event.type) {
     case 'link': {
       const { up, route, roundTripMs } = event;
@@ -175,7 +175,7 @@ export function carriedStatistics(
  */
 export function isComplete(
   { algorithm, hops }: RecordedTrace,
-  { rank, worldSize }: Pick<Place, 'rank' | 'worldSize'>,
+  { rank, worldSize }: Pick<OwnRank, 'rank' | 'worldSize'>,
 ): boolean {
   const steps = worldSize < 2 ? [] : ownStepsOf(algorithm, worldSize, rank);
   return (

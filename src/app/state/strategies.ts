@@ -1,5 +1,10 @@
 /** Tells what the page can show of a strategy; pure. */
-import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName, type RunAlgorithm } from '../../spec/algorithms.ts';
+import {
+  ALL_REDUCE_NAMES,
+  whyAlgorithmDoesNotFit,
+  type AllReduceName,
+  type RunAlgorithm,
+} from '../../spec/algorithms.ts';
 import { isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { encodesHops } from '../../spec/plan.ts';
 import { messages } from '../locales/index.ts';
@@ -45,7 +50,7 @@ export function pictureOf(
   if (known !== undefined) return known;
   if (shardOptimizer) return 'ring';
   // A world that cannot run the algorithm uses the ring.
-  if (algorithm !== 'auto') return misfitOfAlgorithm(algorithm, worldSize) === null ? algorithm : 'ring';
+  if (algorithm !== 'auto') return whyAlgorithmDoesNotFit(algorithm, worldSize) === null ? algorithm : 'ring';
   if (bucketBytes === null || worldSize < 2) return 'ring';
   return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
 }

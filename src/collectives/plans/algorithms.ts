@@ -94,7 +94,7 @@ export function chunkCountOf(name: AllReduceName, n: number): number {
 /**
  * Returns the plan of an all-reduce of `tensor` over `n` ranks.
  *
- * @param name an algorithm that `misfitOfAlgorithm` accepts.
+ * @param name an algorithm that `whyAlgorithmDoesNotFit` accepts.
  */
 export function allReduceOf(
   { length, byteLength }: TypedArray,

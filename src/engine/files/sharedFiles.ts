@@ -29,7 +29,7 @@ const AT_HAND = 16;
 const READ_AT_ONCE = 32;
 
 /** The position of a slice in its file. */
-interface Place {
+interface SliceRange {
   readonly file: number;
   readonly start: number;
   readonly end: number;
@@ -37,7 +37,7 @@ interface Place {
 
 export class SharedFiles implements FileSlices {
   readonly manifest: readonly ManifestFile[];
-  readonly #places: readonly Place[];
+  readonly #places: readonly SliceRange[];
   readonly #parts: (Blob | null)[];
   #digests: string | null;
   #heldBytes = 0;
@@ -198,7 +198,7 @@ export class SharedFiles implements FileSlices {
  * Returns the position of each slice. Slices are numbered through all files, in the order of the
  * manifest.
  */
-function placesOf(manifest: readonly ManifestFile[]): Place[] {
+function placesOf(manifest: readonly ManifestFile[]): SliceRange[] {
   return manifest.flatMap(({ size }, file) =>
     Array.from({ length: sliceCount(size) }, (_, i) => {
       const start = i * SLICE_BYTES;

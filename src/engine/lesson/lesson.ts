@@ -49,7 +49,7 @@ interface LessonOptions {
 }
 
 /** The generation that a lesson takes place in. */
-interface World {
+interface LessonGeneration {
   readonly group: ProcessGroup;
   readonly orders: OrderQueue;
 }
@@ -59,7 +59,7 @@ export class LessonRun {
   /** This tab's numbers. There are enough for the largest world. */
   #own: number[];
   #state: LessonState | null = null;
-  #world: World | null = null;
+  #world: LessonGeneration | null = null;
   /** The rank from which this rank waits for numbers. */
   #waitsFor: number | null = null;
   /** Whether ranks are taking steps now. */
@@ -158,7 +158,7 @@ export class LessonRun {
     this.#waitsFor = null;
   }
 
-  async #carryOut({ group, orders }: World): Promise<StateReport> {
+  async #carryOut({ group, orders }: LessonGeneration): Promise<StateReport> {
     for (;;) {
       const { leader } = this.#state!;
       const next = group.rank === leader ? await orders.next() : undefined;
@@ -191,7 +191,7 @@ export class LessonRun {
     this.#isMoving = false;
   }
 
-  async #hearEdits({ group, orders }: World): Promise<never> {
+  async #hearEdits({ group, orders }: LessonGeneration): Promise<never> {
     const edit = new Float32Array(2);
     for (;;) {
       const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });

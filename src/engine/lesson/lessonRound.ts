@@ -116,7 +116,7 @@ export function isDone({ mode, n, steps }: LessonRound): boolean {
   return steps.length >= stepCount(mode, n);
 }
 
-interface World {
+interface LessonWorld {
   /** In ring order. */
   members: LessonState['members'];
   leader: number;
@@ -131,7 +131,7 @@ interface World {
  * Returns the state with which the ranks of this world continue from `before`. If `before` is
  * `null`, they begin a lesson.
  */
-export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
+export function enter(before: LessonState | null, { members, leader, numbers: given }: LessonWorld): LessonState {
   const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));
   if (before === null) {
     return {

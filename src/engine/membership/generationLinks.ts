@@ -14,7 +14,7 @@ import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
-import { Edge, ON_DEMAND_TIMES, type PeerConnector, type TabConnector } from './linkAttempt.ts';
+import { GenerationLink, ON_DEMAND_TIMES, type PeerConnector, type TabConnector } from './generationLink.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**
@@ -61,7 +61,7 @@ export class GenerationLinks {
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
   /** The links to other ranks, open or being opened. The keys are ranks. */
-  readonly #edges = new Map<number, Edge>();
+  readonly #edges = new Map<number, GenerationLink>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
@@ -147,7 +147,7 @@ export class GenerationLinks {
     for (const edge of this.#edges.values()) edge.close();
   }
 
-  #edgeTo(peerRank: number): Edge {
+  #edgeTo(peerRank: number): GenerationLink {
     const existing = this.#edges.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
     const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, doesOneWork, clock } =
@@ -156,7 +156,7 @@ export class GenerationLinks {
     const relayOnly =
       this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
     const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
-    const edge = new Edge({
+    const edge = new GenerationLink({
       self: { room, generation, member: self, rank },
       peer: { room, generation, member: peer, rank: peerRank },
       iceServers,
@@ -201,7 +201,7 @@ export class GenerationLinks {
    * Adds a link to the mesh. The link is opened by another rank, or uses a connection that is still
    * open.
    */
-  async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
+  async #follow(peer: number, link: (edge: GenerationLink) => Promise<Link>): Promise<void> {
     try {
       const opened = await link(this.#edgeTo(peer));
       await this.#opening.promise;

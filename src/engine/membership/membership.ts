@@ -128,7 +128,7 @@ interface MembershipStep {
   readonly effects: readonly MembershipEffect[];
 }
 
-export const OUTSIDE: MembershipState = {
+export const INITIAL_MEMBERSHIP: MembershipState = {
   member: null,
   isConnected: false,
   run: 0,
@@ -244,7 +244,7 @@ function admitted(state: MembershipState, member: string): MembershipStep {
   if (state.member !== null && state.member !== member) {
     const { effects } = leaveGenerations(state, 'This tab is no longer in the ring.');
     const lostRun = state.run > 0 && !state.isOver ? state.run : state.lostRun;
-    return { state: { ...OUTSIDE, member, isConnected: true, lostRun }, effects };
+    return { state: { ...INITIAL_MEMBERSHIP, member, isConnected: true, lostRun }, effects };
   }
   const next = { ...state, member, isConnected: true };
   const { linking, active } = state;

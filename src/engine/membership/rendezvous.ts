@@ -17,7 +17,7 @@ import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
-  OUTSIDE,
+  INITIAL_MEMBERSHIP,
   reconnectStateOf,
   type MembershipEffect,
   type MembershipEvent,
@@ -46,7 +46,7 @@ interface Live {
 export class Rendezvous {
   readonly #options: RendezvousOptions;
   readonly #server: ServerConnection;
-  #membership: MembershipState = OUTSIDE;
+  #membership: MembershipState = INITIAL_MEMBERSHIP;
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;

@@ -6,7 +6,7 @@ import type { TransportName } from '../../spec/job.ts';
 import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
-import type { PeerConnector, TabConnector } from './linkAttempt.ts';
+import type { PeerConnector, TabConnector } from './generationLink.ts';
 import type { RunEnd, StateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
 

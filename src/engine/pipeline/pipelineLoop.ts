@@ -62,7 +62,7 @@ export interface PipelineLoopOptions {
 }
 
 /** The ranks with which a run trains. */
-interface World {
+interface PipelineWorld {
   group: ProcessGroup;
   transport: RunResult['transport'];
   signal: AbortSignal;
@@ -80,7 +80,7 @@ export class PipelineLoop {
   /** The learning rate of the next step. */
   readonly #next: { learningRate: number };
   readonly #rate: LearningRate;
-  #world: World | null = null;
+  #world: PipelineWorld | null = null;
   /** `null` if the model does not fit into the tabs of this world. */
   #grid: PipelineGrid | null = null;
   #worlds = 0;
@@ -152,7 +152,7 @@ export class PipelineLoop {
    * @throws (rejects) as `TrainingLoop.enter`; UsageError if a new model cannot be cut;
    *   PeergradError if layers are lost.
    */
-  async enter(world: World): Promise<{ step: number; stateHash: string }> {
+  async enter(world: PipelineWorld): Promise<{ step: number; stateHash: string }> {
     const { plan, task, emit } = this.#options;
     const { group, signal } = world;
     signal.throwIfAborted();
@@ -233,7 +233,7 @@ export class PipelineLoop {
     this.#held.dispose();
   }
 
-  get #here(): World {
+  get #here(): PipelineWorld {
     if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }

@@ -57,7 +57,7 @@ interface Remains {
 }
 
 /** This tab's identity in its room. */
-interface Place {
+interface TabIdentity {
   room: string;
   member: string;
   isHost: boolean;
@@ -77,7 +77,7 @@ export interface CurrentRunOptions {
   /** The URL to which relative data URLs refer. */
   baseUrl: string;
   files: ChosenFiles;
-  place: () => Place;
+  place: () => TabIdentity;
   isHidden: () => boolean;
   /** Kernels of the device, when it is opened. */
   kernels: () => KernelChoice;

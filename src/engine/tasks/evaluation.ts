@@ -86,7 +86,7 @@ export function joined(a: Duties, b: Duties): Duties {
 }
 
 /** The result of an evaluation of held-out samples. */
-export interface Tested {
+export interface EvaluationResult {
   /** The number of evaluated samples on all ranks together. */
   samples: number;
   /** Mean loss. */
@@ -128,13 +128,13 @@ interface HeldOutTestsOptions {
 export class HeldOutTests {
   readonly #options: HeldOutTestsOptions;
   /** The result of the latest evaluation. */
-  #tested: Tested | null = null;
+  #tested: EvaluationResult | null = null;
 
   constructor(options: HeldOutTestsOptions) {
     this.#options = options;
   }
 
-  get tested(): Tested | null {
+  get tested(): EvaluationResult | null {
     return this.#tested;
   }
 
@@ -171,7 +171,7 @@ export async function testHeldOut(
   samples: number,
   report: (done: number, share: number) => void | Promise<void> = () => {},
   total = task.testSamples,
-): Promise<Tested> {
+): Promise<EvaluationResult> {
   const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
   const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };

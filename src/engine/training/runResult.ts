@@ -6,7 +6,7 @@ import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import type { Tested } from '../tasks/evaluation.ts';
+import type { EvaluationResult } from '../tasks/evaluation.ts';
 import type { MethodTest } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
 import type { JobCodec } from '../../spec/codecs.ts';
@@ -21,7 +21,7 @@ export interface RunEnd {
   progress: Progress;
   strategy: Pick<RunStrategy, 'gradientBytes'> & { elastic: { codec: JobCodec } | null };
   reporter: StepReporter;
-  tested: Tested | null;
+  tested: EvaluationResult | null;
   comparison: StateComparison;
   rangeTest: RangeTest | null;
   methodTest: Pick<MethodTest, 'comparison'> | null;

@@ -14,7 +14,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
-import { misfitOfPlan, type TrainingPlan } from '../../spec/plan.ts';
+import { whyPlanDoesNotFit, type TrainingPlan } from '../../spec/plan.ts';
 import { Yielder, type Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -71,7 +71,7 @@ interface TrainingLoopOptions {
 }
 
 /** The ranks with which a run currently trains. */
-interface World {
+interface TrainingWorld {
   group: ProcessGroup;
   /** The transport between the ranks. It is part of the result. */
   transport: RunResult['transport'];
@@ -95,7 +95,7 @@ export class TrainingLoop {
   readonly #duties: RunDuties;
   /** Gives newcomers the state beside the training; `null` if no rank has the whole state. */
   readonly feed: StateFeed | null;
-  #world: World | null = null;
+  #world: TrainingWorld | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
 
@@ -231,7 +231,7 @@ export class TrainingLoop {
    *   PeergradError if the strategy cannot continue in another world. Also rejects with the errors
    *   of the collectives and the reason of `signal`.
    */
-  async enter(world: World): Promise<{ step: number; stateHash: string }> {
+  async enter(world: TrainingWorld): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
     const { plan } = this.#options;
     const strategy = this.#strategy;
@@ -245,7 +245,7 @@ export class TrainingLoop {
     }
     // The world size may have changed to one that cannot run the plan's algorithm.
     if (plan.algorithm !== 'auto') {
-      group.algorithm = misfitOfPlan(plan, group.worldSize) === null ? plan.algorithm : 'ring';
+      group.algorithm = whyPlanDoesNotFit(plan, group.worldSize) === null ? plan.algorithm : 'ring';
     }
     await this.#samples.share(group, strategy.elastic?.isFresh ?? true);
     if (strategy.elastic === null) await strategy.attach(group);
@@ -309,7 +309,7 @@ export class TrainingLoop {
     return this.#run.now;
   }
 
-  get #here(): World {
+  get #here(): TrainingWorld {
     if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }

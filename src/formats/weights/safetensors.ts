@@ -181,7 +181,7 @@ interface Header {
 }
 
 /** A tensor's bytes in the file. */
-interface Place extends TensorEntry {
+interface TensorRange extends TensorEntry {
   type: FloatType;
   begin: number;
   end: number;
@@ -192,7 +192,7 @@ function checkHeader(
   file: string,
   header: Header,
   fileBytes: number,
-): { about: About; placed: Place[]; notes: DataNote[] } {
+): { about: About; placed: TensorRange[]; notes: DataNote[] } {
   const { [METADATA]: metadata = {}, ...entries } = header.entries;
   const about = v.safeParse(Metadata, metadata);
   if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} contains values that are not texts`);
@@ -208,7 +208,7 @@ function checkHeader(
   const available = fileBytes - header.end;
   let last = { name: 'the header', end: 0 };
   const notes: DataNote[] = [];
-  const places = placed.flatMap(({ name, dtype, shape, data_offsets: [begin, end] }): Place[] => {
+  const places = placed.flatMap(({ name, dtype, shape, data_offsets: [begin, end] }): TensorRange[] => {
     const at = header.end + begin;
     if (begin < last.end) throw refusal(file, at, `tensor "${name}" overlaps ${last.name}`);
     if (begin > last.end)

@@ -47,7 +47,7 @@ export function joinTexts(texts: readonly TextFacts[]): TextFacts {
  * Returns the reason why a text does not match the facts that ranks agreed on, or `null` if the
  * text matches.
  */
-export function textMisfit(agreed: TextFacts, own: TextFacts): string | null {
+export function whyTextDoesNotFit(agreed: TextFacts, own: TextFacts): string | null {
   const known = new Set(agreed.characters);
   const unknown = Array.from(own.characters).filter((one) => !known.has(one));
   if (unknown.length === 0) return null;

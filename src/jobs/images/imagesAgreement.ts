@@ -47,8 +47,8 @@ export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string
 
 /**
  * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. A
- * class without training samples in any tab is not a class of the run, and {@link imagesMisfit}
- * rejects tabs that have held-out samples of this class.
+ * class without training samples in any tab is not a class of the run, and
+ * {@link whyImagesDoNotFit} rejects tabs that have held-out samples of this class.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
@@ -69,7 +69,7 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
  * Returns the reason why images do not match the facts that ranks agreed on, or `null` if they
  * match.
  */
-export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
+export function whyImagesDoNotFit(agreed: ImagesFacts, own: ImagesFacts): string | null {
   if (keyOfImages(agreed) !== keyOfImages(own))
     return `its samples are ${describe(own)}, but those of the other ranks are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sentenceOf } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Layer } from '../../spec/layers.ts';
-import { endsInSoftmax, misfitOf, sourcesOf, type Topology } from '../../spec/topology.ts';
+import { endsInSoftmax, whyModelDoesNotFit, sourcesOf, type Topology } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
@@ -16,7 +16,7 @@ export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>
  */
 export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
   if (typeof model === 'string') return null;
-  const problem = misfitOf(model, 'the samples', inputShape, classes);
+  const problem = whyModelDoesNotFit(model, 'the samples', inputShape, classes);
   if (problem !== null) return `${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`;
   if (labelUnit === undefined || !endsInSoftmax(model)) return null;
   return 'The model ends in a softmax, but the target is an amount. Remove the softmax.';

@@ -7,14 +7,14 @@ import { MAX_NUMBER } from '../../formats/moments.ts';
 /** The character code of the digit 0. */
 const ZERO = 0x30;
 
-export interface Place {
+export interface FieldPosition {
   field: string;
   line: number;
 }
 
 /** A problem with a field. */
 export interface Doubt {
-  place: Place;
+  place: FieldPosition;
   /** The end of the error message, which begins with the field and its column. */
   what: string;
 }
@@ -22,26 +22,26 @@ export interface Doubt {
 /** The numbers of a column that have the same unit. */
 export class Numbers {
   readonly unit: string;
-  readonly first: Place;
+  readonly first: FieldPosition;
   count = 0;
   /**
    * For each decimal mark: the number of fields that can be read as numbers with this mark, and the
    * first field that cannot.
    */
   readonly fits: Record<DecimalMark, number> = { point: 0, comma: 0 };
-  readonly strangers: Record<DecimalMark, Place | null> = { point: null, comma: null };
+  readonly strangers: Record<DecimalMark, FieldPosition | null> = { point: null, comma: null };
   /**
    * The first number that contains a point, and the first that contains a comma. The character may
    * be a decimal mark or a thousands separator.
    */
-  readonly marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
+  readonly marked: Record<DecimalMark, FieldPosition | null> = { point: null, comma: null };
   /** Number of fields whose number is written in another way, such as (5) for -5, and the first. */
   rewritten = 0;
-  firstRewritten: Place | null = null;
+  firstRewritten: FieldPosition | null = null;
   /** The first number that is larger than {@link MAX_NUMBER}. */
-  huge: Place | null = null;
+  huge: FieldPosition | null = null;
 
-  constructor(unit: string, first: Place) {
+  constructor(unit: string, first: FieldPosition) {
     this.unit = unit;
     this.first = first;
   }

@@ -12,7 +12,7 @@ import { amountOf, NumberReader, numberOf, valueOf } from '../../formats/numbers
 import { keyOfUnit, quantitiesOf } from '../../formats/units.ts';
 import { firstTwins } from '../../formats/classNames.ts';
 import { MAX_NUMBER } from '../../formats/moments.ts';
-import { Numbers, unitDoubt, type Doubt, type Place } from './columnNumbers.ts';
+import { Numbers, unitDoubt, type Doubt, type FieldPosition } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
@@ -37,10 +37,10 @@ interface Reading {
   /** Number of fields that are numbers, and number of fields that are numbers with each mark. */
   count: number;
   fits: Record<DecimalMark, number>;
-  strangers: Record<DecimalMark, Place | null>;
-  marked: Record<DecimalMark, Place | null>;
+  strangers: Record<DecimalMark, FieldPosition | null>;
+  marked: Record<DecimalMark, FieldPosition | null>;
   /** The first field that is not a number. */
-  word: Place | null;
+  word: FieldPosition | null;
   /** Whether markers are treated as words, too. */
   isOfWords: boolean;
 }
@@ -61,11 +61,11 @@ export class Column {
   /** Whether the numbers have too many different units. */
   #hasManyUnits = false;
   /** The first field that is not a number, and some different fields of this kind. */
-  #word: Place | null = null;
+  #word: FieldPosition | null = null;
   readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
   /** A number whose decimal mark is guessed, because no other number of the file shows it. */
-  #guessed: Place | null = null;
+  #guessed: FieldPosition | null = null;
   /** Number of rows for each number that {@link isSuspect may stand for a missing value}. */
   readonly #suspects = new Map<string, number>();
   #doubt: Doubt | null = null;
@@ -134,7 +134,7 @@ export class Column {
     const numbers = this.#isCoherent(withUnit) ? all : all.filter(({ unit }) => unit === '');
     const left = all.filter((one) => !numbers.includes(one));
     const sum = (of: (one: Numbers) => number): number => numbers.reduce((total, one) => total + of(one), 0);
-    const first = (of: (one: Numbers) => Place | null): Place | null => earliest(numbers.map(of));
+    const first = (of: (one: Numbers) => FieldPosition | null): FieldPosition | null => earliest(numbers.map(of));
     const fits = { point: sum((one) => one.fits.point), comma: sum((one) => one.fits.comma) };
     this.#reading = {
       numbers,
@@ -385,6 +385,6 @@ function equation(field: string, mark: DecimalMark | null): string {
   return `${field} = ${numberOf(field, mark ?? 'point')}`;
 }
 
-function earliest(places: readonly (Place | null)[]): Place | null {
+function earliest(places: readonly (FieldPosition | null)[]): FieldPosition | null {
   return places.reduce((a, b) => (a === null || (b !== null && b.line < a.line) ? b : a), null);
 }

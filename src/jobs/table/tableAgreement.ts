@@ -122,8 +122,8 @@ export function keyOfTable({ columns, target }: TableFacts): string {
 /**
  * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
  * order of the tables. In the result, a column has numbers if it has numbers in at least half of
- * the tables in which it is not empty. {@link tableMisfit} then rejects tables with words in this
- * column. If the column has words in the result, tables with numbers in it are rejected.
+ * the tables in which it is not empty. {@link whyTableDoesNotFit} then rejects tables with words in
+ * this column. If the column has words in the result, tables with numbers in it are rejected.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
@@ -176,7 +176,7 @@ function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> 
  * Returns the reason why units differ, or `null`. Numbers with and without a unit match, unless the
  * unit is a share, such as per cent.
  */
-function unitMisfit(unit = '', theirs = ''): string | null {
+function whyUnitsDoNotFit(unit = '', theirs = ''): string | null {
   if (keyOfUnit(unit) === keyOfUnit(theirs)) return null;
   if ((unit === '' || theirs === '') && !isShare(`${unit}${theirs}`)) return null;
   return `has ${nameOfUnit(unit)}, but for the other ranks it has ${nameOfUnit(theirs)}`;
@@ -186,7 +186,7 @@ function unitMisfit(unit = '', theirs = ''): string | null {
  * Returns the reason why a table does not match the facts that ranks agreed on, or `null` if the
  * table matches.
  */
-export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
+export function whyTableDoesNotFit(agreed: TableFacts, own: TableFacts): string | null {
   if (keyOfTable(agreed) !== keyOfTable(own)) {
     return `its columns are ${namesOf(own, agreed)}, but those of the other ranks are ${namesOf(agreed, own)}`;
   }
@@ -200,7 +200,7 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
     if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
       return `${name} has decimal ${column.mark}s, but for the other ranks it has decimal ${theirs.mark}s`;
     }
-    const units = [column, theirs].every(isOfNumbers) ? unitMisfit(column.unit, theirs.unit) : null;
+    const units = [column, theirs].every(isOfNumbers) ? whyUnitsDoNotFit(column.unit, theirs.unit) : null;
     if (units !== null) return `${name} ${units}`;
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values to be a class`;

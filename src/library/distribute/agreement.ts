@@ -26,7 +26,7 @@ export interface Arguments<Own> {
  * @throws (rejects) errors of `prepare` on the rank where it fails, and UsageError on the others;
  *   MismatchError on every rank if shared arguments differ.
  */
-export async function agree<Own>(
+export async function agreeOnArguments<Own>(
   group: ProcessGroup,
   call: string,
   prepare: () => Arguments<Own> | Promise<Arguments<Own>>,

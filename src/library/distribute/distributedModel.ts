@@ -10,7 +10,7 @@ import { variablesOf } from '../../parallel/backward/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
 import { MismatchError, PeergradError, PeerGoneError, reasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { agree, type Arguments } from './agreement.ts';
+import { agreeOnArguments, type Arguments } from './agreement.ts';
 import {
   checkEnds,
   checkShuffle,
@@ -39,7 +39,7 @@ import {
   shareOf,
   sizeOf,
   sketchesOf,
-  type Place,
+  type EvaluationContext,
   type Prepared,
 } from './heldOutData.ts';
 import { PageWaits } from './pageWaits.ts';
@@ -82,7 +82,7 @@ export async function distribute(
   group: ProcessGroup,
   options: DistributeOptions = {},
 ): Promise<DistributedModel> {
-  await agree(group, 'distribute', () => ({
+  await agreeOnArguments(group, 'distribute', () => ({
     shared: { ...describeCompiled(compiledModelOf(model)), ...describeLayers(model) },
     own: null,
   }));
@@ -263,7 +263,7 @@ export class DistributedModel {
   async #evaluate(
     call: string,
     args: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
-    prepare: (place: Place) => Prepared | Promise<Prepared>,
+    prepare: (place: EvaluationContext) => Prepared | Promise<Prepared>,
   ): Promise<tf.Scalar | tf.Scalar[]> {
     return this.#call(call, args, async (place) => {
       const { heldOut, ...compared } = await prepare(place);
@@ -285,7 +285,7 @@ export class DistributedModel {
   #call<Own, Result>(
     call: string,
     { sharded = false, signal }: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
-    prepare: (place: Place) => Promise<Call<Own, Result>>,
+    prepare: (place: EvaluationContext) => Promise<Call<Own, Result>>,
   ): Promise<Result> {
     const { group } = this;
     const rank = group.ranks[group.rank]!;
@@ -300,7 +300,7 @@ export class DistributedModel {
   async #runOnAllRanks<Own, Result>(
     call: string,
     isSharded: boolean,
-    prepare: (place: Place) => Promise<Call<Own, Result>>,
+    prepare: (place: EvaluationContext) => Promise<Call<Own, Result>>,
   ): Promise<Result> {
     const { group } = this;
     const { rank } = group;
@@ -308,7 +308,7 @@ export class DistributedModel {
     let prepared: Call<Own, Result> | null = null;
     let occupied: CompiledModel | null = null;
     try {
-      const all = await agree(group, call, async () => {
+      const all = await agreeOnArguments(group, call, async () => {
         const model = this.#checkModel();
         model.isTraining = true;
         occupied = model;

@@ -20,7 +20,7 @@ export interface Prepared {
   sketches?: Sketches | undefined;
 }
 
-export interface Place {
+export interface EvaluationContext {
   group: ProcessGroup;
   model: CompiledModel;
   /** Whether every rank has its own samples. */
@@ -35,7 +35,7 @@ export interface Place {
  * @param sampleWeight multiplies the losses.
  */
 export async function prepareTensors(
-  place: Place,
+  place: EvaluationContext,
   given: readonly Tensors[],
   batchSize: number,
   sampleWeight?: Tensors,
@@ -63,7 +63,7 @@ export async function prepareTensors(
  * @param which follows the names.
  */
 export async function sketchesOf(
-  { isSharded, group }: Pick<Place, 'isSharded' | 'group'>,
+  { isSharded, group }: Pick<EvaluationContext, 'isSharded' | 'group'>,
   data: TensorData,
   weights: readonly Weights[],
   which = '',
@@ -78,7 +78,7 @@ export async function sketchesOf(
 
 /** Divides a span of samples between the ranks, unless they have their own. */
 export function prepareSpan(
-  place: Place,
+  place: EvaluationContext,
   data: TensorData,
   weights: readonly Weights[],
   span: Span,
@@ -94,7 +94,7 @@ export function prepareSpan(
  * @param call name of the method, for errors.
  */
 export function prepareDataset(
-  place: Place,
+  place: EvaluationContext,
   dataset: BatchDataset,
   batches: number | undefined,
   option: string,
@@ -112,7 +112,11 @@ export function prepareDataset(
 }
 
 /** Returns the elements of a dataset that are this rank's. */
-export function shareOf(dataset: BatchDataset, { model, group, own, isSharded }: Place, call: string): Share {
+export function shareOf(
+  dataset: BatchDataset,
+  { model, group, own, isSharded }: EvaluationContext,
+  call: string,
+): Share {
   if (isSharded) return { dataset, compare: () => Promise.resolve() };
   const first = new FirstElements(model, group, call);
   own.push(first);

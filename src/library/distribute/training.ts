@@ -8,7 +8,7 @@ import type { BatchSource } from './batchSource.ts';
 import { actsBeforeBatches, actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
 import { Epochs } from './epochs.ts';
 import type { HeldOut } from './evaluation.ts';
-import type { Place } from './heldOutData.ts';
+import type { EvaluationContext } from './heldOutData.ts';
 import { describeOptimizer } from './optimizerStep.ts';
 
 export interface TrainingArgs extends Pick<
@@ -44,7 +44,7 @@ export interface Training {
  * @throws UsageError for invalid arguments.
  */
 export function prepareTraining(
-  { model, waits }: Place,
+  { model, waits }: EvaluationContext,
   ddp: DistributedDataParallel,
   parameters: readonly tf.Variable[],
   args: TrainingArgs,

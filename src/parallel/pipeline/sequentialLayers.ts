@@ -77,7 +77,7 @@ export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
   });
 }
 
-interface Place {
+interface LayerPosition {
   /** Index of the layer in the model. */
   index: number;
   input: Shape;
@@ -96,12 +96,12 @@ class SequentialLayer implements PipelineLayer {
   readonly outputShape: readonly number[];
   readonly paddingShape: readonly number[] | null;
   readonly #layer: tf.layers.Layer;
-  readonly #place: Place;
+  readonly #place: LayerPosition;
   readonly #inputShape: Shape;
   /** Whether this object created the layer's variables, and not a user's model. */
   #isBuiltHere = false;
 
-  constructor(layer: tf.layers.Layer, place: Place) {
+  constructor(layer: tf.layers.Layer, place: LayerPosition) {
     this.name = layer.name;
     this.outputShape = place.outputShape;
     this.paddingShape = place.paddingShape;

@@ -12,7 +12,7 @@ import {
   waitingShare,
 } from '../../../src/app/lesson/pipeline/board.ts';
 import {
-  advice,
+  nextPassOf1F1B,
   decide,
   isFinished,
   startTurn,
@@ -85,7 +85,7 @@ describe('the turn of a person at one stage', () => {
       for (const stage of upTo(0, size.stages - 1)) {
         let turn = startTurn(size, stage);
         while (!isFinished(turn)) {
-          turn = decide(turn, advice(turn));
+          turn = decide(turn, nextPassOf1F1B(turn));
           expect(['forward', 'backward', 'bubble', 'full']).toContain(turn.verdict.kind);
         }
         expect(turn.plan).toEqual(planFor('1f1b', size));
@@ -146,7 +146,7 @@ describe('the turn of a person at one stage', () => {
           // A person who always waits never finishes, so every second choice is the advice.
           for (const choice of choices) {
             if (isFinished(turn)) break;
-            turn = decide(decide(turn, choice), advice(turn));
+            turn = decide(decide(turn, choice), nextPassOf1F1B(turn));
           }
           const computed = turn.plan.passes.flat();
           expect(computed).toHaveLength(2 * size.stages * size.microBatches);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { run as en } from '../../../src/app/locales/en/run.tsx';
 import { run as zh } from '../../../src/app/locales/zh/run.tsx';
-import { textOf, type Notice } from '../../../src/protocol/notices.ts';
+import { textOfNotice, type Notice } from '../../../src/protocol/notices.ts';
 
 const NOTICES: [Notice, string[]][] = [
   [{ code: 'lost-place' }, []],
@@ -18,7 +18,7 @@ describe.each(NOTICES)('the notice %o', (notice, facts) => {
     ['English', en, /^[A-Z][^\u4e00-\u9fff]+\.$/],
     ['Chinese', zh, /^.*[\u4e00-\u9fff].*。$/],
   ])('has a sentence in %s with its facts', (_, { notices }, language) => {
-    const text = textOf(notice, notices);
+    const text = textOfNotice(notice, notices);
     expect(text).toMatch(language);
     expect(facts.filter((fact) => !text.includes(fact))).toEqual([]);
     expect(text).not.toContain('undefined');

@@ -5,14 +5,14 @@ import { boxOn, layoutRing, wayOf, type RingLayout, type Shape } from '../../../
 import { moveOf, narrate, narratePicked } from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
-import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../../src/spec/algorithms.ts';
+import { ALL_REDUCE_NAMES, whyAlgorithmDoesNotFit, type AllReduceName } from '../../../src/spec/algorithms.ts';
 
 const WORLDS = [2, 3, 4, 6, 8, 9, 12, 16, 30, 32, 64];
 /** Worlds of many groups of two. */
 const WORLDS_OF_PAIRS = [38, 46, 58, 62];
 const CASES = ALL_REDUCE_NAMES.flatMap((name) =>
   [...WORLDS, ...(name === 'two-level' ? WORLDS_OF_PAIRS : [])]
-    .filter((n) => misfitOfAlgorithm(name, n) === null)
+    .filter((n) => whyAlgorithmDoesNotFit(name, n) === null)
     .map((n) => [name, n] as const),
 );
 /** The sizes of the picture on a projector and on a phone. */

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';
-import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
+import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';

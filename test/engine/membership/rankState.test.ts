@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import {
   advance,
-  OUTSIDE,
+  INITIAL_MEMBERSHIP,
   type MembershipEvent,
   type MembershipState,
 } from '../../../src/engine/membership/membership.ts';
@@ -14,7 +14,7 @@ const prepare = (generation: number, ...ids: string[]): MembershipEvent => ({
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
 });
 const after = (...events: MembershipEvent[]): MembershipState =>
-  events.reduce((state, event) => advance(state, event).state, OUTSIDE);
+  events.reduce((state, event) => advance(state, event).state, INITIAL_MEMBERSHIP);
 
 const LINKING = [{ type: 'admitted', member: 'Ada' }, prepare(1, 'Ada', 'Bo')] as const;
 const SYNCING = [...LINKING, { type: 'linked', generation: 1 }, { type: 'sync', generation: 1 }] as const;

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { ENTERING_MS, LINKING_MS, SYNCING_MS } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
-import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/linkAttempt.ts';
+import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { Task } from '../../../src/engine/tasks/task.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
 import { SYNCING_TIMEOUT_MS } from '../../../src/engine/run/runParticipant.ts';

@@ -2,7 +2,11 @@
 import { electState, type ElectedState } from '../../../src/parallel/recovery/stateElection.ts';
 import { currentGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
 import { step as stepRoom } from '../../../signaling/room/index.ts';
-import { advance as advanceMember, OUTSIDE, type MembershipState } from '../../../src/engine/membership/membership.ts';
+import {
+  advance as advanceMember,
+  INITIAL_MEMBERSHIP,
+  type MembershipState,
+} from '../../../src/engine/membership/membership.ts';
 import type { ClientMessage, ServerMessage } from '../../../src/protocol/control.ts';
 import type { Nodes } from '../../../src/protocol/room.ts';
 import type { SampleAssigner, StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
@@ -100,7 +104,7 @@ export function emptySlot(slot: number): Client {
     slot,
     member: null,
     incarnations: 0,
-    state: OUTSIDE,
+    state: INITIAL_MEMBERSHIP,
     room: null,
     connection: null,
     isFrozen: false,

@@ -1,7 +1,7 @@
 /** Several signaling processes that serve the same rooms through one Redis server. */
 import { createClient } from 'redis';
 import { describe, expect, test } from 'vitest';
-import { Child } from '../../../bench/signaling/child.ts';
+import { LoadGenerator } from '../../../bench/signaling/child.ts';
 import type { ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
@@ -391,7 +391,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
   test('loses its rooms, and their members restore them in another process', async () => {
     const redis = await startRedis();
     const order: ServerOptions = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
-    const child = new Child('./serverProcess.ts', JSON.stringify(order));
+    const child = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
     onEnd(() => child.stop());
     const [owner, other] = [await child.next<ServerReply>(), await start(redis)];
     const [room] = owner.rooms as [string];

@@ -5,7 +5,7 @@
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
-import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/linkAttempt.ts';
+import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';

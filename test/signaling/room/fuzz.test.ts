@@ -9,7 +9,7 @@
  */
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { Child } from '../../../bench/signaling/child.ts';
+import { LoadGenerator } from '../../../bench/signaling/child.ts';
 import type { ServerMemory, ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { SIGNALING_PATH } from '../../../src/protocol/control.ts';
 import type { BulkResult } from './fuzzBulk.ts';
@@ -32,7 +32,7 @@ const MAX_GROWTH = 6 * 1024 * 1024;
 
 vi.setConfig({ testTimeout: 20_000 + MESSAGES });
 
-let children: Child[] = [];
+let children: LoadGenerator[] = [];
 afterEach(async () => {
   await Promise.all(children.map((child) => child.stop()));
   children = [];
@@ -43,8 +43,8 @@ function logFigures(what: string, figures: object): void {
   if (FLOOD !== undefined) console.info(`Fuzz, ${what}: ${JSON.stringify(figures)}`);
 }
 
-function started(module: string, ...args: string[]): Child {
-  const child = new Child(new URL(module, import.meta.url).href, ...args);
+function started(module: string, ...args: string[]): LoadGenerator {
+  const child = new LoadGenerator(new URL(module, import.meta.url).href, ...args);
   children.push(child);
   return child;
 }

@@ -4,7 +4,7 @@ import { messages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
 import { keptIn, planFor, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
-import { advice, decide, isFinished, passOf, startTurn, usuallyKept, type Choice, type Turn } from './turn.ts';
+import { nextPassOf1F1B, decide, isFinished, passOf, startTurn, usuallyKept, type Choice, type Turn } from './turn.ts';
 
 export function YourTurn({ size }: { size: PipelineSize }) {
   const { turn: labels, schedules } = messages.value.pipelineLesson;
@@ -45,7 +45,7 @@ export function YourTurn({ size }: { size: PipelineSize }) {
           <button type="button" onClick={() => choose('wait')}>
             {labels.wait}
           </button>
-          <button type="button" onClick={() => choose(advice(turn.value))}>
+          <button type="button" onClick={() => choose(nextPassOf1F1B(turn.value))}>
             {labels.advice}
           </button>
         </div>

@@ -60,7 +60,7 @@ export function usuallyKept({ plan: { stages, microBatches }, stage }: Omit<Turn
 }
 
 /** Returns the choice of 1F1B. */
-export function advice({ plan, stage }: Turn): Choice {
+export function nextPassOf1F1B({ plan, stage }: Turn): Choice {
   return nextPass('1f1b', plan, stage, computedIn(plan))?.kind ?? 'wait';
 }
 

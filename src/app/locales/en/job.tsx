@@ -176,7 +176,7 @@ export const job = {
     doubling: 'doubling',
   },
   /** Why an algorithm cannot run. */
-  misfits: {
+  algorithmProblems: {
     codec: 'Doubling supports no gradient codec, because two tabs would each encode the same sum differently.',
     unknown: (name: string) => `There is no algorithm “${name}”. Choose one of these: ${ALGORITHM_NAMES.join(', ')}.`,
     groups: (tabs: number) =>

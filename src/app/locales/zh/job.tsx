@@ -145,7 +145,7 @@ export const job: Messages['job'] = {
     'halving-doubling': '折半加倍',
     doubling: '加倍',
   },
-  misfits: {
+  algorithmProblems: {
     codec: '“加倍”不支持梯度编码，因为两个标签页会把同一个和编码成不同的结果。',
     unknown: (name) => `没有“${name}”这种算法。请选：${ALGORITHM_NAMES.join('、')}。`,
     groups: (tabs) => `“两级环”要分成大小相等的组，而 ${tabs} 个标签页分不成多个每组至少 2 个的组。`,

@@ -7,7 +7,7 @@ import { createPlayer, type Player, type Stage } from '../../../../src/app/ring/
 import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
 import { allReduceSteps } from '../../../../src/collectives/plans/planSteps.ts';
-import { ALL_REDUCE_NAMES, misfitOfAlgorithm, type AllReduceName } from '../../../../src/spec/algorithms.ts';
+import { ALL_REDUCE_NAMES, whyAlgorithmDoesNotFit, type AllReduceName } from '../../../../src/spec/algorithms.ts';
 
 /**
  * A trace of two ranks and two ring steps. Chunks are on their way from 0.6 to 3.6 ms and from 4.6
@@ -225,7 +225,7 @@ test.each(ALL_REDUCE_NAMES)(
       fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
       fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
     );
-    const sizes = [2, 3, 4, 5, 6, 8, 9].filter((n) => misfitOfAlgorithm(algorithm, n) === null);
+    const sizes = [2, 3, 4, 5, 6, 8, 9].filter((n) => whyAlgorithmDoesNotFit(algorithm, n) === null);
     const worlds = fc.record({ n: fc.constantFrom(...sizes), reduced: fc.boolean() });
     fc.assert(
       fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {

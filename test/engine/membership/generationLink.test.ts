@@ -2,12 +2,12 @@
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import {
-  Edge,
+  GenerationLink,
   LINKING_TIMEOUT_MS,
   ON_DEMAND_TIMES,
   type PeerConnector,
   type TabConnector,
-} from '../../../src/engine/membership/linkAttempt.ts';
+} from '../../../src/engine/membership/generationLink.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import type { Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
@@ -96,12 +96,12 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const delayed = { isOne: false };
   const isDelayed = (): Promise<boolean> => Promise.resolve(delayed.isOne);
   const common = { iceServers: [], relayOnly, clock, isDelayed, connectTab: broker === undefined ? null : connectTab };
-  const edges: Record<'alice' | 'bob', Edge> = {
-    alice: new Edge({
+  const edges: Record<'alice' | 'bob', GenerationLink> = {
+    alice: new GenerationLink({
       ...{ ...common, self, peer, connect: connector('alice'), pool: pools.alice },
       send: (attempt, signal) => edges.bob.signal(attempt, signal),
     }),
-    bob: new Edge({
+    bob: new GenerationLink({
       ...{ ...common, self: peer, peer: self, connect: connector('bob'), pool: pools.bob },
       send: (attempt, signal) => edges.alice.signal(attempt, signal),
     }),
@@ -109,7 +109,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   return { clock, attempts, asked, pools, delayed, ...edges };
 }
 
-describe('Edge (a link of one generation)', () => {
+describe('GenerationLink', () => {
   test('links both ends, and the end with the lower member id initiates', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
@@ -225,7 +225,7 @@ describe('Edge (a link of one generation)', () => {
   );
 });
 
-describe('Edge between tabs of one browser', () => {
+describe('GenerationLink between tabs of one browser', () => {
   test('links both ends over a message port that both request with the same key', async () => {
     const world = pair(() => true, { broker: 'joins' });
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);

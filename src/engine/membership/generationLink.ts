@@ -60,7 +60,7 @@ export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
 /** Starts attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
 
-interface EdgeOptions {
+interface GenerationLinkOptions {
   self: Hello;
   peer: Hello;
   iceServers: readonly IceServer[];
@@ -83,8 +83,8 @@ interface EdgeOptions {
 /**
  * This rank's link to another rank in one generation, from the first attempt until it is closed.
  */
-export class Edge {
-  readonly #options: EdgeOptions;
+export class GenerationLink {
+  readonly #options: GenerationLinkOptions;
   readonly #isLower: boolean;
   /** Whether this end starts attempts. If not, it answers the attempts of the other end. */
   #isInitiator = false;
@@ -106,7 +106,7 @@ export class Edge {
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
 
-  constructor(options: EdgeOptions) {
+  constructor(options: GenerationLinkOptions) {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
     this.#asksForPort = options.connectTab !== null;
