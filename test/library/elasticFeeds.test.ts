@@ -1,6 +1,6 @@
 /** Newcomers of elastic jobs receive the latest commit beside the functions of the others. */
 import * as tf from '@tensorflow/tfjs';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { ElasticOptions } from '../../src/library/elastic/elasticJob.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
@@ -108,6 +108,25 @@ test('a newcomer reports how much of the state it has received, until it has all
   );
   expect(progress.at(-1)).toEqual({ received: total, total, trains: false });
   await finishAll(first, second, late);
+});
+
+test('an error of a progress callback is reported, and the newcomer takes part', async () => {
+  const reported: unknown[] = [];
+  vi.stubGlobal('reportError', (error: unknown) => reported.push(error));
+  const [first, second] = await startTwo();
+  let calls = 0;
+  const late = join({
+    onprogress: () => {
+      calls += 1;
+      throw new RangeError('No bar.');
+    },
+  });
+  await world.until('the newcomer trains', () => late.begun.length === 1);
+  expect(late.heard).toEqual(['feed', 'prepare']);
+  await finishAll(first, second, late);
+  expect([first, second, late].map(({ tab }) => tab.ended)).toEqual([0, 1, 2].map(() => ({ result: 'done' })));
+  expect(reported).toEqual(Array.from({ length: calls }, () => new RangeError('No bar.')));
+  expect(calls).toBeGreaterThan(1);
 });
 
 test('a newcomer that receives the rest in the generation reports that it has all', async () => {

@@ -45,7 +45,8 @@ export interface ElasticOptions extends RoomOptions {
   /**
    * Called on a newcomer that receives the state beside the other ranks' calls of `main`: it has
    * `received` of `total` bytes. If the link breaks or the state changes, the count may begin
-   * again. Before `main` is called, it is called with all bytes.
+   * again. Before `main` is called, it is called with all bytes. An error that it throws is
+   * reported as uncaught, and the job continues.
    */
   onprogress?: (received: number, total: number) => void;
 }
@@ -231,7 +232,13 @@ export class ElasticJob<State extends ElasticState, Result> {
   #report(received: number, total: number): void {
     const isNews = received < total || this.#receiving > 0;
     this.#receiving = received < total ? total : 0;
-    if (isNews) this.#onprogress?.(received, total);
+    if (!isNews) return;
+    try {
+      this.#onprogress?.(received, total);
+    } catch (error) {
+      // A faulty display must not end the job of all ranks.
+      reportError(error);
+    }
   }
 
   #startTimer(): void {
