@@ -37,7 +37,7 @@ describe('the ring plan', () => {
           const order = held[0]![chunk]!;
           expect([...order].sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
           // All ranks have the same order of summation, so their replicas are equal bit for bit.
-          for (let rank = 0; rank < n; rank++) expect(held[rank]![chunk]).toEqual(order);
+          expect(held.map((row) => row[chunk])).toEqual(Array(n).fill(order));
         }
       }),
       { numRuns: 30 },
@@ -46,10 +46,13 @@ describe('the ring plan', () => {
 
   test('has the sum of chunk r on rank r after the reduce-scatter', () => {
     for (let n = 2; n <= 64; n++) {
-      for (let rank = 0; rank < n; rank++) {
-        expect(transferFrom(n, n - 2, (rank + n - 1) % n)).toMatchObject({ phase: 'reduce-scatter', chunk: rank });
-        expect(transferFrom(n, n - 1, rank)).toMatchObject({ phase: 'all-gather', hop: 0, chunk: rank });
-      }
+      const ranks = Array.from({ length: n }, (_, rank) => rank);
+      expect(ranks.map((rank) => transferFrom(n, n - 2, (rank + n - 1) % n))).toMatchObject(
+        ranks.map((chunk) => ({ phase: 'reduce-scatter', chunk })),
+      );
+      expect(ranks.map((rank) => transferFrom(n, n - 1, rank))).toMatchObject(
+        ranks.map((chunk) => ({ phase: 'all-gather', hop: 0, chunk })),
+      );
     }
   });
 
