@@ -26,6 +26,8 @@ type Place = RingLayout['places'][number];
 const layoutOf = (shape: Shape, n: number, size = SIZES[0]!, focus: number | null = 5 % n): RingLayout =>
   layoutRing({ ...size, n, textSize: 13, named: false, shape, focus });
 
+const areApart = (a: Place, b: Place): boolean => Math.hypot(a.x - b.x, a.y - b.y) >= a.mark + b.mark;
+
 describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
   test.each(SIZES)('has all marks inside %o, and no two marks overlap', (size) => {
     const { places } = layoutOf(name, n, size);
@@ -33,7 +35,6 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
     const isInside = ({ x, y, mark }: Place): boolean =>
       mark > 2 && Math.min(x, size.width - x) >= mark && Math.min(y, size.height - y) >= mark;
     expect(places.filter((place) => !isInside(place))).toEqual([]);
-    const areApart = (a: Place, b: Place): boolean => Math.hypot(a.x - b.x, a.y - b.y) >= a.mark + b.mark;
     const overlaps = places.flatMap((place, i) =>
       places.slice(0, i).flatMap((other, k) => (areApart(place, other) ? [] : [[k, i]])),
     );
