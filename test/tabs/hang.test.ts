@@ -7,7 +7,7 @@ import { worldOfFile, type Tab } from './world.ts';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } }, { backend: 'wasm' });
 const FIELDS = { epochs: 1000, maxSteps: 100_000, batchSize: 4, hashEvery: 5 };
 
 /** Lets the engine's worker compute without a pause for `seconds`, or forever. */
@@ -22,6 +22,18 @@ function compute({ page }: Tab, seconds: number): void {
     .catch(() => {});
 }
 
+/**
+ * Lets the clock of the worker that sends the heartbeats run `times` as fast. A thread hangs after
+ * a minute without an answer, which this worker measures in heartbeats.
+ */
+async function hastenHeartbeats({ page }: Tab, times: number): Promise<void> {
+  const pulse = page.workers().find((worker) => /\/pulseWorker-/.test(worker.url()))!;
+  await pulse.evaluate((factor) => {
+    const { setTimeout } = globalThis;
+    globalThis.setTimeout = ((fn: () => void, ms: number) => setTimeout(fn, ms / factor)) as typeof setTimeout;
+  }, times);
+}
+
 async function trainingPair(): Promise<[Tab, Tab]> {
   const room = world.createRoom(FIELDS, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
@@ -30,10 +42,10 @@ async function trainingPair(): Promise<[Tab, Tab]> {
   return [ann, ben];
 }
 
-test('a rank that computes for 25 s stays in its run', async () => {
+test('a rank that computes for 13 s stays in its run', async () => {
   const [ann, ben] = await trainingPair();
-  compute(ben, 25);
-  await new Promise((resolve) => setTimeout(resolve, 20_000));
+  compute(ben, 13);
+  await new Promise((resolve) => setTimeout(resolve, 10_000));
   const { step } = ann.events.findLast((event) => event.type === 'step')!;
   await Promise.all([ann, ben].map((tab) => tab.event('step', (event) => event.step > step + 5)));
   expect(ann.events.filter(({ type }) => type === 'generation')).toHaveLength(1);
@@ -43,8 +55,8 @@ test('a rank that computes for 25 s stays in its run', async () => {
 test('a rank in an endless loop is named, the other trains on, and its own page says it, too', async () => {
   const [ann, ben] = await trainingPair();
   const rank = ann.events.findLast((event) => event.type === 'generation')!.rank;
+  await hastenHeartbeats(ben, 4);
   compute(ben, Infinity);
-  await new Promise((resolve) => setTimeout(resolve, 45_000));
   const { message } = await ann.event('note', (note) => note.message.includes('without an answer'));
   expect(message).toMatch(new RegExp(`^Rank ${1 - rank} \\(ben\\) has computed.* for \\d+ s without an answer`));
   await ann.event('generation', ({ worldSize }) => worldSize === 1);
