@@ -12,7 +12,7 @@ const STORY_LENGTH = 300;
 
 export class EventLog {
   readonly events: EngineEvent[] = [];
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(event: EngineEvent) => void>();
 
   /**
    * The latest events, and the latest changes of the tab's state: a list of all events would be too
@@ -26,7 +26,7 @@ export class EventLog {
 
   receive(event: EngineEvent): void {
     this.events.push(event);
-    for (const listener of this.#listeners) listener();
+    for (const listener of this.#listeners) listener(event);
   }
 
   /**
@@ -37,15 +37,15 @@ export class EventLog {
     type: Type,
     matches: (event: EventOf<Type>) => boolean = () => true,
   ): Promise<EventOf<Type>> {
+    const isIt = (event: EngineEvent): event is EventOf<Type> => event.type === type && matches(event as EventOf<Type>);
+    const found = this.events.find(isIt);
+    if (found) return Promise.resolve(found);
     return new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = this.events.find(
-          (event): event is EventOf<Type> => event.type === type && matches(event as EventOf<Type>),
-        );
-        if (!found) return;
+      const look = (event: EngineEvent): void => {
+        if (!isIt(event)) return;
         clearTimeout(timer);
         this.#listeners.delete(look);
-        resolve(found);
+        resolve(event);
       };
       const timer = setTimeout(() => {
         this.#listeners.delete(look);
@@ -56,7 +56,6 @@ export class EventLog {
         );
       }, PATIENCE_MS);
       this.#listeners.add(look);
-      look();
     });
   }
 }
