@@ -6,8 +6,8 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const world = await worldOfFile({}, { backend: 'wasm' });
 
-/** The run has many more steps than are taken until the first checkpoint is written. */
-const MAX_STEPS = 40;
+/** The run has many more steps than are taken until a busy test has closed its tabs. */
+const MAX_STEPS = 160;
 const HASH_EVERY = 4;
 
 function steps(tab: Tab) {
