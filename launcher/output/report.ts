@@ -2,7 +2,7 @@
 import type { EventOf } from '../../src/protocol/events.ts';
 import type { CodecChoice, MethodComparison, RateTest, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
-import { changesLearning, fieldsOfMethod } from '../../src/spec/methods.ts';
+import { changesLearning, methodOf } from '../../src/spec/methods.ts';
 import type { ShareReason } from '../../src/spec/names.ts';
 
 /**
@@ -123,7 +123,7 @@ function foundRate({ rates, suggested, reason }: RateTest): string {
 }
 
 function optionsOf(method: string): string {
-  const { strategy, codec } = fieldsOfMethod(method);
+  const { strategy, codec } = methodOf(method);
   return `--strategy ${strategy}${codec === 'fp32' ? '' : ` --codec ${codec}`}`;
 }
 

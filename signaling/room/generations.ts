@@ -26,7 +26,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
-import type { News } from '../../src/protocol/notices.ts';
+import type { NoticeText } from '../../src/protocol/notices.ts';
 import type { Reason } from './records.ts';
 import { beginProbation, isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
@@ -259,7 +259,7 @@ export function requestNextGeneration(state: RoomState): RoomState {
 }
 
 /** Ends the run. If the room starts runs by itself, the next run begins at once. */
-export function end(state: RoomState, outcome: Ended['outcome'], why: string | News): Step {
+export function end(state: RoomState, outcome: Ended['outcome'], why: string | NoticeText): Step {
   const news = typeof why === 'string' ? { message: why } : why;
   return andThen(recordEnd({ ...state, isRestoring: false }, outcome, news), settle);
 }

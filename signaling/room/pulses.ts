@@ -2,7 +2,7 @@
  * What follows from the pulses of ranks (docs/adr/0027): a deadline begins again while a rank that
  * it waits for works or makes progress, and a rank that hangs is named and left out.
  */
-import { newsOf } from '../../src/protocol/notices.ts';
+import { noticeText } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
 import { isBehindWork, isWaiting, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
@@ -79,7 +79,7 @@ function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
   if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
   const isOver = nodesOf(state) === null;
   const { name } = state.ring[rank]!;
-  const news = newsOf({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
+  const news = noticeText({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
   if (isOver) return end(state, 'failed', news);
   const note = toRing(state, { type: 'note', ...news });
   return withEffects(andThen(suspend(state, new Map([[member, 'hanging']])), reform), note);

@@ -248,6 +248,11 @@ export function codecOf(name: CodecName): Codec | null {
   throw new UsageError(`There is no codec "${name}". Use one of these: ${Object.keys(CODECS).join(', ')}.`);
 }
 
+/** Returns the bytes of `elements` float32 values with a codec; `null`: they are not encoded. */
+export function encodedBytes(codec: Codec | null, elements: number): number {
+  return codec?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT;
+}
+
 function fp16Views(frame: ArrayBuffer, length: number) {
   return {
     exponent: new Int16Array(frame, FRAME_HEADER_BYTES, 1),

@@ -4,7 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
-import { newsOf } from '../protocol/notices.ts';
+import { noticeText } from '../protocol/notices.ts';
 import { isWorking } from '../util/activity.ts';
 import { askForPort } from '../transport/broker.ts';
 import { messageOf } from '../util/errors.ts';
@@ -30,7 +30,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const deafen = onPulse(name, (pulse) => {
     const { task, ms } = pulse;
     if (isWorking(pulse)) return onevent({ type: 'working', task, ms });
-    onevent({ type: 'note', ...newsOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
+    onevent({ type: 'note', ...noticeText({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let peers: PeerHost | null = null;
   // simple-peer is loaded with the engine, because the front page does not need it.

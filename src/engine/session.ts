@@ -2,7 +2,7 @@
  * The engine of one tab. It receives commands and emits events, joins a room, and takes part in
  * each run of the room. It runs in a worker or on the page itself.
  */
-import type { News } from '../protocol/notices.ts';
+import type { NoticeText } from '../protocol/notices.ts';
 import { settingsOf } from '../protocol/room.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
@@ -303,7 +303,7 @@ export class Session {
     this.#options.emit({ type: 'recording', recording: this.#run.recording });
   }
 
-  #fail(error: unknown, fatal: boolean, notice?: News['notice']): void {
+  #fail(error: unknown, fatal: boolean, notice?: NoticeText['notice']): void {
     if (fatal) this.#emitRecording();
     const name = error instanceof PeergradError ? error.name : 'Error';
     this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal, ...(notice && { notice }) });

@@ -358,7 +358,7 @@ export const OTHER_SERVER_MESSAGES = [
     message: text(1000),
     notice: v.optional(Notice),
   }),
-  /** News about the run for people, in one sentence. */
+  /** A note about the run for people, in one sentence. */
   v.strictObject({ type: v.literal('note'), message: text(1000), notice: v.optional(Notice) }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({

@@ -6,7 +6,7 @@
 import type { Device } from './room.ts';
 import type { ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
-import type { News } from './notices.ts';
+import type { NoticeText } from './notices.ts';
 import type { LinkRoute, RunEvent } from './runEvents.ts';
 import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
@@ -168,11 +168,11 @@ export type EngineEvent =
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */
-  | ({ type: 'note' } & News)
+  | ({ type: 'note' } & NoticeText)
   /** This tab's engine computes or loads within its time, although it may send no other event. */
   | { type: 'working'; task: string; ms: number }
   /** The run continues without this rank for a while. `message` tells why. */
-  | ({ type: 'suspended' } & News)
+  | ({ type: 'suspended' } & NoticeText)
   /**
    * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of
    * the `share` samples that it evaluates.
@@ -219,7 +219,7 @@ export type EngineEvent =
   /**
    * The run is over for this rank. If `fatal`, the rank has also left the room.
    */
-  | ({ type: 'failed'; name: string; fatal: boolean } & News);
+  | ({ type: 'failed'; name: string; fatal: boolean } & NoticeText);
 
 /** Engine events of these types. */
 export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;

@@ -1,6 +1,6 @@
 /**
- * News about a run for people, as data: each page writes them in its own language, and logs write
- * them in English.
+ * Notices about a run for people, as data: each page writes them in its own language, and logs
+ * write them in English.
  */
 import * as v from 'valibot';
 import { MAX_TASK_LENGTH } from '../util/activity.ts';
@@ -36,7 +36,7 @@ export const Notice = v.variant('code', [
 export type Notice = v.InferOutput<typeof Notice>;
 
 /** A text for people, and the notice that it writes in English, if there is one. */
-export interface News {
+export interface NoticeText {
   message: string;
   notice?: Notice | undefined;
 }
@@ -83,7 +83,7 @@ export const NOTICE_SENTENCES: NoticeSentences = {
 };
 
 /** Returns a notice with its text in English. */
-export function newsOf(notice: Notice): News {
+export function noticeText(notice: Notice): NoticeText {
   return { message: textOfNotice(notice, NOTICE_SENTENCES), notice };
 }
 

@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { CODEC_NAMES, CODECS } from './codecs.ts';
+import { fitsPipelines, PIPELINE_CODECS } from './codecs.ts';
 import {
   defaultValuesOf,
   field,
@@ -169,8 +169,7 @@ function pipelineProblem(job: JobFields): string | null {
   if (!isPipeline(job)) return null;
   if (!reducesGradients(job.strategy)) return `a pipeline requires the strategy ${WITH_GRADIENTS}`;
   if (job.job === 'lesson') return 'the lesson has no model that could be cut into stages';
-  if (job.codec === 'auto' || !CODECS[job.codec].fitsPipelines)
-    return `the values between stages can have the codec ${CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines).join(' or ')}`;
+  if (!fitsPipelines(job.codec)) return `the values between stages can have the codec ${PIPELINE_CODECS}`;
   if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
   if (job.measure !== null) return 'a measurement needs the whole model in each tab';
   if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';

@@ -2,7 +2,6 @@
  * The methods that a measuring run compares: strategies and codecs that differ in
  * how much they send.
  */
-import type { JobCodec } from './codecs.ts';
 import { reducesGradients, STRATEGIES, STRATEGY_NAMES, type Compared, type StrategyName } from './strategies.ts';
 
 /** A strategy with one of its codecs. */
@@ -36,10 +35,4 @@ export function methodOf(name: string): Method {
  */
 export function changesLearning(name: string): boolean {
   return !reducesGradients(methodOf(name).strategy);
-}
-
-/** The fields of a job that choose the method. */
-export function fieldsOfMethod(name: string): { strategy: StrategyName; codec: JobCodec } {
-  const { strategy, codec } = methodOf(name);
-  return { strategy, codec };
 }

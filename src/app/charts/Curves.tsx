@@ -8,12 +8,12 @@ import { smooth, smoothingFor } from '../state/series.ts';
 import type { Evaluation } from '../state/runProgress.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import type { Pointed } from '../locales/axis.ts';
+import type { Pointed } from './axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
 import { marksOf, describeChange, xOf, type MarkPosition } from './marks.ts';
-import { type XAxis } from '../locales/axis.ts';
+import { type XAxis } from './axis.ts';
 
 const ORIGIN: MarkPosition = { step: -1, at: 0 };
 const NO_MARKS: readonly Mark[] = [];

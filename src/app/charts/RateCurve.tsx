@@ -7,7 +7,7 @@ import { smooth, smoothingFor, type Point } from '../state/series.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { Chart, type Range } from './Chart.tsx';
-import type { Pointed } from '../locales/axis.ts';
+import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**

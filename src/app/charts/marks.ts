@@ -1,7 +1,7 @@
 /** Describes the marks on the curves of a run in words; pure. */
 import type { Run, WorldChange } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import type { XAxis } from '../locales/axis.ts';
+import type { XAxis } from './axis.ts';
 import type { Mark } from './Chart.tsx';
 
 export interface MarkPosition {

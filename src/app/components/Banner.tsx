@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';
-import { News } from './News.tsx';
+import { NoticeText } from './NoticeText.tsx';
 
 export function Banner({ failure, children }: { failure: Failure; children?: ComponentChildren }) {
   return (
@@ -11,7 +11,7 @@ export function Banner({ failure, children }: { failure: Failure; children?: Com
         <span class="wrong" aria-hidden="true">
           ✕
         </span>{' '}
-        <strong>{messages.value.shell.failure(<News {...failure} />)}</strong>
+        <strong>{messages.value.shell.failure(<NoticeText {...failure} />)}</strong>
       </p>
       {children !== undefined && <div class="row">{children}</div>}
     </div>

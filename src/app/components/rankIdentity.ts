@@ -3,7 +3,7 @@
  * people can distinguish. There are eight shapes and eight colours. Marks 8 to 15 are outlined;
  * from 16 on, marks repeat. A member keeps its mark when its rank changes.
  */
-import { markOf } from '../locales/people.ts';
+import { markOf } from '../people.ts';
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
 type Shape = (typeof SHAPES)[number];

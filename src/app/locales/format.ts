@@ -1,6 +1,6 @@
 /** Formats numbers for display, with few digits and a unit. */
 import type { MetricName } from '../../spec/measures.ts';
-import { nameOfRank } from './people.ts';
+import { nameOfRank } from '../people.ts';
 
 /** A count: `812`, `3100`, `31.2 k`, `2.4 M`. */
 export function formatCount(value: number): string {

@@ -5,7 +5,7 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { Pointed } from '../locales/axis.ts';
+import type { Pointed } from '../charts/axis.ts';
 import { downloadJson } from '../../util/download.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { RankMark } from '../components/RankMark.tsx';

@@ -6,7 +6,7 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Segment, SegmentKind } from '../../protocol/stepTrace.ts';
 import { pageHidden } from '../browser/env.ts';
-import type { Pointed } from '../locales/axis.ts';
+import type { Pointed } from '../charts/axis.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';

@@ -6,7 +6,7 @@
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Pointed } from '../locales/axis.ts';
+import type { Pointed } from '../charts/axis.ts';
 import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
 
 /** The zoom factor of one press of a key or one notch of the wheel. */

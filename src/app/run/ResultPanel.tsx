@@ -21,7 +21,7 @@ import {
 import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withRate } from '../state/jobForm.ts';
-import { News } from '../components/News.tsx';
+import { NoticeText } from '../components/NoticeText.tsx';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
@@ -184,7 +184,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
       <div class="result-words">
         <h2>{labels.ended(steps)}</h2>
         <p>
-          <News {...failure} />
+          <NoticeText {...failure} />
         </p>
       </div>
       <dl class="facts">

@@ -8,7 +8,7 @@ import type { AllReduceName } from '../../spec/algorithms.ts';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
-import { type Pointed } from '../locales/axis.ts';
+import { type Pointed } from '../charts/axis.ts';
 import { isEndedEarly, isHost, isDistributing, isRemoved, isUnderWay, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
@@ -27,7 +27,7 @@ import { Fold } from '../components/Fold.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { HostControls } from '../lobby/HostControls.tsx';
 import { RecordingButton } from '../components/RecordingButton.tsx';
-import { News } from '../components/News.tsx';
+import { NoticeText } from '../components/NoticeText.tsx';
 import { Term } from '../components/Term.tsx';
 import { IdleShare } from '../pipeline/IdleShare.tsx';
 import { PipelineBar } from '../pipeline/PipelineBar.tsx';
@@ -131,13 +131,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {run.choice !== null && <p class="dim small">{labels.choice(run.choice)}</p>}
       {view.suspension !== null && (
         <p class="dim small">
-          <News {...view.suspension} />
+          <NoticeText {...view.suspension} />
         </p>
       )}
       {view.note !== null && (
         <p class="dim small">
           {/* The note of a simulated run is in the page's language. */}
-          <News {...view.note} lang={view.room === null ? '' : 'en'} />
+          <NoticeText {...view.note} lang={view.room === null ? '' : 'en'} />
         </p>
       )}
       {isUnderWay(view) && <SlowHere view={view} run={run} />}

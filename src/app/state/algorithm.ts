@@ -2,7 +2,7 @@
  * The all-reduce algorithm of a room: the page's default, whether the tabs can run it, and what
  * `auto` would save; pure.
  */
-import { codecOf } from '../../collectives/codecs.ts';
+import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
 import { rowsFor, shapesOf } from '../../jobs/gpt/shapes.ts';
 import { createLayout } from '../../parallel/flat/buckets.ts';
@@ -79,7 +79,7 @@ export function bucketBytesOf(job: JobSpec): number[] | null {
     sizes &&
     createLayout(sizes).buckets.map(({ start, end }) => {
       const elements = end - start;
-      return codec === null ? elements * Float32Array.BYTES_PER_ELEMENT : codec.bytesOf(elements);
+      return encodedBytes(codec, elements);
     })
   );
 }

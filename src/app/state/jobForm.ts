@@ -1,5 +1,5 @@
 /** Defines the options of the job form, and how each option changes the job; pure. */
-import type { CodecFacts } from '../../spec/codecs.ts';
+import { fitsPipelines, type CodecFacts } from '../../spec/codecs.ts';
 import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
 import {
   checkJob,
@@ -16,7 +16,7 @@ import {
   type PlannedCodec,
   type StrategyName,
 } from '../../spec/job.ts';
-import { fieldsOfMethod } from '../../spec/methods.ts';
+import { methodOf } from '../../spec/methods.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messages } from '../locales/index.ts';
 
@@ -132,9 +132,7 @@ export function strategyOptions(): Record<StrategyName, string> {
 /** Returns the names of the codecs that the job can have. */
 export function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
   const { autoCodec } = messages.value.job;
-  const fitting = STRATEGIES[job.strategy].codecs.filter(
-    (codec) => !isPipeline(job) || (codec !== 'auto' && CODECS[codec].fitsPipelines),
-  );
+  const fitting = STRATEGIES[job.strategy].codecs.filter((codec) => !isPipeline(job) || fitsPipelines(codec));
   return Object.fromEntries(
     fitting.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
   ) as Record<PlannedCodec, string>;
@@ -180,7 +178,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
  * reset, because the comparison assumes their defaults.
  */
 export function withMethod(spec: JobSpec, method: string): JobSpec {
-  const { strategy, codec } = fieldsOfMethod(method);
+  const { strategy, codec } = methodOf(method);
   const { algorithm, shardOptimizer } = DEFAULT_JOB;
   return { ...withStrategy(withMeasure(spec, null), strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
 }
@@ -204,7 +202,7 @@ export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
   return {
     ...withMeasure(synchronous, null),
     pipeline,
-    codec: spec.codec !== 'auto' && CODECS[spec.codec].fitsPipelines ? spec.codec : codec,
+    codec: fitsPipelines(spec.codec) ? spec.codec : codec,
     shardOptimizer,
     precision,
   };

@@ -8,7 +8,7 @@ import { assignRanks } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
 import { route } from './address.ts';
 import { isSoftware } from './derive.ts';
-import { people } from '../locales/people.ts';
+import { people } from '../people.ts';
 import { titleOf } from './title.ts';
 import { initialView, type View } from './view.ts';
 

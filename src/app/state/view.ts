@@ -5,7 +5,7 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { News } from '../../protocol/notices.ts';
+import type { NoticeText } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
@@ -21,7 +21,7 @@ export interface ModelSizes {
   testSamples: number;
 }
 
-export interface Failure extends News {
+export interface Failure extends NoticeText {
   name: string;
   fatal: boolean;
 }
@@ -32,9 +32,9 @@ export interface View extends RoomView, OriginView {
   /** The latest comparison of methods in this room, and what was measured. */
   compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
-  note: News | null;
+  note: NoticeText | null;
   /** The reason why the current run continues without this tab for a while. */
-  suspension: News | null;
+  suspension: NoticeText | null;
   failure: Failure | null;
   /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;

@@ -179,7 +179,7 @@ export class GenerationLink {
     return this.#options.pool.get(this.#options.peer.member) !== null;
   }
 
-  /** Whether linking has failed. To link to the same rank again, create another edge. */
+  /** Whether linking has failed. To link to the same rank again, create another link. */
   get hasFailed(): boolean {
     return this.#isOver && this.#opened === null;
   }

@@ -61,7 +61,7 @@ export class GenerationLinks {
   readonly neighbours: readonly number[];
   readonly #options: GenerationLinksOptions;
   /** The links to other ranks, open or being opened. The keys are ranks. */
-  readonly #edges = new Map<number, GenerationLink>();
+  readonly #links = new Map<number, GenerationLink>();
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
@@ -87,12 +87,12 @@ export class GenerationLinks {
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, generation, members } = this.#options;
-    const opened = this.neighbours.map(async (peer) => [peer, await this.#edgeTo(peer).link()] as const);
+    const opened = this.neighbours.map(async (peer) => [peer, await this.#linkTo(peer).link()] as const);
     const others = members.flatMap(({ member }, peer) => {
       const isNeighbour = peer === rank || this.neighbours.includes(peer);
       return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
     });
-    for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
+    for (const peer of others) void this.#follow(peer, (one) => one.reuse());
     const links = await this.#all(opened);
     const mesh = new Mesh({
       rank,
@@ -130,13 +130,13 @@ export class GenerationLinks {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
-    const known = this.#edges.get(peer);
+    const known = this.#links.get(peer);
     // Only an offer or a port can begin a link. Any other signal for an unknown link belongs to an
     // attempt that has ended.
     if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
-    const edge = this.#edgeTo(peer);
-    edge.signal(attempt, signal);
-    if (edge !== known) void this.#follow(peer, () => edge.link(false));
+    const one = this.#linkTo(peer);
+    one.signal(attempt, signal);
+    if (one !== known) void this.#follow(peer, () => one.link(false));
   }
 
   /** Ends the generation: aborts the mesh's groups with `reason` and closes all links. */
@@ -144,11 +144,11 @@ export class GenerationLinks {
     // Waiting operations are aborted first, because a closed link delivers nothing more.
     this.#over = reason;
     this.#mesh?.end(reason);
-    for (const edge of this.#edges.values()) edge.close();
+    for (const one of this.#links.values()) one.close();
   }
 
-  #edgeTo(peerRank: number): GenerationLink {
-    const existing = this.#edges.get(peerRank);
+  #linkTo(peerRank: number): GenerationLink {
+    const existing = this.#links.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
     const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, doesOneWork, clock } =
       this.#options;
@@ -156,7 +156,7 @@ export class GenerationLinks {
     const relayOnly =
       this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
     const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
-    const edge = new GenerationLink({
+    const one = new GenerationLink({
       self: { room, generation, member: self, rank },
       peer: { room, generation, member: peer, rank: peerRank },
       iceServers,
@@ -168,14 +168,14 @@ export class GenerationLinks {
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,
       send: (attempt, signal) => server()?.send({ type: 'signal', generation, to: peer, attempt, signal }),
     });
-    this.#edges.set(peerRank, edge);
-    return edge;
+    this.#links.set(peerRank, one);
+    return one;
   }
 
   /** Opens a link on demand. */
   async #dial(peer: number): Promise<Link> {
     const { room, generation, rank, server } = this.#options;
-    if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
+    if (!server()?.isOpen && !this.#linkTo(peer).canReuse) {
       throw new SignalingError(
         `Rank ${rank} has no link to rank ${peer} yet. The signaling server is needed to open a link, but it cannot be reached.`,
         { room, generation, rank, missing: [peer] },
@@ -184,7 +184,7 @@ export class GenerationLinks {
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
     // If the other rank has opened the link in the meantime, `link` resolves with that link.
-    const dialed = this.#edgeTo(peer).link(true, ON_DEMAND_TIMES);
+    const dialed = this.#linkTo(peer).link(true, ON_DEMAND_TIMES);
     const over = dialed.then(
       () => {},
       () => {},
@@ -201,9 +201,9 @@ export class GenerationLinks {
    * Adds a link to the mesh. The link is opened by another rank, or uses a connection that is still
    * open.
    */
-  async #follow(peer: number, link: (edge: GenerationLink) => Promise<Link>): Promise<void> {
+  async #follow(peer: number, link: (one: GenerationLink) => Promise<Link>): Promise<void> {
     try {
-      const opened = await link(this.#edgeTo(peer));
+      const opened = await link(this.#linkTo(peer));
       await this.#opening.promise;
       this.#mesh?.accept(peer, opened);
     } catch {

@@ -12,7 +12,7 @@
  */
 import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
-import { newsOf, type News } from '../../protocol/notices.ts';
+import { noticeText, type NoticeText } from '../../protocol/notices.ts';
 
 export interface MembershipState {
   /** This member's id; `null` before the server has admitted it. */
@@ -42,7 +42,7 @@ export interface MembershipState {
 }
 
 /** The end of a run. */
-export interface RunEnd extends News {
+export interface RunEnd extends NoticeText {
   run: number;
   outcome: RunOutcome;
 }
@@ -217,7 +217,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
  * finished the run, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
-  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...newsOf({ code: 'lost-place' }) };
+  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeText({ code: 'lost-place' }) };
   return { state: { ...state, isOver: true, lostRun: 0 }, effects: [{ type: 'end', ...end }] };
 }
 

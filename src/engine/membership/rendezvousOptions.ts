@@ -1,6 +1,6 @@
 /** The options and callbacks of a rendezvous. */
 import type { ClientMessage, ServerMessage } from '../../protocol/control.ts';
-import type { News } from '../../protocol/notices.ts';
+import type { NoticeText } from '../../protocol/notices.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { TransportName } from '../../spec/job.ts';
 import type { Activity } from '../../util/activity.ts';
@@ -76,13 +76,13 @@ export interface RendezvousOptions {
    * PeerGoneError or a TimeoutError, because those only end the generation.
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
-  /** Called with news about the run. */
-  onnote?: (news: News) => void;
+  /** Called with a note about the run. */
+  onnote?: (note: NoticeText) => void;
   /**
-   * Called when this member is left out for a while, and the other ranks continue. The news
-   * tell why.
+   * Called when this member is left out for a while, and the other ranks continue. The text
+   * says why.
    */
-  onsuspended?: (news: News) => void;
+  onsuspended?: (why: NoticeText) => void;
   /**
    * Called when a run has ended. The member stays in the room. If the outcome is `finished`, a
    * member that has no result has lost its place in the room during the run.

@@ -3,7 +3,6 @@
  * `TrainingLoop`. The model is built when the run enters a world, because only then a rank knows
  * its layers.
  */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
 import { clipScale } from '../../parallel/flat/clip.ts';
 import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
@@ -25,6 +24,7 @@ import { LearningRate } from '../training/learningRate.ts';
 import { RunDuties } from '../training/runDuties.ts';
 import { RunProgress } from '../training/runProgress.ts';
 import { resultOf } from '../training/runResult.ts';
+import type { TrainingWorld } from '../training/trainingLoop.ts';
 import type { RunState } from '../storage/runState.ts';
 import { countCommands } from '../training/telemetry/countCommands.ts';
 import { StepReporter } from '../training/telemetry/stepReporter.ts';
@@ -61,13 +61,6 @@ export interface PipelineLoopOptions {
   outputs: RunOutputs;
 }
 
-/** The ranks with which a run trains. */
-interface PipelineWorld {
-  group: ProcessGroup;
-  transport: RunResult['transport'];
-  signal: AbortSignal;
-}
-
 export class PipelineLoop {
   readonly #options: PipelineLoopOptions;
   readonly #dataHash: string;
@@ -80,7 +73,7 @@ export class PipelineLoop {
   /** The learning rate of the next step. */
   readonly #next: { learningRate: number };
   readonly #rate: LearningRate;
-  #world: PipelineWorld | null = null;
+  #world: TrainingWorld | null = null;
   /** `null` if the model does not fit into the tabs of this world. */
   #grid: PipelineGrid | null = null;
   #worlds = 0;
@@ -152,7 +145,7 @@ export class PipelineLoop {
    * @throws (rejects) as `TrainingLoop.enter`; UsageError if a new model cannot be cut;
    *   PeergradError if layers are lost.
    */
-  async enter(world: PipelineWorld): Promise<{ step: number; stateHash: string }> {
+  async enter(world: TrainingWorld): Promise<{ step: number; stateHash: string }> {
     const { plan, task, emit } = this.#options;
     const { group, signal } = world;
     signal.throwIfAborted();
@@ -233,7 +226,7 @@ export class PipelineLoop {
     this.#held.dispose();
   }
 
-  get #here(): PipelineWorld {
+  get #here(): TrainingWorld {
     if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }

@@ -1,12 +1,13 @@
 /** The state of a run as newcomers receive it beside the training. */
 import * as v from 'valibot';
-import { codecOf } from '../../collectives/codecs.ts';
+import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
 import { decodeState, encodeState } from '../../formats/stateFile.ts';
-import { isCollectiveCodec } from '../../spec/codecs.ts';
+import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
+import { strategiesWith } from '../../spec/strategies.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { RunStrategy } from './runStrategy.ts';
@@ -23,7 +24,8 @@ type Arrays = [
 /** A line is slow if a gradient takes this many times as long as a step so far. */
 const SLOWER = 2;
 const REMEDY =
-  'The strategies local-sgd and diloco exchange seldom, and the codecs int8 and powersgd send fewer bytes.';
+  `The strategies ${strategiesWith(({ local }) => local !== null)} exchange seldom, ` +
+  `and the codecs ${CODEC_NAMES.filter((name) => name !== 'fp32').join(', ')} send fewer bytes.`;
 
 interface FeedOptions {
   plan: TrainingPlan;
@@ -91,7 +93,7 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
 /** Returns the bytes that a rank of a ring receives in a step; 0 if they are not known. */
 function exchangedBytes({ codec }: TrainingPlan, elements: number): number {
   if (!isCollectiveCodec(codec)) return 0;
-  return 2 * (codecOf(codec)?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT);
+  return 2 * encodedBytes(codecOf(codec), elements);
 }
 
 function describe({ bytes, total, rate, behind, waitsMs }: Receiving): string {

@@ -71,7 +71,7 @@ interface TrainingLoopOptions {
 }
 
 /** The ranks with which a run currently trains. */
-interface TrainingWorld {
+export interface TrainingWorld {
   group: ProcessGroup;
   /** The transport between the ranks. It is part of the result. */
   transport: RunResult['transport'];

@@ -1,5 +1,5 @@
 /** Estimates how long ranks take to average a gradient, with each codec. */
-import { codecOf } from '../../collectives/codecs.ts';
+import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { CODEC_NAMES, CODECS, isCollectiveCodec, type JobCodec } from '../../spec/codecs.ts';
 import type { Variable } from '../backward/flatten.ts';
@@ -26,7 +26,7 @@ export function encodedGradients(parameters: readonly Variable[], matrixRank: nu
   const plainBytes = elements * Float32Array.BYTES_PER_ELEMENT;
   return byCodec((codec) => ({
     bytes: isCollectiveCodec(codec)
-      ? (codecOf(codec)?.bytesOf(elements) ?? plainBytes)
+      ? encodedBytes(codecOf(codec), elements)
       : GRADIENT_CODECS[codec].bytesOf(parameters, matrixRank),
     codingMs: plainBytes * CODECS[codec].codingMsPerByte(matrixRank),
   }));

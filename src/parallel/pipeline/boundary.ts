@@ -7,7 +7,7 @@
  * until the receiver's pass ends.
  */
 import * as tf from '@tensorflow/tfjs';
-import { codecOf, type Codec } from '../../collectives/codecs.ts';
+import { codecOf, encodedBytes, type Codec } from '../../collectives/codecs.ts';
 import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
@@ -55,7 +55,7 @@ export class Boundary {
 
   /** Bytes of a value with `elements` elements, without the headers of frames. */
   bytesOf(elements: number): number {
-    return this.#codec?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT;
+    return encodedBytes(this.#codec, elements);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { identityOf, shapePath, SHAPES } from '../../../src/app/components/rankIdentity.ts';
-import { people } from '../../../src/app/locales/people.ts';
+import { people } from '../../../src/app/people.ts';
 
 test('the marks of sixteen ranks are all different', () => {
   const looks = Array.from({ length: 16 }, (_, rank) => JSON.stringify(identityOf(rank)));

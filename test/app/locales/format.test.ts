@@ -11,7 +11,7 @@ import {
   formatRatio,
   formatShare,
 } from '../../../src/app/locales/format.ts';
-import { people } from '../../../src/app/locales/people.ts';
+import { people } from '../../../src/app/people.ts';
 
 test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
   const minute = 60_000;

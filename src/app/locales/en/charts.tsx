@@ -1,5 +1,4 @@
 /** Texts of the charts: curves, and the marks on them. */
-import type { XAxis } from '../axis.ts';
 import { list, upperFirst } from '../../../util/text.ts';
 
 export const charts = {
@@ -32,8 +31,8 @@ export const charts = {
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',
-  lossLabel: (axis: XAxis, first: string, now: string) => `Loss by ${axis}: ${first} at first, ${now} now.`,
-  metricLabel: (name: string, axis: XAxis, now: string) => `${upperFirst(name)} by ${axis}: ${now} now.`,
+  lossLabel: (axis: 'step' | 'time', first: string, now: string) => `Loss by ${axis}: ${first} at first, ${now} now.`,
+  metricLabel: (name: string, axis: 'step' | 'time', now: string) => `${upperFirst(name)} by ${axis}: ${now} now.`,
   changed: (what: string, step: number) => `After step ${step}: ${what}.`,
   savedAt: (step: number) => `Last saved after step ${step}.`,
   savedKey: '▲ saved',

@@ -3,7 +3,7 @@
  * names and marks here.
  */
 import { signal } from '@preact/signals';
-import type { RosterEntry } from '../../protocol/room.ts';
+import type { RosterEntry } from '../protocol/room.ts';
 
 type Person = Pick<RosterEntry, 'name' | 'mark'>;
 

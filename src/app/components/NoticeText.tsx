@@ -1,9 +1,9 @@
 /** Shows a sentence of the engine: a notice in the page's language, another one in English. */
-import { textOfNotice, type News as Text } from '../../protocol/notices.ts';
+import { textOfNotice, type NoticeText as Text } from '../../protocol/notices.ts';
 import { messages } from '../locales/index.ts';
 
 /** @param lang the language of a sentence that is no notice. */
-export function News({ message, notice, lang = 'en' }: Text & { lang?: string | undefined }) {
+export function NoticeText({ message, notice, lang = 'en' }: Text & { lang?: string | undefined }) {
   return notice === undefined ? (
     <span lang={lang}>{message}</span>
   ) : (
