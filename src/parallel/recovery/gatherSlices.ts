@@ -34,7 +34,7 @@ interface GatherOptions {
  *
  * @param arrays the arrays, equal on each source. On other ranks they are any of the same lengths.
  * @param sources ranks, in the group, that have the arrays.
- * @returns the arrays; on sources `arrays` itself.
+ * @returns the arrays; on sources those of `arrays`.
  */
 export async function gatherSlices(
   group: ProcessGroup,
@@ -47,7 +47,8 @@ export async function gatherSlices(
   const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const gathered: Values[] = [];
   let before = 0;
-  for (const [i, { buffer, byteOffset, byteLength }] of arrays.entries()) {
+  for (const [i, array] of arrays.entries()) {
+    const { buffer, byteOffset, byteLength } = array;
     const slices = isSource
       ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
       : StateSlices.empty(byteLength, received[i]);
@@ -56,8 +57,8 @@ export async function gatherSlices(
       onprogress(held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes)));
     if (byteLength > 0)
       await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress: progress });
-    gathered.push(new Float32Array(slices.bytes.buffer));
+    gathered.push(isSource ? array : new Float32Array(slices.bytes.buffer));
     before += byteLength;
   }
-  return isSource ? arrays : gathered;
+  return gathered;
 }

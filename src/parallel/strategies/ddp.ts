@@ -51,6 +51,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   readonly #optimizer: ReplicaOptimizer;
   readonly #options: DdpOptions;
   readonly #received: ReceivedSlices = [];
+  readonly #receivedGradient: ReceivedSlices = [];
   #isFresh = true;
   readonly #transport: GradientTransport;
   /** See `PeerState`. */
@@ -284,6 +285,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     verifyModels(group, states, this.#variables);
     const attached = await recover(group, states, this.#transferIn(group, states, progress), progress);
     this.#received.length = 0;
+    this.#receivedGradient.length = 0;
     this.#isFresh = false;
     this.#ddp.regroup(group);
     this.#transport.restart();
@@ -345,7 +347,7 @@ export class Ddp implements Strategy, ElasticStrategy {
           const has = ({ keepsGradient, ...state }: PeerState): boolean => keepsGradient && state.digest === digest;
           const own = has(states[group.rank]!) ? this.#optimizer.repeater!.lastGradient! : new Float32Array(this.size);
           const sources = states.flatMap((state, rank) => (has(state) ? [rank] : []));
-          const [gradient] = await gatherSlices(group, [own], sources, { received: this.#received });
+          const [gradient] = await gatherSlices(group, [own], sources, { received: this.#receivedGradient });
           return gradient!;
         },
         catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),

@@ -86,6 +86,14 @@ describe('slices of an array', () => {
     });
   });
 
+  test('may lie in a larger buffer, whose length is no multiple of four', async () => {
+    await runWorld(2, async (group) => {
+      const mine = new Float32Array(new ArrayBuffer(21), 4, 3);
+      if (group.rank === 0) mine.set(values(3));
+      expect(await gatherSlices(group, [mine], [0])).toEqual([values(3)]);
+    });
+  });
+
   test('cost only those ranks bytes whose right neighbour lacks the array', async () => {
     const size = 30_000;
     const sent = await runWorld(4, async (group) => {
