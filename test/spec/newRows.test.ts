@@ -21,6 +21,7 @@ import type * as JobOptions from '../../launcher/options/jobOptions.ts';
 import { CODEC_NAMES } from '../../src/spec/codecs.ts';
 import { STRATEGY_NAMES } from '../../src/spec/strategies.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
+import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { Command } from 'commander';
@@ -76,7 +77,11 @@ beforeAll(async () => {
     ],
   });
 });
-afterAll(() => server.close());
+afterAll(async () => {
+  await server.close();
+  // The server's copy of the class has replaced it for all files of this worker.
+  tf.serialization.registerClass(SyncBatchNormalization);
+});
 
 const gossip = async () => {
   const { parseJob } = await load<typeof Job>('src/spec/job.ts');
