@@ -152,7 +152,7 @@ const ONLY_FILES: Record<string, string[]> = {
     'src/parallel/pipeline/cutLayers.ts',
     'src/parallel/pipeline/schedules.ts',
   ],
-  'src/parallel -> src/optim': ['src/optim/index.ts', 'src/optim/optimizer.ts', 'src/optim/tensorflow/index.ts'],
+  'src/parallel -> src/optim': ['src/optim/index.ts', 'src/optim/optimizer.ts'],
   'src/optim -> src/protocol': ['src/protocol/runResult.ts'],
   'src/optim -> src/spec': ['src/spec/names.ts'],
   'bench -> tools': [

@@ -1,12 +1,13 @@
 /** Optimizers on flat Float32Arrays, bit-identical on every machine. */
-import { Adam } from './adam.ts';
 import type { OptimizerName } from '../spec/names.ts';
-import type { Optimizer, OptimizerOptions } from './optimizer.ts';
-import { Momentum, Sgd } from './sgd.ts';
 import { UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
+import { copyState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
+import { settingOf, TENSORFLOW, TORCH, type Config, type Library } from './rules.ts';
 
 export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
+export { DEFAULT_EPSILON, type Config } from './rules.ts';
 
 /**
  * Creates an optimizer for `size` parameters, with averages of zero.
@@ -20,18 +21,117 @@ export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts
  * ```
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
-  switch (name) {
-    case 'sgd':
-      return new Sgd(options, size);
-    case 'momentum':
-    case 'nesterov':
-      return new Momentum(name, options, size);
-    case 'adam':
-    case 'adamw':
-      return new Adam(name, options, size);
-    default:
+  if (Object.hasOwn(TORCH.rules, name)) return new RuleOptimizer(TORCH, name, { ...options }, size);
+  throw new UsageError(`There is no optimizer "${name}": use sgd, momentum, nesterov, adam or adamw.`);
+}
+
+/**
+ * Creates the optimizer with the class name and the `getConfig` of one of TensorFlow.js's, as it is
+ * before its first step. Returns null if there is no such class.
+ *
+ * @throws UsageError for a setting out of its range or an invalid size.
+ */
+export function createTensorflowRule(className: string, config: Config, size: number): Optimizer | null {
+  return isTensorflowRule(className) ? new RuleOptimizer(TENSORFLOW, className, config, size) : null;
+}
+
+/** Whether one of TensorFlow.js's optimizers has this class name. */
+export function isTensorflowRule(className: string): boolean {
+  return Object.hasOwn(TENSORFLOW.rules, className);
+}
+
+/** A row of the table, with its state. */
+class RuleOptimizer<Name extends string> implements Optimizer {
+  readonly #library: Library<Name>;
+  readonly #name: Name;
+  readonly #size: number;
+  /** Names of the state's scalars. */
+  readonly #names: readonly string[];
+  readonly #state: OptimizerState;
+
+  constructor(library: Library<Name>, name: Name, options: Config, size: number) {
+    if (!Number.isSafeInteger(size) || size < 0) {
       throw new UsageError(
-        `There is no optimizer "${String(name satisfies never)}": use sgd, momentum, nesterov, adam or adamw.`,
+        `The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`,
       );
+    }
+    const { settings, counters = {}, slots, fixed, check } = library.rules[name];
+    const config = { ...options, ...fixed };
+    this.#library = library;
+    this.#name = name;
+    this.#size = size;
+    this.#names = [...Object.keys(settings), ...Object.keys(counters)];
+    this.#state = {
+      name: library.stateName(name),
+      scalars: new Float64Array(this.#names.length),
+      slots: (slots?.(config) ?? []).map((first) => new Float32Array(size).fill(first)),
+    };
+    const { scalars } = this.#state;
+    scalars.set(Object.entries(settings).map(([key, setting]) => settingOf(config, key, setting)));
+    check?.(this.#value);
+    const firsts = Object.values(counters).map(({ first }) => (typeof first === 'number' ? first : this.#value(first)));
+    scalars.set(firsts, Object.keys(settings).length);
+  }
+
+  get learningRate(): number {
+    return this.#state.scalars[0]!;
+  }
+
+  set learningRate(value: number) {
+    const { settings } = this.#library.rules[this.#name];
+    this.#state.scalars[0] = settingOf({ learningRate: value }, 'learningRate', settings['learningRate']!);
+  }
+
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+    const updated = this.#checked(params, gradient, ranges);
+    const { countsAhead, round, rules } = this.#library;
+    if (!countsAhead) this.#count();
+    rules[this.#name].update({
+      ...{ params, gradient, ranges: updated, slots: this.#state.slots, value: this.#value },
+      rest: (name) => round(1 - this.#scalar(name)),
+    });
+    if (countsAhead) this.#count();
+  }
+
+  state(): OptimizerState {
+    return this.#state;
+  }
+
+  load(state: OptimizerState): void {
+    copyState(this.#state, state);
+  }
+
+  /** Advances the counters by one step. */
+  #count(): void {
+    const { scalars } = this.#state;
+    const { counters = {} } = this.#library.rules[this.#name];
+    for (const [name, { factor }] of Object.entries(counters)) {
+      const next = factor ? this.#library.round(this.#scalar(name) * this.#value(factor)) : this.#scalar(name) + 1;
+      scalars[this.#names.indexOf(name)] = next;
+    }
+  }
+
+  readonly #value = (name: string): number => this.#library.round(this.#scalar(name));
+
+  #scalar(name: string): number {
+    return this.#state.scalars[this.#names.indexOf(name)] ?? 0;
+  }
+
+  /** Returns the ranges to update: by default one with all elements. */
+  #checked(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): readonly Range[] {
+    const size = this.#size;
+    if (params.length !== size || gradient.length !== size) {
+      throw new UsageError(
+        `This optimizer was created for ${size} parameters, but received ${params.length} parameters and a gradient of ` +
+          `${gradient.length} elements. Pass the flat arrays of the model for which it was created.`,
+      );
+    }
+    const beyond = ranges?.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
+    if (beyond) {
+      throw new UsageError(
+        `The range ${beyond.start} .. ${beyond.end} is invalid. Pass ranges with 0 <= start <= end <= ${size}.`,
+      );
+    }
+    return ranges ?? [{ start: 0, end: size }];
   }
 }

@@ -1,13 +1,8 @@
 /**
- * The interface of optimizers: update rules on one flat Float32Array, the same bits on every
- * machine. The rules in this folder are PyTorch's, those in `tensorflow/` are TensorFlow.js's.
- *
- * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
- * arithmetic has the same bits everywhere. Rules of this folder: `+ - * /` and `Math.sqrt` in
- * float64, rounded once when a value is stored in a Float32Array; never `Math.pow` or `Math.exp`,
- * whose last bits differ between engines (powers are running products).
+ * The interface of optimizers: update rules (`rules.ts`) on one flat Float32Array, the same bits on
+ * every machine.
  */
-import { MismatchError, UsageError } from '../util/errors.ts';
+import { MismatchError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
 /**
@@ -46,7 +41,7 @@ export interface OptimizerOptions {
  */
 export interface OptimizerState {
   readonly name: string;
-  /** Settings (the learning rate first) and counters; each optimizer's file defines the indices. */
+  /** Settings (the learning rate first) and counters, in the order of the rule's row. */
   readonly scalars: Float64Array<ArrayBuffer>;
   /** One array of the parameters' length for each running average. */
   readonly slots: readonly Float32Array<ArrayBuffer>[];
@@ -80,57 +75,6 @@ export interface Optimizer {
    *   changed then.
    */
   load(state: OptimizerState): void;
-}
-
-/** @throws UsageError unless `size` is a whole number >= 0. */
-export function checkSize(size: number): void {
-  if (!Number.isSafeInteger(size) || size < 0) {
-    throw new UsageError(
-      `The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`,
-    );
-  }
-}
-
-/** @throws UsageError unless `low <= value < high`. */
-export function checkRange(name: string, value: number, low: number, high: number): void {
-  if (!(value >= low && value < high)) {
-    const allowed = high === Infinity ? `a finite number from ${low} on` : `a number from ${low} to below ${high}`;
-    throw new UsageError(`${name} is ${value}; pass ${allowed}.`);
-  }
-}
-
-/** @throws UsageError unless `value` is finite and above 0. */
-export function checkLearningRate(value: number): void {
-  if (!(value > 0 && value < Infinity)) {
-    throw new UsageError(`learningRate is ${value}; pass a finite number above 0.`);
-  }
-}
-
-/**
- * Returns the ranges that an `apply` updates: `ranges`, or all `size` elements.
- *
- * @throws UsageError unless both arrays have `size` elements, and 0 <= start <= end <= `size` for
- *   each range.
- */
-export function checkApply(
-  size: number,
-  params: Float32Array,
-  gradient: Float32Array,
-  ranges: readonly Range[] = [{ start: 0, end: size }],
-): readonly Range[] {
-  if (params.length !== size || gradient.length !== size) {
-    throw new UsageError(
-      `This optimizer was created for ${size} parameters, but received ${params.length} parameters and a gradient of ` +
-        `${gradient.length} elements. Pass the flat arrays of the model for which it was created.`,
-    );
-  }
-  const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
-  if (beyond) {
-    throw new UsageError(
-      `The range ${beyond.start} .. ${beyond.end} is invalid. Pass ranges with 0 <= start <= end <= ${size}.`,
-    );
-  }
-  return ranges;
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Learning rate schedules. Every rank computes the rate itself, so the rules of `optimizer.ts`
+ * Learning rate schedules. Every rank computes the rate itself, so the rules of `rules.ts`
  * apply. `Math.cos` and `Math.exp` differ between machines; polynomials replace them here.
  */
 import type { MeasureName, ScheduleName } from '../spec/names.ts';

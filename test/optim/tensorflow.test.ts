@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createTensorflowRule, type Config } from '../../src/optim/tensorflow/index.ts';
+import { createTensorflowRule, type Config } from '../../src/optim/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng } from '../../src/util/rng.ts';

@@ -1,7 +1,7 @@
 /** Local steps whose inner and outer optimizers are plain SGD. */
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { Sgd } from '../../src/optim/sgd.ts';
+import { createOptimizer } from '../../src/optim/index.ts';
 import type { Variable } from '../../src/parallel/backward/flatten.ts';
 import { LocalSteps, type LocalStepsOptions } from '../../src/parallel/strategies/localSteps.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -20,8 +20,8 @@ export function createLocalSteps(
   return LocalSteps.create({
     ...{ model, group: new ProcessGroup(alone), clock: systemClock, checkGradients: () => {}, onnote: () => {} },
     codec: 'fp32',
-    createOptimizer: (size) => new Sgd({ learningRate }, size),
-    createOuterOptimizer: (size) => new Sgd({ learningRate: outerLearningRate }, size),
+    createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),
+    createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: outerLearningRate }, size),
     ...settings,
   });
 }

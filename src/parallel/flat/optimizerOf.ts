@@ -1,7 +1,13 @@
 /** Recognizes TensorFlow.js's optimizers and runs them on flat arrays. */
 import * as tf from '@tensorflow/tfjs';
-import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
-import { createTensorflowRule, DEFAULT_EPSILON, isTensorflowRule, type Config } from '../../optim/tensorflow/index.ts';
+import {
+  createTensorflowRule,
+  DEFAULT_EPSILON,
+  isTensorflowRule,
+  type Config,
+  type Optimizer,
+  type OptimizerState,
+} from '../../optim/index.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 

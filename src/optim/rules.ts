@@ -1,0 +1,345 @@
+/**
+ * The table of update rules: the settings, counters and running averages of each optimizer of
+ * PyTorch and TensorFlow.js, and their arithmetic on flat arrays.
+ *
+ * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
+ * arithmetic has the same bits everywhere: `+ - * /` and `Math.sqrt` in float64, rounded once when
+ * a value is stored in a Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ
+ * between engines.
+ *
+ * Sources: the algorithm boxes of https://docs.pytorch.org/docs/stable/optim.html, without amsgrad
+ * and maximize; src/optimizers of @tensorflow/tfjs-core 4.22.
+ */
+import type { OptimizerName } from '../spec/names.ts';
+import { UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
+
+/** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
+export type Config = Readonly<Record<string, unknown>>;
+
+/** A number from `low` (0) to below `high`, or a boolean as 0 or 1. */
+interface Setting {
+  low?: number;
+  high: number;
+  /** The default; without it, the caller must pass the setting. */
+  initial?: number | undefined;
+}
+
+/** A scalar that counts steps, or that each step multiplies by the setting `factor`. */
+interface Counter {
+  /** A number, or the setting with the first value. */
+  first: number | string;
+  factor?: string;
+}
+
+/** What a rule reads and writes in one step. */
+interface Step {
+  params: Float32Array;
+  gradient: Float32Array;
+  /** The elements to update. */
+  ranges: readonly Range[];
+  slots: readonly Float32Array[];
+  /** Returns a setting or counter as the library rounds it; 0 if the rule does not have it. */
+  value: (name: string) => number;
+  /** Returns 1 - {@link value}, as the library rounds it. */
+  rest: (name: string) => number;
+}
+
+export interface Rule {
+  /** The first scalars of the state, in this order. */
+  settings: Readonly<Record<string, Setting>>;
+  /** The scalars after the settings. */
+  counters?: Readonly<Record<string, Counter>>;
+  /** Returns the first value of each running average. */
+  slots?: (config: Config) => readonly number[];
+  /** Settings that the caller cannot change. */
+  fixed?: Config;
+  /** @throws UsageError for settings that exclude each other. */
+  check?: (value: Step['value']) => void;
+  update: (step: Step) => void;
+}
+
+/** The rules of a library, by the names that it gives them. */
+export interface Library<Name extends string> {
+  rules: Readonly<Record<Name, Rule>>;
+  /** Returns the optimizer's name in states, which differ between the libraries. */
+  stateName: (name: Name) => string;
+  /** Rounds settings and counters as the library does. */
+  round: (value: number) => number;
+  /** Whether a state's counters are those of the next step; otherwise, of the last step. */
+  countsAhead: boolean;
+}
+
+const share = (initial?: number): Setting => ({ high: 1, initial });
+const amount = (initial?: number): Setting => ({ high: Infinity, initial });
+const FLAG: Setting = { high: 2, initial: 0 };
+const POSITIVE: Setting = { low: Number.MIN_VALUE, high: Infinity };
+
+const ONE = () => [0];
+const TWO = () => [0, 0];
+/** beta^t in step t, as a running product. */
+const power = (factor: string, first: number | string): Counter => ({ first, factor });
+
+const DECAYING_RATE = { learningRate: POSITIVE, weightDecay: amount(0) };
+const MOMENTUM: Rule = {
+  settings: { ...DECAYING_RATE, momentum: share(0.9), dampening: amount(0), nesterov: FLAG },
+  counters: { step: { first: 0 } },
+  slots: ONE,
+  check: (value) => {
+    if (value('nesterov') === 0 || (value('momentum') > 0 && value('dampening') === 0)) return;
+    throw new UsageError(
+      'nesterov needs a momentum above 0 and a dampening of 0. Change these settings, or leave nesterov out.',
+    );
+  },
+  update: momentum,
+};
+const ADAM: Rule = {
+  settings: { ...DECAYING_RATE, beta1: share(0.9), beta2: share(0.999), epsilon: amount(1e-8) },
+  counters: { beta1Power: power('beta1', 1), beta2Power: power('beta2', 1) },
+  slots: TWO,
+  update: (step) => adam(step, { decay: step.value('weightDecay') }),
+};
+
+/** Rules and defaults of PyTorch, in float64. DiLoCo's outer optimizer is `nesterov`. */
+export const TORCH: Library<OptimizerName> = {
+  stateName: (name) => name,
+  round: (value) => value,
+  countsAhead: false,
+  rules: {
+    sgd: { settings: DECAYING_RATE, update: sgd },
+    momentum: MOMENTUM,
+    nesterov: { ...MOMENTUM, fixed: { nesterov: true } },
+    adam: ADAM,
+    adamw: {
+      ...ADAM,
+      settings: { ...ADAM.settings, weightDecay: amount(0.01) },
+      update: (step) => adam(step, { keep: 1 - step.value('learningRate') * step.value('weightDecay') }),
+    },
+  },
+};
+
+/** TensorFlow.js's default epsilon on devices that compute in 32 bits. */
+export const DEFAULT_EPSILON = 1e-7;
+
+const RATE = { learningRate: amount() };
+const BETAS = { ...RATE, beta1: share(), beta2: share(), epsilon: amount() };
+
+/**
+ * Rules of TensorFlow.js by its class names, which minifiers keep. Settings are rounded to float32,
+ * as TensorFlow.js does: 1 - 0.999 in float32 differs from 0.001 by 1e-5, which Adam's steps would
+ * show. Unlike PyTorch's rules, these accept a learning rate of 0, as at the start of a warm-up.
+ * The defaults are those of `getConfig`.
+ */
+export const TENSORFLOW: Library<string> = {
+  stateName: (name) => `tf.${name.toLowerCase()}`,
+  round: Math.fround,
+  countsAhead: true,
+  rules: {
+    SGD: { settings: RATE, update: sgd },
+    Momentum: { settings: { ...RATE, momentum: share(), useNesterov: FLAG }, slots: ONE, update: momentum },
+    Adagrad: {
+      settings: RATE,
+      slots: (config) => [settingOf(config, 'initialAccumulatorValue', amount())],
+      update: adagrad,
+    },
+    Adadelta: { settings: { ...RATE, rho: share(), epsilon: amount() }, slots: TWO, update: adadelta },
+    Adam: {
+      settings: BETAS,
+      counters: { beta1Power: power('beta1', 'beta1'), beta2Power: power('beta2', 'beta2') },
+      slots: TWO,
+      update: (step) => adam(step, { squaresFirst: true }),
+    },
+    Adamax: {
+      settings: { ...BETAS, decay: amount() },
+      counters: { beta1Power: power('beta1', 'beta1'), step: { first: 0 } },
+      slots: TWO,
+      update: adamax,
+    },
+    RMSProp: {
+      settings: { ...RATE, decay: share(), momentum: share(), epsilon: amount() },
+      slots: ({ centered }) => (centered === true ? [0, 0, 0] : [0, 0]),
+      update: rmsprop,
+    },
+  },
+};
+
+/** @throws UsageError unless the setting is a number of its range. */
+export function settingOf(config: Config, name: string, { low = 0, high, initial }: Setting): number {
+  const given = config[name] ?? initial;
+  const value = typeof given === 'number' || typeof given === 'boolean' ? Number(given) : NaN;
+  if (value >= low && value < high) return value;
+  const numbers = low > 0 ? 'number above 0' : 'number from 0';
+  const allowed = high < Infinity ? `a ${numbers} to below ${high}` : `a finite ${numbers}${low > 0 ? '' : ' on'}`;
+  throw new UsageError(`${name} is ${value}; pass ${allowed}.`);
+}
+
+/** `params -= learningRate * (gradient + weightDecay * params)`. */
+function sgd({ params, gradient, ranges, value }: Step): void {
+  const rate = value('learningRate');
+  const decay = value('weightDecay');
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const p = params[i]!;
+      // `0 * p` is not added, because it is NaN if the parameter is infinite.
+      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+      params[i] = p - rate * g;
+    }
+  }
+}
+
+/**
+ * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`.
+ * In the first step the velocity is the whole gradient. With `nesterov`, `gradient + momentum *
+ * velocity` replaces the velocity in the second formula: Sutskever et al., "On the importance of
+ * initialization and momentum in deep learning" (ICML 2013), in PyTorch's form.
+ */
+function momentum({ params, gradient, ranges, slots, value, rest }: Step): void {
+  const velocity = slots[0]!;
+  const rate = value('learningRate');
+  const decay = value('weightDecay');
+  const keep = value('momentum');
+  const take = value('step') === 1 ? 1 : rest('dampening');
+  const looksAhead = value('nesterov') + value('useNesterov') > 0;
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const p = params[i]!;
+      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+      const moved = keep * velocity[i]! + take * g;
+      velocity[i] = moved;
+      params[i] = p - rate * (looksAhead ? g + keep * moved : moved);
+    }
+  }
+}
+
+/**
+ * https://arxiv.org/abs/1412.6980, whose section 2 allows to apply both bias corrections outside
+ * the loop; epsilon is added to the corrected root. PyTorch divides each root by its correction;
+ * that division would be the slowest operation in this loop. AdamW keeps `keep` of the parameters
+ * instead of adding `decay` of them to the gradient.
+ *
+ * @param squaresFirst whether a square is multiplied by 1 - beta2, as in TensorFlow.js, or a
+ *   gradient before it is squared.
+ */
+function adam(
+  { params, gradient, ranges, slots, value, rest }: Step,
+  { keep = 1, decay = 0, squaresFirst = false }: { keep?: number; decay?: number; squaresFirst?: boolean },
+): void {
+  const mean = slots[0]!;
+  const square = slots[1]!;
+  const [beta1, beta2] = [value('beta1'), value('beta2')];
+  const [take1, take2] = [rest('beta1'), rest('beta2')];
+  const root2 = Math.sqrt(rest('beta2Power'));
+  const stepSize = (value('learningRate') * root2) / rest('beta1Power');
+  const epsilon = value('epsilon') * root2;
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const p = params[i]!;
+      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+      const m = beta1 * mean[i]! + take1 * g;
+      const v = beta2 * square[i]! + (squaresFirst ? take2 * (g * g) : take2 * g * g);
+      mean[i] = m;
+      square[i] = v;
+      params[i] = p * keep - (stepSize * m) / (Math.sqrt(v) + epsilon);
+    }
+  }
+}
+
+/** `sum += gradient^2; params -= learningRate * gradient / sqrt(sum + 1e-7)`. */
+function adagrad({ params, gradient, ranges, slots, value }: Step): void {
+  const squares = slots[0]!;
+  const rate = value('learningRate');
+  const epsilon = Math.fround(DEFAULT_EPSILON);
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const g = gradient[i]!;
+      const sum = squares[i]! + g * g;
+      squares[i] = sum;
+      params[i] = params[i]! - (rate * g) / Math.sqrt(sum + epsilon);
+    }
+  }
+}
+
+/**
+ * The running means of squared gradients and of squared updates. As in TensorFlow.js, and unlike
+ * the paper (https://arxiv.org/abs/1212.5701) and PyTorch, an update is divided by the mean before
+ * this step's gradient. So the two means stay equal, and each update is the gradient.
+ */
+function adadelta({ params, gradient, ranges, slots, value, rest }: Step): void {
+  const gradients = slots[0]!;
+  const updates = slots[1]!;
+  const rate = value('learningRate');
+  const rho = value('rho');
+  const take = rest('rho');
+  const epsilon = value('epsilon');
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const g = gradient[i]!;
+      const before = gradients[i]!;
+      const update = (Math.sqrt(updates[i]! + epsilon) / Math.sqrt(before + epsilon)) * g;
+      gradients[i] = rho * before + take * (g * g);
+      updates[i] = rho * updates[i]! + take * (update * update);
+      params[i] = params[i]! - rate * update;
+    }
+  }
+}
+
+/**
+ * Adam with a maximum in place of the mean of squares: `norm = max(beta2 * norm, |gradient|)`,
+ * `params -= rate / (1 - beta1^t) * mean / (norm + epsilon)`. `decay` divides the learning rate by
+ * 1 + decay * (t - 1).
+ */
+function adamax({ params, gradient, ranges, slots, value, rest }: Step): void {
+  const mean = slots[0]!;
+  const norms = slots[1]!;
+  const [beta1, beta2] = [value('beta1'), value('beta2')];
+  const take1 = rest('beta1');
+  const epsilon = value('epsilon');
+  const stepSize = value('learningRate') / (1 + value('step') * value('decay')) / rest('beta1Power');
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const g = gradient[i]!;
+      const m = beta1 * mean[i]! + take1 * g;
+      // Math.max and Math.abs are exact.
+      const norm = Math.max(beta2 * norms[i]!, Math.abs(g));
+      mean[i] = m;
+      norms[i] = norm;
+      params[i] = params[i]! - (stepSize * m) / (norm + epsilon);
+    }
+  }
+}
+
+/**
+ * `velocity = momentum * velocity + learningRate * gradient / root; params -= velocity`. The root
+ * is that of the running mean of squares + epsilon. With `centered` it is that of the mean of
+ * squares - (the square of the mean + epsilon).
+ *
+ * So with `centered` a parameter becomes NaN as soon as the variance of its gradient is below
+ * epsilon, as at a gradient of zero in the first step. TensorFlow.js does the same; TensorFlow adds
+ * epsilon instead.
+ */
+function rmsprop({ params, gradient, ranges, slots, value, rest }: Step): void {
+  const squares = slots[0]!;
+  const velocity = slots[1]!;
+  const mean = slots[2];
+  const rate = value('learningRate');
+  const decay = value('decay');
+  const take = rest('decay');
+  const keep = value('momentum');
+  const epsilon = value('epsilon');
+  for (const { start, end } of ranges) {
+    for (let i = start; i < end; i++) {
+      const g = gradient[i]!;
+      const square = decay * squares[i]! + take * (g * g);
+      squares[i] = square;
+      let divisor = square + epsilon;
+      if (mean) {
+        const m = decay * mean[i]! + take * g;
+        mean[i] = m;
+        divisor = square - (m * m + epsilon);
+      }
+      const moved = keep * velocity[i]! + (rate * g) / Math.sqrt(divisor);
+      velocity[i] = moved;
+      params[i] = params[i]! - moved;
+    }
+  }
+}
