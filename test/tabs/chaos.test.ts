@@ -59,7 +59,7 @@ afterAll(async () => {
 test.each([
   ['freeze', freezeTab],
   ['cut', cutTab],
-])('the fault %s: no rank takes a step until the affected tab is back', async (_name, begin) => {
+])('during the fault %s no rank takes a step; all continue when the affected tab is back', async (_name, begin) => {
   const goOn = await begin(ann);
   const before = stepsOf('ben');
   await sleep(AWAY_MS);
@@ -69,7 +69,7 @@ test.each([
   await Promise.all([more('ann'), more('ben')]);
 });
 
-test('the fault cut: the page of the affected tab still runs scripts, but cannot reach the server', async () => {
+test('during the fault cut, the page of the affected tab runs scripts, but cannot reach the server', async () => {
   const mend = await cutTab(ann);
   const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
   expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');
@@ -79,7 +79,7 @@ test('the fault cut: the page of the affected tab still runs scripts, but cannot
   await more('ann');
 });
 
-test('the fault server: training continues while the server is stopped, and the server restarts at the same address', async () => {
+test('during the fault server, training continues; the server restarts at the same address', async () => {
   await server.kill();
   await expect(fetch(`${server.page}healthz`)).rejects.toThrow();
   await more('ann');
@@ -88,7 +88,7 @@ test('the fault server: training continues while the server is stopped, and the 
   expect(server.problem).toBeNull();
 });
 
-test('the faults duplicate and close: the copy of a tab is a separate tab, and receives a pagehide event when it is closed', async () => {
+test('the faults duplicate and close: the copied tab is a tab of its own, and gets a pagehide event when it closes', async () => {
   const copy = await ann.duplicate('copy');
   // The copy is either admitted or rejected: this test accepts both.
   await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);

@@ -41,7 +41,7 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
   };
 }
 
-test('checkpoints are stored in the private file system of a browser that has one', async () => {
+test('checkpoints are stored in the origin private file system if the browser has one', async () => {
   expect(await tab.evaluate(() => window.preferredMedium())).toBe('opfs');
 });
 
@@ -65,7 +65,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     ] as const);
   const idsOf = async () => (await list()).checkpoints.map(({ id }) => id);
 
-  test('a saved checkpoint can be loaded, also after the tab was closed', async () => {
+  test('can be loaded, also after the tab that saved them was closed', async () => {
     const meta = metaOf('first');
     expect(await list()).toEqual({ checkpoints: [], damaged: [] });
     expect(await save(meta, { first: 5, count: 1001 })).toBe('saved');
@@ -87,7 +87,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     expect(await load('first')).toMatch(/^DataError: There is no checkpoint first/);
   });
 
-  test('damaged checkpoints are reported, and are not in the list of usable checkpoints', async () => {
+  test('are reported if they are damaged, and are then not in the list of usable checkpoints', async () => {
     for (const id of ['whole', 'short', 'header', 'stub', 'garbled', 'changed']) {
       await save(metaOf(id, { room: `room-${id}` }));
     }
@@ -114,7 +114,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     expect(await load('whole')).toHaveProperty('meta.id', 'whole');
   });
 
-  test('only the latest checkpoints of a room and job are kept, and are listed from the latest to the oldest', async () => {
+  test('are kept only if they are the latest of their room and job, and are listed from the latest to the oldest', async () => {
     await save(metaOf('other-room', { room: 'AAAAAA', savedAt: 1 }));
     await save(metaOf('other-job', { job: parseJob({ batchSize: 64 }), savedAt: 2 }));
     for (let i = 0; i <= CHECKPOINTS_KEPT; i++) await save(metaOf(`at-${i}`, { savedAt: 10 + i }));
@@ -126,7 +126,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'early', 'other-job', 'other-room']);
   });
 
-  test('two tabs can save at the same time', async () => {
+  test('can be saved by two tabs at the same time', async () => {
     const other = await page.openTab(context);
     const saved = await Promise.all([
       save(metaOf('mine'), { count: 5_000 }),
@@ -137,7 +137,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     for (const id of ['mine', 'theirs']) expect(await load(id)).toHaveProperty('meta.id', id);
   });
 
-  test('saving fails if the storage is full or an argument is invalid, and leaves the stored checkpoints unchanged', async () => {
+  test('stay unchanged if a save fails because the storage is full or an argument is invalid', async () => {
     const devtools = await context.newCDPSession(tab);
     // An empty database takes 72 KiB of this quota.
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(page.url).origin, quotaSize: 500_000 });

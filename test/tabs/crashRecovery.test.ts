@@ -5,7 +5,7 @@ import type { CrashRecoveryReport } from '../../tools/crashRecovery/crashRecover
 
 vi.setConfig({ testTimeout: 150_000 });
 
-test('a run whose tabs are all killed resumes from its latest checkpoint', async () => {
+test('a run resumes from its latest checkpoint after all its tabs were killed', async () => {
   const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --backend webgpu';
   const out: string[] = [];
   const err: string[] = [];

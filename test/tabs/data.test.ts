@@ -89,7 +89,7 @@ test('two tabs train on a CSV file and predict an amount from numbers and words'
   expect(other!.metrics).toEqual(result!.metrics);
 });
 
-test('the page shows before a run how a CSV file is read, and which rows and columns are left out', async () => {
+test('before a run, the page shows how a CSV file is read, and which rows and columns are left out', async () => {
   const tab = await world.join(world.createRoom({ ...LEARN, job: 'table' }, 2), 'reader');
   const rows = upTo(120).map((i) => `street ${i};;${i},25;${i % 12 ? 1000 * i : '?'}`);
   await drop(tab, { 'houses.csv': `address;notes;size;price\n${rows.join('\n')}\n` });
@@ -114,7 +114,7 @@ const fruits = (i: number): string =>
     .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
     .join('\n');
 
-test('two tabs train on their own CSV files, none of which has all classes', async () => {
+test('two tabs train on their own CSV files, although each file lacks some of the classes', async () => {
   const job = { job: 'table', ...LEARN, data: { kind: 'federated' }, patience: null };
   const room = world.createRoom(job, 2);
   // One of the two files is loaded from a server by its URL.

@@ -11,7 +11,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => own?.stop());
 
-test('1, 2 and 3 replicas take 30, 15 and 10 samples each, and have one loss curve', { timeout: 60_000 }, async () => {
+test('1, 2 and 3 replicas of 30, 15 and 10 samples each have the same loss curve', { timeout: 60_000 }, async () => {
   const curves: number[][] = [];
   for (const replicas of [1, 2, 3]) {
     const { backend, losses, rows, leaked } = await page.evaluate((n) => window.trainReplicas(n, 32, 30, 5), replicas);
@@ -31,11 +31,11 @@ test('1, 2 and 3 replicas take 30, 15 and 10 samples each, and have one loss cur
   }
 });
 
-test('a worker that cannot be loaded is named', { timeout: 30_000 }, async () => {
+test('the error for a worker that cannot be loaded names its replica', { timeout: 30_000 }, async () => {
   expect(await page.evaluate(() => window.failReplica())).toMatch(/^PeergradError: Replica 1 stopped/);
 });
 
-test('the open device is kept, and replaced when the GPU is lost', { timeout: 30_000 }, async () => {
+test('a page keeps its open device, and gets a new one when the GPU is lost', { timeout: 30_000 }, async () => {
   const reopened = await page.evaluate(() => window.reopenDevice());
   expect(reopened).toEqual({ isSame: true, before: [2, 2], after: [3, 3] });
 });

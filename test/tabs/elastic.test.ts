@@ -66,7 +66,7 @@ describe('an elastic run', () => {
     await expectEachSampleOnce(...all);
   });
 
-  test('continues while the server restarts, and rebuilds its room on the server', async () => {
+  test('continues while the server restarts, and then rebuilds its room on the server', async () => {
     const room = world.createRoom({ epochs, batchSize: 16, hashEvery: 5 }, 2, NODES);
     const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
     const [first] = tabs as [Tab, Tab];

@@ -4,7 +4,7 @@ import type { ElasticReport } from '../../tools/elastic/elastic.ts';
 import { runTools } from '../../tools/cli.ts';
 
 test(
-  'an elastic job continues when a tab is closed and another one joins, and uses every sample once',
+  'an elastic job uses every sample once when a tab is closed and another one joins',
   { timeout: 60_000 },
   async () => {
     const lines: string[] = [];

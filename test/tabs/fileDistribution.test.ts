@@ -16,7 +16,7 @@ const world = await worldOfFile({}, { backend: 'wasm' });
 /** Large enough to be distributed for a second or two, so that a test can close a tab meanwhile. */
 const LARGE_BYTES = 12_000_000;
 
-test('files of the host reach all remaining tabs if a tab is closed during the distribution, and these tabs train on the files', async () => {
+test('if a tab is closed while the host distributes files, all other tabs receive the files and train on them', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-distribution-'));
   const contents = {
     't10k-images-idx3-ubyte': imagesFile(40),
@@ -51,7 +51,7 @@ test('files of the host reach all remaining tabs if a tab is closed during the d
   await rm(folder, { recursive: true });
 });
 
-test('files that the host shares are checked before the run, and the page shows errors in these files', async () => {
+test('files that the host shares are checked before the run, and the page shows their errors', async () => {
   const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>

@@ -57,7 +57,7 @@ test('two tabs train a model on a text, show samples and continue a prompt', asy
 
 const save = (tab: Tab): Promise<void> => tab.page.getByRole('button', { name: 'Save model', exact: true }).click();
 
-test('two tabs that hold half of a model each continue a prompt during the run, and the first one saves the model', async () => {
+test('two tabs with half of a model each continue a prompt during the run, and the tab of rank 0 saves the model', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
   const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
   const fields = { job: 'gpt', gpt, data, pipeline: 2, microBatches: 2, maxSteps: 60, batchSize: 2 };

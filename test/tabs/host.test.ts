@@ -18,7 +18,7 @@ async function startFromBottom(host: Tab): Promise<void> {
   expect(await host.page.evaluate(() => scrollY)).toBe(0);
 }
 
-test('a host locks the room, is still the host after it closes and reopens its tab, removes a member, and stops the run', async () => {
+test('the host locks the room, is still host after reopening its tab, removes a member, and stops the run', async () => {
   const ann = await world.open('#new?name=ann&epochs=1000');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -74,7 +74,7 @@ test('a host locks the room, is still the host after it closes and reopens its t
   await again.page.getByRole('button', { name: 'Join', exact: true }).waitFor();
 });
 
-test('a host that only watches can start, pause and stop the run, and sees the steps of the run', async () => {
+test('a host that only watches can start, pause and stop the run, and sees its steps', async () => {
   // A tab without WebRTC can only watch.
   const ann = await world.open('#new?name=ann&epochs=1000', { before: 'delete globalThis.RTCPeerConnection;' });
   await button(ann, 'Open and only watch').click();
@@ -110,7 +110,7 @@ test('a host that only watches can start, pause and stop the run, and sees the s
   expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });
 
-test('two tabs find a learning rate together, and the host, which only watches, uses this rate for the next run', async () => {
+test('two tabs find a learning rate, and the host, which only watches, uses this rate for the next run', async () => {
   const ann = await world.open('#new?name=ann&measure=learning-rate&maxSteps=24&batchSize=8');
   await button(ann, 'Open and only watch').click();
   const { room } = await ann.event('admitted');
@@ -131,7 +131,7 @@ test('two tabs find a learning rate together, and the host, which only watches, 
   await button(ann, 'Start').waitFor();
 });
 
-test('two tabs compare strategies, and the host accepts one for the next run', async () => {
+test('two tabs compare strategies, and the host chooses one of these for the next run', async () => {
   const ann = await world.open('#new?name=ann&measure=methods&batchSize=8');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');

@@ -19,7 +19,7 @@ async function drawOne(tab: Tab): Promise<void> {
   await tab.page.mouse.up();
 }
 
-test('a 1 that is drawn with mouse or keys is recognized during and after training, and mistakes and weights are shown', async () => {
+test('a 1 drawn with mouse or keys is recognized during and after training; the page shows mistakes and weights', async () => {
   const room = world.createRoom({ maxSteps: 30, learningRate: 0.004 }, 2);
   const [ann, ben] = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
   await ann.event('step');

@@ -57,7 +57,7 @@ async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   );
 }
 
-test('a model that two tabs saved in any format gives another room its first weights, and a checkpoint of the run continues in one tab', async () => {
+test('a run can begin with a model that another room saved in any format; one tab can continue a checkpoint of two', async () => {
   const fields = { maxSteps: 40, batchSize: 4, hashEvery: 5, hidden: 6 };
   const room = world.createRoom(fields, 2, { min: 1, max: 8 });
   // The run waits for this page after each comparison of states, so it does not end too early.
@@ -120,7 +120,7 @@ test('a model that two tabs saved in any format gives another room its first wei
   expect(result.losses.slice(0, saved)).toEqual(losses);
 });
 
-test('a truncated file and a file without weights are rejected with the reason', async () => {
+test('a truncated file and a file without weights are rejected with a reason', async () => {
   const cut = await begin({
     name: 'half.peergrad',
     bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
@@ -151,7 +151,7 @@ const OWN = {
   },
 };
 
-test('a job file with layers is shown to all tabs and is trained by two of them; the error for an invalid job file names the line', async () => {
+test('a job file with layers is shown to all tabs, and two tabs train it; an invalid file is rejected with the line', async () => {
   const ann = await world.open('#new?name=ann');
   await ann.page.getByText('Job file', { exact: true }).click();
   const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');

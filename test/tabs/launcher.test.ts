@@ -77,7 +77,7 @@ function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResul
   return JSON.parse(out.at(-1)!) as RunResult;
 }
 
-test('two processes that are started by hand form one world, with the ranks that their environment variables request', async () => {
+test('two processes started by hand form one world, with the ranks of their environment variables', async () => {
   const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
   const slow = await browserAfter('slow-browser', 'sleep 3');
   // Rank 1's tab joins first, but its rank is still 1. Only rank 0 writes a screenshot.
@@ -97,7 +97,7 @@ test('two processes that are started by hand form one world, with the ranks that
   expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
 });
 
-test('layers of a job file train on WebGPU with the same result as on the CPU, and are saved with their names', async () => {
+test('layers of a job file learn the same on WebGPU and on the CPU, and are saved with their names', async () => {
   const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
   await writeFile(job!, JSON.stringify({ peergrad: 1, ...CUSTOM_MODEL_JOB, batchSize: 4 }));
   const ended = await runCommand([
@@ -137,7 +137,7 @@ test('layers of a job file train on WebGPU with the same result as on the CPU, a
   expect(about['peergrad.step']).toBe('3');
 });
 
-test('a world whose browser is killed restarts on every node, as often as the limit allows', async () => {
+test('a world whose browser is killed restarts on every node, until the limit of restarts is reached', async () => {
   const pids = path.join(folder, 'pids');
   const mortal = await browserAfter('mortal-browser', `echo $$ >> '${pids}'`);
   const shared = ['--nnodes', '2', '--nproc-per-node', '1', '--master-addr', '127.0.0.1', '--rdzv-id', 'mortal'];
@@ -185,7 +185,7 @@ test('a run without restarts fails when its browser is killed', async () => {
   expect(err).toMatch(/peergrad: tab-1: the browser has ended\.$/);
 });
 
-test('more tabs than SwiftShader supports are distributed over several browsers', async () => {
+test('tabs are distributed over several browsers if they are more than SwiftShader supports', async () => {
   const pids = path.join(folder, 'pids-of-several');
   const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
   const command = 'run --gpu software --tabs 5 --steps 2 --batch 2 --json --browser';
@@ -194,7 +194,7 @@ test('more tabs than SwiftShader supports are distributed over several browsers'
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
 });
 
-test('`peergrad join` waits for the server and the room, starts its browser again if the browser is killed, and with --stay stays after the run', async () => {
+test('`peergrad join` waits for server and room, replaces a killed browser, and stays after the run with --stay', async () => {
   const pids = path.join(folder, 'pids-that-join');
   const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
   const port = await freePort();

@@ -37,7 +37,7 @@ function after(mode: LessonMode, own: readonly number[][], steps: number): numbe
   return held;
 }
 
-test('three tabs add up typed numbers step by step: on the ring, with a server, and after a tab has left', async () => {
+test('three tabs add up typed numbers step by step on the ring, with a server, and after a tab has left', async () => {
   const ann = await world.open('#new?job=lesson&name=ann');
   await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
@@ -90,7 +90,7 @@ test('three tabs add up typed numbers step by step: on the ring, with a server, 
   expect([...ann.violations, ...others[0]!.violations]).toEqual([]);
 });
 
-test('one tab alone can go through the whole lesson with only the keyboard, beginning at the front page', async () => {
+test('one tab alone can go through the whole lesson by keyboard, beginning at the front page', async () => {
   const { page } = await world.open('');
   const focusOn = async (name: string): Promise<void> => {
     for (let i = 0; i < 60; i++) {
@@ -124,7 +124,7 @@ test('one tab alone can go through the whole lesson with only the keyboard, begi
   await focusOn('Start a room');
 });
 
-test('one tab alone decides the passes of a stage in the lesson about pipelines, and reads why one must wait', async () => {
+test('one tab alone chooses the passes of a pipeline stage in the lesson, and reads why a pass must wait', async () => {
   const { page } = await world.open('');
   await page.getByRole('link', { name: 'or the lesson about pipelines' }).click();
   await page.getByRole('heading', { name: 'Too large for one tab' }).waitFor();

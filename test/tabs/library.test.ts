@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => page?.stop());
 
 test(
-  "Trainer stores the room's code in the first tab's URL, and other tabs join with that URL",
+  "Trainer writes the room's code into the first tab's URL, and other tabs join with this URL",
   { timeout: 60_000 },
   async () => {
     const context = await page.openContext();
@@ -124,7 +124,7 @@ test(
   },
 );
 
-test('<peergrad-room> shows a room until all ranks are present, and errors that nobody catches', async () => {
+test('<peergrad-room> shows a room until all ranks are present, and shows uncaught errors', async () => {
   const context = await page.openContext();
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   const tab = await page.openTab(context);

@@ -38,7 +38,7 @@ async function join(tabs: readonly Page[], tasks: readonly ProgramTask['do'][]):
 }
 
 test(
-  'the library trains in workers, and a group fails when its GPU, worker or tab is gone',
+  'the library trains in workers; a group fails when a GPU, a worker or a tab of the group is gone',
   { timeout: 90_000 },
   async () => {
     const context = await page.openContext();

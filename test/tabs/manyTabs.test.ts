@@ -8,7 +8,7 @@ const world = await worldOfFile({}, { backend: 'wasm' });
 
 const TABS = 8;
 
-test('eight tabs train by the ring with equal states, and when three of them are closed, the others continue', async () => {
+test('eight tabs on a ring have equal states, and five of them continue when three are closed', async () => {
   // The run does not end before the tabs are closed, however busy the machine is.
   const fields = { job: 'digits', batchSize: 8, epochs: 1000, hashEvery: 4, algorithm: 'ring' };
   const room = world.createRoom(fields, TABS, { min: 2, max: TABS });

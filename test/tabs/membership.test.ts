@@ -31,7 +31,7 @@ describe('a tab', () => {
     ['during the warm-up of the model', (tab: Tab) => tab.event('warmup')],
     ['while linking', (tab: Tab) => tab.event('state', ({ state }) => state === 'LINKING')],
   ])(
-    'ends the run if it is closed %s; the other tabs show an error that names this tab, and can start again',
+    'that is closed %s ends the run; the other tabs show an error that names this tab, and can start again',
     async (_when, moment) => {
       const room = world.createRoom({ epochs: 100 }, 3);
       const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));

@@ -20,7 +20,7 @@ async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: 
   return { download, text: await readFile(await download.path(), 'utf8') };
 }
 
-test('while two tabs train, the timeline has lanes of both ranks; exports are valid, and recordings open in the player', async () => {
+test('during a run of two tabs, the timeline shows both ranks, exports are valid, and recordings can be played', async () => {
   const room = world.createRoom({ maxSteps: 12, hashEvery: 4, batchSize: 4 }, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));
@@ -87,7 +87,7 @@ test('while two tabs train, the timeline has lanes of both ranks; exports are va
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
 });
 
-test('a run with a pipeline shows its ranks, its plan tick by tick, and the passes of all ranks', async () => {
+test('a run with a pipeline shows its ranks, each tick of its plan, and the passes of all ranks', async () => {
   const job = { maxSteps: 8, hashEvery: 4, batchSize: 4, pipeline: 2, microBatches: 4 };
   const room = world.createRoom(job, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);

@@ -84,7 +84,7 @@ async function inspect(page: Page, name: string, { theme, size }: Look): Promise
   }
 }
 
-test('axe finds no accessibility problem on any page, in both themes, in wide and narrow windows', () => {
+test('axe finds no accessibility problem on any page, in both themes and in wide and narrow windows', () => {
   expect(objections, objections.join('\n')).toEqual([]);
 });
 

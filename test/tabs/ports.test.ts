@@ -13,7 +13,7 @@ async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRout
   return (await Promise.all(links)).map(({ route }) => route);
 }
 
-test('ranks in two browsers train one model, linked by ports inside a browser and by WebRTC between browsers', async () => {
+test('ranks are linked by ports inside a browser and by WebRTC between browsers, and train one model', async () => {
   const room = world.createRoom({ maxSteps: 6, hashEvery: 3 }, 4);
   const join = (rank: number, beside?: Tab): Promise<Tab> =>
     world.open(`#${room}?name=tab-${rank}&rank=${rank}&auto`, beside && { beside });

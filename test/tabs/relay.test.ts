@@ -43,7 +43,7 @@ test.runIf(isInstalled)('two tabs train through the relay with a password from t
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
 });
 
-test.runIf(isInstalled)('tabs that are far apart distribute frames over four connections, others use one', async () => {
+test.runIf(isInstalled)('two distant tabs distribute frames over four connections, two near tabs use one', async () => {
   const job = { epochs: 1000, batchSize: 4, hidden: 8, hashEvery: 2 } as const;
   const connectionsOf = async (count: number): Promise<void> => {
     const room = world.createRoom(job, 2);
@@ -62,7 +62,7 @@ test.runIf(isInstalled)('tabs that are far apart distribute frames over four con
   lines.setLines(null);
 });
 
-test.runIf(isInstalled && findFirefox() !== null)('a Firefox tab far away has four connections, too', async () => {
+test.runIf(isInstalled && findFirefox() !== null)('a distant Firefox tab also uses four connections', async () => {
   lines.setLines(LINES.home);
   const room = world.createRoom({ epochs: 1000, batchSize: 4, hidden: 8, hashEvery: 2 }, 2);
   const firefox = await Firefox.start();

@@ -20,7 +20,7 @@ function savesOf(tab: Tab): number {
 
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
-test('a run continues from the latest checkpoint of a returning tab, together with a new tab, and uses each sample once', async () => {
+test("a returning tab's latest checkpoint is continued together with a new tab, and each sample is used once", async () => {
   const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   // A file has a size before it is whole, so the event counts.
@@ -62,7 +62,7 @@ test('a run continues from the latest checkpoint of a returning tab, together wi
     .toBe(0);
 });
 
-test('only one of two tabs of a browser saves checkpoints, and the other tab saves them after the first tab is closed', async () => {
+test('only one tab of a browser saves checkpoints; when this tab is closed, another one saves them', async () => {
   const room = world.createRoom({ epochs: 1000, maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await world.join(room, 'ben', { beside: ann });

@@ -56,7 +56,7 @@ const SOON = { interval: 10, timeout: 10_000 };
 
 const coordinates = (places: string[]): number[] => (places.join(' ').match(/-?[\d.]+/g) ?? []).map(Number);
 
-test('a moment of the round looks the same whether the user reaches it by playing or with the slider', async () => {
+test('a position in the round looks the same, whether it is reached by playing or with the slider', async () => {
   const { page } = await world.open('#?ranks=5&step=0&speed=0.5');
   // The place 260 is in the middle of the third ring step.
   await scrub(page, 260);
@@ -89,7 +89,7 @@ test('a moment of the round looks the same whether the user reaches it by playin
   expect(await read<Drawn>(other.page, READ_DRAWN)).toEqual(stepped);
 });
 
-test('with reduced motion, playing shows a few still pictures', async () => {
+test('the player shows a few still pictures if the user prefers reduced motion', async () => {
   const { page } = await world.open('#?ranks=3&step=0&speed=8');
   await page.emulateMedia({ reducedMotion: 'reduce' });
   const stops = [];
@@ -112,7 +112,7 @@ test('with reduced motion, playing shows a few still pictures', async () => {
   for (const place of await seen) expect(stops).toContain(place);
 });
 
-test('the keyboard reaches the player, every cell of the grid, and every chunk on the ring', async () => {
+test('the keyboard reaches the player, every grid cell, and every chunk on the ring', async () => {
   const { page } = await world.open('#?ranks=4&step=0');
   const expectText = (selector: string) =>
     expect.poll(() => page.locator(selector).first().textContent({ timeout: 1000 }), SOON);
@@ -156,7 +156,7 @@ test('the keyboard reaches the player, every cell of the grid, and every chunk o
   expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
 });
 
-test('focusing the grid in a smaller world picks a cell of this world', async () => {
+test('focusing the grid after the world has become smaller selects a cell that still exists', async () => {
   const { page } = await world.open('#?ranks=8&step=3');
   const grid = page.getByRole('grid');
   const expectText = (selector: string) =>
@@ -173,7 +173,7 @@ test('focusing the grid in a smaller world picks a cell of this world', async ()
 });
 
 test.each([1280, 360])(
-  'a page that is %i pixels wide labels and lists 32 simulated ranks without overlap',
+  'a page that is %i pixels wide shows 32 simulated ranks with labels and without overlap',
   async (width) => {
     const { page } = await world.open('#simulated?ranks=32');
     await page.setViewportSize({ width, height: 800 });

@@ -9,7 +9,7 @@ const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 
 const machine = await World.start({}, { backend: 'wasm' });
 afterAll(() => machine.stop());
 
-test('a rank whose machine wakes up joins the run again and trains, without its user', async () => {
+test('a rank joins the run again and trains after its machine has slept, without any action of the user', async () => {
   const room = world.createRoom({ epochs: 1000, maxSteps: 100_000, batchSize: 4, hashEvery: 5 }, 2, { min: 1, max: 8 });
   const ann = await world.join(room, 'ann');
   const ben = await machine.join(room, 'ben', { origin: `http://localhost:${world.server.port}` });

@@ -22,7 +22,7 @@ async function train(n: number, fields: Parameters<World['createRoom']>[0]): Pro
 }
 
 describe('training in real tabs', () => {
-  test('three tabs train on WebGPU over WebRTC, have equal states bit for bit, and send as many bytes as theory predicts', async () => {
+  test('three tabs with WebGPU and WebRTC have states equal bit for bit, and send as many bytes as theory predicts', async () => {
     const results = await train(3, { maxSteps: 12, hashEvery: 4 });
     for (const result of results) {
       expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 12 });
@@ -55,7 +55,7 @@ describe('training in real tabs', () => {
     }
   });
 
-  test('a tab without WebGPU reports its backend, trains with a tab that has WebGPU, and ends with the same bits', async () => {
+  test('a tab without WebGPU reports its backend, and ends with the same bits as a tab with WebGPU', async () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');
     const without = await world.join(room, 'no-gpu', {

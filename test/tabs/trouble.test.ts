@@ -59,14 +59,14 @@ describe('problems:', () => {
     expect(await failure(await world.join('ZZZZZZ', 'ann'), true)).toMatch(/ZZZ-?ZZZ/);
   });
 
-  test('an error tells a newcomer that the room is already training', async () => {
+  test('an error tells a newcomer that the room is training', async () => {
     const room = world.createRoom({ model: 'cnn', epochs: 100 }, 1);
     const first = await world.join(room, 'ann');
     await first.event('step');
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
   });
 
-  test('an error tells that another tab has the requested rank, or that the rank does not exist', async () => {
+  test('an error says that another tab has the requested rank, or that this rank does not exist', async () => {
     const room = world.createRoom({}, 2);
     const ann = await world.open(`#${room}?name=ann&auto&rank=1`);
     await ann.event('admitted');
@@ -90,7 +90,7 @@ describe('problems:', () => {
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
-  test.skipIf(address === undefined)('a page over plain http has no WebGPU, and trains on WebAssembly', async () => {
+  test.skipIf(address === undefined)('a page over plain http has no WebGPU, and trains with WebAssembly', async () => {
     const room = world.createRoom({ model: 'cnn', maxSteps: 1, batchSize: 4 }, 1);
     const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
     await shows(tab, /https/);
@@ -102,7 +102,7 @@ describe('problems:', () => {
     expect(tab.violations).toEqual([]);
   });
 
-  test('valid files that the user chooses start the run', async () => {
+  test('a run starts when the user has chosen valid files', async () => {
     const room = world.createRoom({ job: 'mnist', batchSize: 8, maxSteps: 2, data: { kind: 'files' } }, 1);
     const tab = await world.open(`#${room}?name=ann`);
     const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-files-'));
