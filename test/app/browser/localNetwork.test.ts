@@ -33,7 +33,7 @@ async function reportsOf(page: Surroundings): Promise<PermissionState[]> {
 }
 
 test.each(['local-network', 'local-network-access'])(
-  'the permission with the name %s is reported, and so are its changes',
+  'the permission with the name %s and its later changes are reported',
   async (name) => {
     const status = new FakeStatus('prompt');
     const reports = await reportsOf(publicPage({ [name]: status }));
@@ -43,7 +43,7 @@ test.each(['local-network', 'local-network-access'])(
   },
 );
 
-test('the newer of two names counts', async () => {
+test('a browser that knows both names of the permission reports the newer one', async () => {
   const states = { 'local-network': new FakeStatus('granted'), 'local-network-access': new FakeStatus('denied') };
   expect(await reportsOf(publicPage(states))).toEqual(['granted']);
 });

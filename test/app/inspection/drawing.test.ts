@@ -31,7 +31,7 @@ describe('the image of a drawing', () => {
     expect(imageOf([], 'mass')).toBeNull();
   });
 
-  test('is scaled to a centred box of 20 x 20 pixels in the mode "box", for any size and position of the drawing', () => {
+  test('is scaled to a centred box of 20 x 20 pixels in the mode "box", whatever its size and position', () => {
     const image = imageOf(seven, 'box')!;
     expect(inkOf(image)).toMatchObject({ top: 4, bottom: 23 });
     const [stroke] = seven;

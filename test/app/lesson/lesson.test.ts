@@ -31,12 +31,12 @@ describe('the pages of the lesson', () => {
     }
   });
 
-  test('are found for any number in the address: an invalid number gives the first or the last page', () => {
+  test('are found by the number in the address; an invalid number gives the first or the last page', () => {
     expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
 
-test('a page about ring neighbours begins a new round if the round is over or has a server, and other pages keep it', () => {
+test('a page about ring neighbours replaces a round that is over or has a server; other pages keep the round', () => {
   const solo = createSolo(4, 7);
   const begin = solo.state.value;
   const over = imagineSteps(begin, 99).at(-1)!;
@@ -48,16 +48,19 @@ test('a page about ring neighbours begins a new round if the round is over or ha
   expect(pagesThatBegin(solo.state.value)).toEqual(['reduceScatter', 'slow', 'drop']);
 });
 
-test.each(LESSON_MODES)('a picture that is behind a round in the mode %s shows the numbers of its own step', (mode) => {
-  const solo = createSolo(3, 7);
-  solo.order({ type: 'begin', mode });
-  const rounds = [solo.state.value, ...imagineSteps(solo.state.value, 99)].map(({ round }) => round);
-  expect(rounds.map((_, step) => roundAfter(rounds.at(-1)!, step))).toEqual(rounds);
-});
+test.each(LESSON_MODES)(
+  'a picture that shows an earlier step of a round in the mode %s has the numbers of that step',
+  (mode) => {
+    const solo = createSolo(3, 7);
+    solo.order({ type: 'begin', mode });
+    const rounds = [solo.state.value, ...imagineSteps(solo.state.value, 99)].map(({ round }) => round);
+    expect(rounds.map((_, step) => roundAfter(rounds.at(-1)!, step))).toEqual(rounds);
+  },
+);
 
 describe('a lesson in a single tab', () => {
   test.each(LESSON_MODES)(
-    'ends with the sums of all ranks at every rank in the mode %s, and its busiest link carries the bytes of the formula',
+    'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes of the formula',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {
         const solo = createSolo(n, 7);
@@ -71,7 +74,7 @@ describe('a lesson in a single tab', () => {
     },
   );
 
-  test('takes the first of three requested steps at once, and each further step when the previous hop is over', () => {
+  test('takes the first of three requested steps immediately, and each further step after the previous hop', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });

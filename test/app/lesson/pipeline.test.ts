@@ -37,8 +37,8 @@ const duration = ({ kind }: { kind: string }): number => (kind === 'forward' ? 1
 /** Plays the choices one after the other. */
 const play = (turn: Turn, choices: readonly Choice[]): Turn => choices.reduce(decide, turn);
 
-describe('what the lesson counts', () => {
-  test('is the bubble of the formula, for both schedules and every size', () => {
+describe('a plan in the lesson', () => {
+  test('has the bubble of the formula, for both schedules and every size', () => {
     for (const size of SIZES) {
       for (const schedule of ['gpipe', '1f1b'] as const) {
         const plan = planFor(schedule, size);
@@ -49,7 +49,7 @@ describe('what the lesson counts', () => {
     }
   });
 
-  test('is the same bubble if a backward pass takes twice as long, and a larger one if results travel', () => {
+  test('has the same bubble if backward passes take twice as long, and a larger bubble if results take time to travel', () => {
     for (const size of SIZES) {
       const plan = planFor('1f1b', size);
       const [still, travels] = [0, 0.5].map((time) => timePlan(plan, duration, () => time));
@@ -59,7 +59,7 @@ describe('what the lesson counts', () => {
     }
   });
 
-  test('is M kept micro-batches on each stage with GPipe, and at most S - s with 1F1B', () => {
+  test('keeps M micro-batches on each stage with GPipe, and at most S - s on stage s with 1F1B', () => {
     for (const size of SIZES) {
       const most = (schedule: 'gpipe' | '1f1b'): number[] => keptIn(planFor(schedule, size)).map((kept) => kept.most);
       expect(most('gpipe')).toEqual(Array(size.stages).fill(size.microBatches));
@@ -69,7 +69,7 @@ describe('what the lesson counts', () => {
     }
   });
 
-  test('follows the ticks: a stage keeps a micro-batch from its forward to its backward pass', () => {
+  test('keeps a micro-batch on a stage from its forward pass to its backward pass, tick by tick', () => {
     const plan = planFor('1f1b', { stages: 3, microBatches: 4 });
     const kept = (tick: number): number[][] => keptIn(planUntil(plan, tick)).map(({ now }) => now);
     expect(kept(0)).toEqual([[], [], []]);
@@ -79,8 +79,8 @@ describe('what the lesson counts', () => {
   });
 });
 
-describe('the turn of a person at one stage', () => {
-  test('gives the plan of 1F1B if the person follows the advice, on every stage', () => {
+describe('a person who decides for one stage', () => {
+  test('gets the plan of 1F1B, on every stage, by following the advice', () => {
     for (const size of SIZES) {
       for (const stage of upTo(0, size.stages - 1)) {
         let turn = startTurn(size, stage);
@@ -94,7 +94,7 @@ describe('the turn of a person at one stage', () => {
     }
   });
 
-  test('rejects a pass whose input is missing, names that input, and changes nothing', () => {
+  test('cannot choose a pass whose input is missing; the verdict names this input', () => {
     const start = startTurn({ stages: 3, microBatches: 4 }, 1);
     const early = decide(start, 'forward');
     expect(early.plan).toEqual(start.plan);
@@ -110,7 +110,7 @@ describe('the turn of a person at one stage', () => {
     expect(decide(last, 'backward').verdict).toMatchObject({ needs: { kind: 'forward', stage: 1, microBatch: 0 } });
   });
 
-  test('calls all forward passes first legal, but more memory: the stage keeps M, in the ticks of GPipe', () => {
+  test('may choose all forward passes first; the stage then keeps M micro-batches, and takes the ticks of GPipe', () => {
     const size = { stages: 3, microBatches: 8 };
     const third = play(startTurn(size, 0), ['forward', 'forward', 'forward']);
     expect(third.verdict.kind).toBe('forward');
@@ -129,13 +129,13 @@ describe('the turn of a person at one stage', () => {
     expect(turn.plan.ticks).toBe(planFor('gpipe', size).ticks);
   });
 
-  test('distinguishes the bubble from a wait during which a pass was possible', () => {
+  test('learns whether a wait belongs to the bubble, or whether a pass was possible', () => {
     const size = { stages: 3, microBatches: 4 };
     expect(decide(startTurn(size, 0), 'wait').verdict.kind).toBe('idle');
     expect(decide(startTurn(size, 2), 'wait').verdict.kind).toBe('bubble');
   });
 
-  test('ends after any possible choices, with each pass after the pass whose result it needs', () => {
+  test('reaches the end by any possible choices, and each pass comes after the pass whose result it needs', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...SIZES),

@@ -6,7 +6,7 @@ import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
 
 describe('a recording file', () => {
-  test('contains the whole recording: reading the file returns an equal recording', () => {
+  test('contains the whole recording: a recording that is written and read again is equal', () => {
     const hop = { planStep: 0, sentAt: 1, receivedAt: null, reduceMs: 0.1 };
     const whole = recording(1, {
       records: [record(0), record(1, { kind: 'send', seq: null, endedAt: null })],
@@ -24,7 +24,7 @@ describe('a recording file', () => {
     [JSON.stringify({ ...recording(0), version: 4 }), /recording: version:/],
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
-  ])('is rejected with a problem and the position of this problem if the file is not valid: %s', (text, problem) => {
+  ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
     const read = readRecording(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });
@@ -61,7 +61,7 @@ describe('merged recordings', () => {
     ]);
   });
 
-  test('do not blame a rank whose recording ends before the collective or begins after it', () => {
+  test('do not blame a rank whose recording ends before the collective, or begins after it', () => {
     const later = [record(0), record(1), record(2), record(3, under)];
     // This recording was made during collective no. 1.
     expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);
@@ -87,7 +87,7 @@ describe('merged recordings', () => {
     expect(belongs(recording(1, { generation: 2 }), [first])).toBe(false);
   });
 
-  test('convert times to the clock of the first recording, and leave out a rank if no rank has compared the two clocks', () => {
+  test('convert times to the clock of the first recording, and leave out a rank if its clock was never compared', () => {
     const known = { offsetMs: 50, errorMs: 2 };
     const first = recording(0, { lanes: [lane(0, 100)], clocks: [null, known, null] });
     const second = recording(1, { lanes: [lane(0, 150)] });

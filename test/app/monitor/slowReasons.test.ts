@@ -30,11 +30,11 @@ test.each<[Partial<MachineFacts>, string[]]>([
   // The machine is plugged in, so few frames have another cause.
   [{ savesFrames: true }, []],
   [{ device: WASM, isHidden: true, isOnBattery: true }, ['adapter', 'hidden', 'battery']],
-])('a machine with %o has the reasons %o', (facts, reasons) => {
+])('a machine with %o is slow for the reasons %o', (facts, reasons) => {
   expect(slowReasons({ ...FAST, ...facts })).toEqual(reasons);
 });
 
-test('frames are saved if they come 30 times per second and regularly, which frames of a busy machine do not', () => {
+test('hasSavedFrames is true for 30 regular frames per second, and false for the irregular frames of a busy machine', () => {
   expect(hasSavedFrames([])).toBe(false);
   expect(hasSavedFrames(frames(() => 16.7))).toBe(false);
   expect(hasSavedFrames(frames((i) => (i % 2 === 0 ? 33.4 : 33.2)))).toBe(true);

@@ -32,7 +32,7 @@ function reportOf(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
   return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
 }
 
-test('the lanes of a run have times on the clock of this rank, and the lane of a rank with an unknown clock is empty', () => {
+test('the lanes of a run have times on the clock of this rank; the lane of a rank with an unknown clock is empty', () => {
   const run = {
     members: ['ada', 'ben', 'cleo'].map((name) => member(name)),
     rank: 1,
@@ -61,7 +61,7 @@ describe('the visible part of a timeline', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('keeps the given time in place when it is zoomed, and has limits for zooming and panning', () => {
+  test('keeps the given time in place when it is zoomed, and limits zooming and panning', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
@@ -83,7 +83,7 @@ describe('a segment of a timeline', () => {
     expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
   });
 
-  test('has a previous and a next segment, which may belong to another step', () => {
+  test('has a previous and a next segment, possibly in another step', () => {
     const first = pickAt(timeline, 1, 'alone', 105, 0)!;
     expect(neighbourOf(timeline, first, -1)).toBeNull();
     const wait = neighbourOf(timeline, first, 1)!;
@@ -112,13 +112,13 @@ describe('the timeline of a pipeline', () => {
   const step = laneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
   const pipeline: Timeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
 
-  test('has a key of the activities that occur, as that of other runs has no passes', () => {
+  test('has a key of the activities that occur, and the key of other runs has no passes', () => {
     expect(kindsOf(pipeline)).toEqual(['update', 'wait', 'exchange', 'forward', 'backward']);
     expect(kindsOf(timeline)).not.toContain('forward');
     expect(kindsOf(timeline)).toContain('reduce');
   });
 
-  test('has passes and waits at the whole height of a lane', () => {
+  test('shows passes and waits over the whole height of a lane', () => {
     for (const half of ['alone', 'together'] as const) {
       expect(pickAt(pipeline, 0, half, 5, 0)?.segment).toMatchObject({ kind: 'forward', pass: { microBatch: 0 } });
       expect(pickAt(pipeline, 0, half, 9, 0)?.segment.kind).toBe('wait');

@@ -18,14 +18,14 @@ describe('a model of GPT-2', () => {
   const job = language('gpt2');
   const model = plannedModel(job)!;
 
-  test('needs 2 GB of weights, gradients and averages in a tab, and activations', () => {
+  test('needs 2 GB for weights, gradients and averages if one tab trains it, and more for activations', () => {
     const state = model.layers.reduce((sum, { bytes }) => sum + bytes, 0);
     expect(state / 16).toBeGreaterThan(123e6);
     expect(state / 16).toBeLessThan(126e6);
     expect(wholeBytes(job, model)).toBeGreaterThan(state);
   });
 
-  test('fits into the smallest number of tabs whose layers and activations are within the budget', () => {
+  test('fits into the smallest number of tabs in which layers and activations are within the budget', () => {
     const fit = fittingPipeline(job, model, 1e9)!;
     expect(fit.ranks).toBe(3);
     expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
@@ -34,11 +34,11 @@ describe('a model of GPT-2', () => {
     expect(fittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
   });
 
-  test('fits into no number of tabs that are smaller than its embedding', () => {
+  test('does not fit into any number of tabs that are too small for its embedding', () => {
     expect(fittingPipeline(job, model, 0.5e9)).toBeNull();
   });
 
-  test('has every layer on one rank, and the embedding with the last normalization', () => {
+  test('has every layer on exactly one rank; one rank has the embedding and the last normalization', () => {
     const plan = plannedPipeline(job, model, 9);
     expect(plan).toMatchObject({ ranks: 4, replicas: 2, idle: 1, ring: true, isMeasured: false });
     const held = stagesByRank(plan).map(({ layers }) => layers);
@@ -46,7 +46,7 @@ describe('a model of GPT-2', () => {
     expect(held[0]![0]).toBe('embedding');
   });
 
-  test('has fewer stages in fewer tabs, which then need more memory', () => {
+  test('has fewer stages if there are fewer tabs, and each tab then needs more memory', () => {
     const [two, four] = [2, 4].map((tabs) => plannedPipeline(job, model, tabs));
     expect(two!.ranks).toBe(2);
     expect(largest(two!.bytes)).toBeGreaterThan(largest(four!.bytes));
@@ -55,7 +55,7 @@ describe('a model of GPT-2', () => {
   });
 });
 
-test('with GPipe, a rank keeps the activations of all micro-batches', () => {
+test('a rank keeps the activations of all micro-batches with GPipe, but not with 1F1B', () => {
   const job = language('small', { pipeline: 4, microBatches: 16 });
   const model = plannedModel(job)!;
   const bytesWith = (pipelineSchedule: JobSpec['pipelineSchedule']): number =>
@@ -63,7 +63,7 @@ test('with GPipe, a rank keeps the activations of all micro-batches', () => {
   expect(bytesWith('gpipe')).toBeGreaterThan(2 * bytesWith('1f1b'));
 });
 
-test('own layers are planned by their weights; small models and graphs are not planned', () => {
+test('layers of a job file are planned by their weights; small built-in models are not planned', () => {
   const job = parseJob({
     job: 'digits',
     model: {
@@ -81,7 +81,7 @@ test('own layers are planned by their weights; small models and graphs are not p
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 
-test('a tab is assumed to have the usual memory, or an eighth of what the browser reports if that is less', () => {
+test('a tab is assumed to have the usual memory, or less if an eighth of the memory that the browser reports is less', () => {
   expect(tabMemoryOf(undefined, null)).toEqual({ bytes: TAB_BYTES, isReported: false, maxBufferBytes: null });
   expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
   expect(tabMemoryOf(64, null).bytes).toBe(TAB_BYTES);

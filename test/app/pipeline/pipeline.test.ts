@@ -17,7 +17,7 @@ const shapes = fc.record({
 });
 
 describe('a frame of the plan', () => {
-  test('shows in each tick the passes of the plan, and every value on one way between neighbours', () => {
+  test('shows in each tick the passes of the plan, and each value between two neighbours', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
         const plan = planOf(shape);
@@ -41,7 +41,7 @@ describe('a frame of the plan', () => {
     );
   });
 
-  test('keeps activations from a forward pass to the end of its backward pass, and none at the end', () => {
+  test('shows no more kept activations than the schedule allows, and none at the end', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
         const plan = planOf({ ...shape, ring: false });
@@ -64,10 +64,10 @@ describe('a frame of the plan', () => {
   });
 });
 
-describe('the picture', () => {
+describe('the picture of a pipeline', () => {
   const options = { width: 560, textSize: 13, own: null };
 
-  test('has room for all ranks inside it, from 2 to 64', () => {
+  test('contains the marks of all ranks, from 2 to 64', () => {
     for (const width of [300, 560, 1200]) {
       for (const ranks of [2, 3, 4, 7, 8, 13, 32, 64]) {
         const layout = layoutPipeline({ ...options, width, ranks, replicas: 1, ring: true });
@@ -84,7 +84,7 @@ describe('the picture', () => {
     }
   });
 
-  test('draws neighbours in the pipeline next to each other, also at the end of a line', () => {
+  test('draws neighbours next to each other, also at the end of a line', () => {
     const { rows } = layoutPipeline({ ...options, ranks: 32, replicas: 1, ring: false });
     for (const [i, { x, y }] of rows[0]!.slice(1).entries()) {
       const before = rows[0]![i]!;
@@ -93,7 +93,7 @@ describe('the picture', () => {
     }
   });
 
-  test('has a row for each of the first replicas and for that of this tab, and counts the others', () => {
+  test('has a row for each of the first replicas and for the replica of this tab, and counts the other replicas', () => {
     const layout = layoutPipeline({ ...options, ranks: 4, replicas: 9, ring: false, own: 30 });
     expect(layout.rows.map((row) => row[0]!.replica)).toEqual([0, 1, 7]);
     expect(layout.rows[2]!.map(({ rank }) => rank)).toEqual([28, 29, 30, 31]);
@@ -102,7 +102,7 @@ describe('the picture', () => {
     expect(placeOf({ ranks: 4, replicas: 9 }, 36)).toBeNull();
   });
 
-  test('lets activations travel above the marks, gradients below, and returning values on an arc', () => {
+  test('shows activations above the marks, gradients below, and values that return to the first rank on an arc', () => {
     const layout = layoutPipeline({ ...options, ranks: 4, replicas: 1, ring: true });
     const [first, second, , last] = layout.rows[0]! as [
       (typeof layout.rows)[0][0],
@@ -128,7 +128,7 @@ test('the layers of each rank follow from the cut; in a ring, rank 0 has the fir
   ]);
 });
 
-test('the measured idle share of a step that runs like the plan is that of the plan', () => {
+test('the measured idle share equals that of the plan if the step runs as planned', () => {
   const shape: PipelineShape = { ranks: 4, replicas: 1, microBatches: 8, schedule: '1f1b', ring: false };
   const plan = planOf(shape);
   const lanes = timePlan(plan, () => 5).map((passes) => {

@@ -33,7 +33,7 @@ describe('timelineOf', () => {
     expect(timelineOf(TRACE, ring(3))).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
   });
 
-  test('divides the time in which a rank waits evenly among the steps of the others', () => {
+  test('divides the time in which a rank waits evenly among the steps of the other ranks', () => {
     // With 6 ranks, rank 0 sends its tensor to rank 1 in the first step and waits until the last.
     expect(ownStepsOf('halving-doubling', 6, 0)).toEqual([0, 5]);
     const hops = [
@@ -48,7 +48,7 @@ describe('timelineOf', () => {
     expect(duration).toBe(60);
   });
 
-  test('gives steps after the last known time the average time of a step', () => {
+  test('returns the average step time for steps after the last known time', () => {
     const { arrives } = timelineOf({ ...TRACE, hops: TRACE.hops.slice(0, 2) }, ring(3));
     expect(arrives).toEqual([10, 20, 30, 40]);
   });
@@ -149,7 +149,7 @@ describe('cellsAfter', () => {
   });
 });
 
-test('cells after more steps follow from known cells, which do not change', () => {
+test('cellsAfter computes more steps from given cells, and does not change the given cells', () => {
   for (const algorithm of ALL_REDUCE_NAMES) {
     const plan = allReduceSteps(algorithm, 12);
     let known = { plan, completed: 0, cells: cellsAfter(plan, 0) };

@@ -84,7 +84,7 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
   });
 });
 
-test('from 17 ranks on, a ring enlarges a rank and its two neighbours on each side, at any size', () => {
+test('from 17 ranks on, a ring enlarges the chosen rank and two neighbours on each side, at any picture size', () => {
   for (const n of [17, 30, 64]) {
     for (const size of SIZES) {
       const layout = layoutOf('ring', n, size);
@@ -112,7 +112,7 @@ test('from 17 ranks on, a ring enlarges a rank and its two neighbours on each si
   expect(layoutOf('ring', 30, SIZES[0], null).near.size).toBe(0);
 });
 
-test('the two directions of a pair are two ways', () => {
+test('the two directions between a pair of ranks are drawn as two separate ways', () => {
   const layout = layoutOf('halving-doubling', 8);
   const [there, back] = [wayOf(layout, 0, 4).at(0.5), wayOf(layout, 4, 0).at(0.5)];
   expect(Math.hypot(there.x - back.x, there.y - back.y)).toBeGreaterThan(20);
@@ -155,7 +155,7 @@ describe('the text of a step', () => {
     );
   });
 
-  test('describes what a picked rank sends, and nothing if it sends nothing', () => {
+  test('describes what a selected rank sends, and says so if the rank sends nothing', () => {
     expect(narratePicked(during('halving-doubling', 8, 1), picked(0), undefined)).toBe(
       'Chunks C to D, on the way: the partial sum of ranks 0 and 4.',
     );

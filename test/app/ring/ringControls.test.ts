@@ -12,7 +12,7 @@ describe('the speed of the player', () => {
     expect([nextSpeed(3, 1), nextSpeed(3, -1)]).toEqual([4, 2]);
   });
 
-  test('is read from the address: an invalid speed gives the default, and a high speed gives the maximum', () => {
+  test('is read from the address; an invalid speed gives the default, and too high a speed gives the maximum', () => {
     const asked = ['', 'speed=2', 'speed=0.3', 'speed=1e9', 'speed=0', 'speed=-2', 'speed=fast'];
     expect(asked.map((query) => speedIn(new URLSearchParams(query)))).toEqual([1, 2, 0.3, 8, 1, 1, 1]);
   });

@@ -32,11 +32,11 @@ describe('the numbers of a chunk', () => {
     expect(sumsOf([1], numbers, 0)).toEqual(['−5']);
   });
 
-  test('are an empty list for some chunks if a vector has fewer numbers than there are ranks', () => {
+  test('are an empty list for a chunk without numbers, because the vector has fewer numbers than ranks', () => {
     expect(valuesOf([0, 1, 2], [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('are never larger, and their text is never longer, than extentOf returns', () => {
+  test('never exceed the largest value and the longest text that extentOf returns', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,
@@ -58,7 +58,7 @@ describe('the numbers of a chunk', () => {
     );
   });
 
-  test('are, at the end, equal to the result of a real all-reduce', async () => {
+  test('are at the end equal to the result of a real all-reduce', async () => {
     const numbers = Array.from({ length: 3 }, (_, rank) => Array.from({ length: 7 }, (__, i) => 10 * rank + i));
     const reduced = await runWorld(3, async (group) => {
       const values = Float32Array.from(numbers[group.rank]!);

@@ -19,7 +19,7 @@ import { PRESETS } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { sizeOf } from '../../../src/util/shape.ts';
 
-test('a room that is opened on the page uses the ring, and the form offers every algorithm', () => {
+test('a room opened on the page uses the ring by default, and the form offers every algorithm', () => {
   expect(DEFAULT_PAGE_JOB).toEqual(parseJob({ algorithm: 'ring' }));
   expect(Object.keys(algorithmOptions())).toEqual([...ALGORITHM_NAMES]);
 });
@@ -27,7 +27,7 @@ test('a room that is opened on the page uses the ring, and the form offers every
 const problem = (fields: Partial<typeof DEFAULT_PAGE_JOB>, n: number) =>
   algorithmProblem({ ...DEFAULT_PAGE_JOB, ...fields }, n);
 
-test('an algorithm that cannot run has a reason, before the start', () => {
+test('the reason why an algorithm cannot run is known before the start', () => {
   expect(problem({ algorithm: 'two-level' }, 7)).toContain('7 tabs cannot be divided into several groups');
   expect(problem({ algorithm: 'two-level' }, 6)).toBeNull();
   expect(problem({ algorithm: 'doubling', codec: 'int8' }, 4)).toContain('supports no gradient codec');
@@ -37,7 +37,7 @@ test('an algorithm that cannot run has a reason, before the start', () => {
 
 const ofAddress = (query: string) => simulatedAlgorithm(new URLSearchParams(query), 6);
 
-test('a simulated run with an unknown algorithm uses the ring and lists the algorithms', () => {
+test('a simulated run with an unknown algorithm uses the ring, and the error lists all algorithms', () => {
   expect(ofAddress('')).toEqual({ algorithm: 'ring', problem: null });
   expect(ofAddress('algorithm=two-level')).toEqual({ algorithm: 'two-level', problem: null });
   expect(ofAddress('algorithm=star')).toEqual({
@@ -46,8 +46,8 @@ test('a simulated run with an unknown algorithm uses the ring and lists the algo
   });
 });
 
-describe('the saving of auto', () => {
-  test('is stated from the cost model, for rooms with the ring and for rooms with auto', () => {
+describe('the sentence about the time that auto saves', () => {
+  test('comes from the cost model, for rooms with the ring and for rooms with auto', () => {
     const bytes = 4 * 50_890;
     const [ringMs, autoMs] = [Algorithm.RING, Algorithm.TWO_LEVEL].map((one) =>
       Math.round(estimate(allReduceRounds(one, 30, bytes), 30, USUAL_COSTS)),
@@ -59,7 +59,7 @@ describe('the saving of auto', () => {
     expect(autoSaving(parseJob({}), 30)).toContain('“auto” chooses two-level');
   });
 
-  test('is not stated where there is nothing to save or nothing to choose', () => {
+  test('is missing if auto saves no time, or if the algorithm cannot be chosen', () => {
     expect(autoSaving(DEFAULT_PAGE_JOB, 4)).toBeNull();
     expect(autoSaving(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
     expect(autoSaving(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();

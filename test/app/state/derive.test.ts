@@ -48,14 +48,14 @@ describe('the statistics of a run', () => {
     expect(timeLeft(run, null)).toBeNull();
   });
 
-  test('say whether only the time ends the run, because the job has neither epochs nor a maximum of steps', () => {
+  test('endsByTimeOnly is true only for a job that has neither epochs nor a maximum of steps', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
     expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
     expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
-  test('have the share of communication in a step, and the share of overlapped communication in all communication', () => {
+  test('have the share of communication in the step time, and the overlapped share of communication', () => {
     expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
     expect(communication(fold(GENERATION).run!)).toBeNull();
   });
@@ -72,7 +72,7 @@ describe('the statistics of a run', () => {
 });
 
 describe('the agreement of state hashes', () => {
-  test('is unknown before the first comparison, and names the ranks that differ afterwards', () => {
+  test('is unknown before the first comparison; afterwards it names the ranks that differ', () => {
     expect(agreement(null)).toEqual({ kind: 'unknown' });
     expect(agreement({ step: 1, hashes: ['a', 'a'], agree: true })).toEqual({ kind: 'agree' });
     expect(agreement({ step: 1, hashes: ['a', 'b'], agree: false })).toEqual({ kind: 'differ', ranks: [1] });
@@ -93,13 +93,13 @@ test('a rank counts as gone if its member is not in the room and the run is not 
 
 const failed = (name: string): EngineEvent => ({ type: 'failed', name, message: 'Why.', fatal: false });
 
-test('a run that the host stopped has ended early, which is no error; other failures are errors', () => {
+test('a run that the host stopped has ended early; a run that failed for another reason has not', () => {
   expect(isEndedEarly(fold(GENERATION, failed('RunOverError')))).toBe(true);
   expect(isEndedEarly(fold(GENERATION, failed('DeviceError')))).toBe(false);
   expect(isEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
 });
 
-test('leaving costs a run, a model or the company of others, but a spectator or a tab that is alone loses nothing', () => {
+test('leaving loses a run, a model or the company of others, except for a spectator and for a tab that is alone', () => {
   const wu = { member: 'wu', name: 'Wu' };
   const watches: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
   expect(losesByLeaving(fold(GENERATION))).toBe(false);

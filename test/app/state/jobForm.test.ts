@@ -19,7 +19,7 @@ import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGIES, STRATEGY_NAME
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
-test('the job form creates only valid jobs', () => {
+test('a new job name selects suitable data, and a new optimizer its learning rate unless the user has set one', () => {
   const mnist = withJob(DEFAULT_JOB, 'mnist', null);
   expect(parseJob(mnist).data).toEqual({ kind: 'files' });
   expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
@@ -28,7 +28,7 @@ test('the job form creates only valid jobs', () => {
   expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
 });
 
-test('tabs of one browser are linked by message ports, but by WebRTC in a lesson', () => {
+test('tabs of one browser are linked by message ports, except in a lesson, which uses WebRTC', () => {
   const lesson = withJob(DEFAULT_JOB, 'lesson', null);
   expect(
     [DEFAULT_JOB, parseJob({ job: 'gpt' }), lesson, withJob(lesson, 'digits', null)].map((job) => job.transport),
@@ -46,7 +46,7 @@ describe('a method that a run has compared', () => {
     }
   });
 
-  test.each(METHOD_NAMES)('%s makes a valid job, whatever the host has chosen before', (method) => {
+  test.each(METHOD_NAMES)('%s makes a valid job from any job that the host has set', (method) => {
     for (const fields of [
       { measure: 'methods', algorithm: 'doubling' },
       { pipeline: 2 },
@@ -62,7 +62,7 @@ describe('a method that a run has compared', () => {
     expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
   });
 
-  test('gives language models the periods that suit them', () => {
+  test('gives language models the exchange periods of their own', () => {
     const gpt = parseJob({ job: 'gpt', measure: 'methods' });
     expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });
     expect(withMethod(gpt, 'diloco')).toMatchObject({ syncEvery: null, outerLearningRate: null, codec: 'int8' });
@@ -182,9 +182,9 @@ describe('a job in words', () => {
   });
 });
 
-describe('a learning-rate range test', () => {
+describe('the form for a learning-rate range test', () => {
   test.each(['digits', 'gpt'] as const)(
-    'of %s has a hundred steps, and choosing the found rate restores the usual job with this rate',
+    'on %s sets a hundred steps; choosing the found rate restores the previous job with this rate',
     (job) => {
       const usual = parseJob({ job });
       const search = withMeasure(usual, 'learning-rate');
@@ -195,27 +195,27 @@ describe('a learning-rate range test', () => {
     },
   );
 
-  test('has the chosen number of steps if a range test allows this number, and 100 steps otherwise', () => {
+  test('keeps the chosen number of steps if a range test allows this number, and sets 100 steps otherwise', () => {
     expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate').maxSteps).toBe(300);
     expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 5000 }, 'learning-rate').maxSteps).toBe(100);
     const search = withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate');
     expect(withRate(search, 0.03).maxSteps).toBe(300);
   });
 
-  test('ends when another strategy than DDP is chosen', () => {
+  test('leaves the range test when another strategy than DDP is chosen', () => {
     const search = withMeasure(DEFAULT_JOB, 'learning-rate');
     expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
   });
 
-  test('is described as a range test', () => {
+  test('describes the job as a range test', () => {
     expect(described({ measure: 'learning-rate' })).toBe(
       'DDP; finds a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );
   });
 });
 
-describe('a pipeline', () => {
-  test('makes the job one that a pipeline can train, and keeps the other settings', () => {
+describe('the form for a pipeline', () => {
+  test('replaces the settings that a pipeline does not support, and keeps the other settings', () => {
     const planned = { ...DEFAULT_JOB, strategy: 'diloco', optimizer: 'adamw', syncEvery: 8, seed: 5 } as const;
     const divided = withPipeline({ ...planned, codec: 'fp32' }, 4);
     expect(divided).toMatchObject({ pipeline: 4, strategy: 'ddp', syncEvery: null, seed: 5 });
@@ -225,7 +225,7 @@ describe('a pipeline', () => {
     expect(withPipeline({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
   });
 
-  test('ends with another strategy, or with one stage', () => {
+  test('leaves the pipeline when another strategy or a single stage is chosen', () => {
     const divided = { ...withPipeline(DEFAULT_JOB, 4), microBatches: 8, recompute: true };
     const undivided = { pipeline: 1, microBatches: null, recompute: false };
     expect(withStrategy(divided, 'local-sgd')).toMatchObject(undivided);

@@ -55,7 +55,7 @@ test('a link to the default job has no job settings, even if the address had set
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
 });
 
-test('a link without an algorithm gives the ring, which is the default of rooms on the page', () => {
+test('a link without an algorithm gives the ring, the default of rooms that are opened on the page', () => {
   expect(jobOfLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
   expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new?algorithm=auto');
 });
@@ -83,7 +83,7 @@ test.each([
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
-test('a link that would unpack to much more than its layers is not unpacked', () => {
+test('layers in a link are not unpacked if they would become far larger than layers are', () => {
   const [usual, bomb] = [0, 4_000_000].map((spaces) => {
     const bytes = deflateSync(strToU8(JSON.stringify(OWN) + ' '.repeat(spaces)));
     return `layers:${Buffer.from(bytes).toString('base64url')}`;

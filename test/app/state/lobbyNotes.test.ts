@@ -10,7 +10,7 @@ import { fold, GRACE, lobby, MEMBERS, room, state } from './roomOfFour.ts';
 describe('the start of a run', () => {
   const [ada] = MEMBERS;
 
-  test('requires that the host is ready, and a note names other tabs that are not ready', () => {
+  test('requires that the host is ready; a note names other tabs that are not ready', () => {
     const unready = [member('Ada'), member('Grace', false)];
     expect(startObstacle(lobby({}), ada!.member)).toBeNull();
     expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
@@ -66,7 +66,7 @@ describe('the start of a run', () => {
     expect(startObstacle(six, seven[1]!.member)).toBeNull();
   });
 
-  test('is automatic if the room sets a number of tabs, and missingToStart counts the tabs that are not ready yet', () => {
+  test('is automatic if the room sets a number of tabs; missingToStart counts the ready tabs that are missing', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
     expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);
@@ -94,7 +94,7 @@ describe('the lobby of a room with a run', () => {
     [{ phase: 'LINKING', nodes: null }, 'LINKING', 'Connecting. This tab will train in a moment.'],
     [{ phase: 'SYNCING', nodes: null }, 'SYNCING', 'This tab is getting ready. It will then train.'],
     [{ phase: 'SYNCING' }, 'SYNCING', 'This tab is getting ready. It will then train.'],
-  ])('states when this tab will train, for a lobby with %o and the state %s', (change, name, sentence) => {
+  ])('states when this tab will train (lobby: %o, state: %s)', (change, name, sentence) => {
     const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });

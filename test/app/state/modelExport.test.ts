@@ -18,14 +18,14 @@ test.each([
   ['safetensors', 'last'],
   ['checkpoint', 'best'],
 ] as const)(
-  'after an export as %s of the %s model, the page does not know the step of the best model',
+  'after an export as %s of the %s model, the step of the best model is unknown to the page',
   (format, which) => {
     answer(expectModelFile(format, which), 40);
     expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
   },
 );
 
-test('a request for a file clears the state of the previous request', () => {
+test('a request for a model file clears the state of the previous request', () => {
   answer(expectModelFile('tfjs', 'best'), 40);
   expectModelFile('tfjs', 'last');
   expect(modelExport.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });

@@ -22,12 +22,12 @@ describe('parseRoute', () => {
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
-  test('reads the kernels of the tab; unknown kernels are the own ones', () => {
+  test('reads the kernels of the tab, and takes unknown kernels for own kernels', () => {
     expect(parseRoute('#K7F3QX?auto&kernels=stock').kernels).toBe('stock');
     expect(['#K7F3QX', '#K7F3QX?kernels=fast'].map((hash) => parseRoute(hash).kernels)).toEqual(['own', 'own']);
   });
 
-  test('returns the home page for an invalid room code, with the unchanged code', () => {
+  test('returns the home page for an invalid room code, and keeps the code as it was typed', () => {
     expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
   });
@@ -38,13 +38,13 @@ describe('parseRoute', () => {
   });
 });
 
-test('the link of a room is the address of the page with the room code after #', () => {
+test('the link of a room is the address of the page, followed by # and the room code', () => {
   expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
 });
 
-test('the link of a room contains the settings for guests', () => {
+test('the link of a room contains the settings of the page for guests', () => {
   const page = { origin: 'https://peergrad.example', pathname: '/' };
   const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
@@ -53,7 +53,7 @@ test('the link of a room contains the settings for guests', () => {
   expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
-test('withQuery writes settings behind the name of the page, and removes settings that are null', () => {
+test('withQuery adds settings after the name of the page, and removes settings that are null', () => {
   expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
   expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');

@@ -27,7 +27,7 @@ describe('append', () => {
   });
 });
 
-test('truncate removes only the samples from the given step on', () => {
+test('truncate removes exactly the samples from the given step on', () => {
   const series = grow(10, 64);
   expect(truncate(series, 10)).toBe(series);
   expect(truncate(series, 3).points).toHaveLength(3);

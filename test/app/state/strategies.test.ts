@@ -13,14 +13,14 @@ const AUTO = parseJob({});
 const drawn = (algorithm: string, n: number) => pictureOf(parseJob({ algorithm }), n, null, null);
 
 describe('the picture of a room', () => {
-  test('is that of the job’s algorithm, or of the ring if the ranks cannot run the algorithm', () => {
+  test('shows the job’s algorithm, or the ring if the ranks cannot run this algorithm', () => {
     expect(drawn('ring', 64)).toBe('ring');
     expect(drawn('two-level', 12)).toBe('two-level');
     expect(drawn('two-level', 7)).toBe('ring');
     expect(drawn('doubling', 7)).toBe('doubling');
   });
 
-  test('is, with auto, that of the algorithm in use, or of the largest bucket until the algorithm is known', () => {
+  test('shows for auto the algorithm in use; until it is known, the algorithm for the largest bucket', () => {
     expect(pictureOf(AUTO, 4, null, [64, 36_000])).toBe('ring');
     expect(pictureOf(AUTO, 20, null, null)).toBe('ring');
     expect(pictureOf(AUTO, 32, null, [36_000, 4 * MIB])).toBe('two-level');
@@ -29,7 +29,7 @@ describe('the picture of a room', () => {
     expect(pictureOf(AUTO, 1, 'none', [36_000])).toBe('ring');
   });
 
-  test('has no all-reduce of gradients with PowerSGD', () => {
+  test('shows no all-reduce of gradients with PowerSGD', () => {
     expect(pictureOf(parseJob({ codec: 'powersgd' }), 4, 'ring', [MIB])).toMatchObject({ lines: 'none' });
   });
 
@@ -53,7 +53,7 @@ describe('the picture of a room', () => {
 });
 
 test.each(STRATEGY_NAMES)(
-  'reportsOwnLossOnly is true for %s exactly if the strategy does not report the losses of all ranks',
+  'reportsOwnLossOnly is true for %s only if a rank does not learn the losses of all ranks',
   async (strategy) => {
     const job = parseJob({ strategy });
     const reportsAll = await runWorld(2, async (group) => {

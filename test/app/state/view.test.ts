@@ -95,7 +95,7 @@ describe('the room', () => {
     expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
   });
 
-  test('is left after a fatal failure, but not after any other failure', () => {
+  test('is left after a fatal failure, and after no other failure', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
     expect(fold(failed(true), ADMITTED).failure).toBeNull();
@@ -112,7 +112,7 @@ describe('the run', () => {
     expect(fold(GENERATION, second, { ...GENERATION, generation: 9 }).run?.shares).toBeNull();
   });
 
-  test('has the pipeline of its generation', () => {
+  test('has a pipeline until the next generation begins', () => {
     const pipeline: EngineEvent = {
       ...{ type: 'pipeline', ranks: 2, replicas: 1, microBatches: 4, schedule: '1f1b', ring: false },
       ...{ layers: [{ name: 'dense1', bytes: 64 }], cut: [1, 0] },
@@ -185,7 +185,7 @@ describe('the run', () => {
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
-  test('clears the list of recent steps in a new generation, but still has the latest step', () => {
+  test('clears the list of recent steps in a new generation, but keeps the latest step', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
@@ -209,7 +209,7 @@ describe('the run', () => {
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
   });
 
-  test('clears the chosen initial weights when it begins, unless the run is a range test', () => {
+  test('removes the name of the chosen initial weights when it begins, unless it is a range test', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors', notes: [] };
     const job = parseJob({ measure: 'learning-rate' });
     const search: EngineEvent = { ...GENERATION, job };
@@ -251,7 +251,7 @@ describe('the run', () => {
     expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
 
-  test('stores only traces that have all steps of this rank', () => {
+  test('stores a trace only if the trace has all steps of this rank', () => {
     expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
     // Rank 1 of 3 has steps 0 to 3.
     const other = trace(0, 4);
@@ -263,7 +263,7 @@ describe('the run', () => {
     expect(fold(GENERATION, trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('doubling');
   });
 
-  test('stores only traces of the algorithm that sends most bytes', () => {
+  test('stores only the traces of the algorithm that sends most bytes', () => {
     const used: EngineEvent = { type: 'algorithm', step: 0, algorithm: 'ring' };
     expect(fold(GENERATION, used, trace(0, 4), trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('ring');
     expect(fold(GENERATION, used, trace(0, 3, 'doubling')).run!.trace).toBeNull();
@@ -280,14 +280,14 @@ describe('the run', () => {
     });
   });
 
-  test('removes a note of the lobby when it begins, and keeps a note of the run in a new generation', () => {
+  test('removes notes of the lobby when it begins, and keeps notes of the run in a new generation', () => {
     const note: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
     expect(fold(ADMITTED, ROOM, note).note).toEqual({ message: note.message });
     expect(fold(ADMITTED, ROOM, note, GENERATION).note).toBeNull();
     expect(fold(ADMITTED, ROOM, GENERATION, note, world(2, MEMBERS)).note).toEqual({ message: note.message });
   });
 
-  test('has the reason of a suspension apart from notes, until this tab is a rank again or the run is over', () => {
+  test('keeps the reason of a suspension separate from notes, until this tab has a rank again or the run is over', () => {
     const suspended: EngineEvent = { type: 'suspended', message: 'No other tab reaches this tab.' };
     const during: EngineEvent = { ...ROOM, phase: 'RUNNING' };
     const saving: EngineEvent = { type: 'note', message: 'The run cannot be saved.' };
@@ -300,7 +300,7 @@ describe('the run', () => {
     expect(fold(ADMITTED, during, suspended, ROOM).suspension).toBeNull();
   });
 
-  test('is removed together with its failure when the user closes it', () => {
+  test('is removed together with the shown failure when the user closes the failure', () => {
     const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
@@ -343,7 +343,7 @@ test('reduce changes neither the event nor the previous run', () => {
   expect(() => reduce(before, event)).not.toThrow();
 });
 
-test('the statistics of members who stay are shown in the next generation until it has its own, but give no rates', () => {
+test('the next generation shows the earlier statistics of members who stay until it has its own, but no rates', () => {
   const own = { computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
   const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
     ...{ type: 'ranks', step },

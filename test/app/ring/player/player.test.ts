@@ -72,13 +72,13 @@ describe('stepping through a round', () => {
 });
 
 describe('pacing', () => {
-  test('slows down all ring steps by the same factor if each is then long enough to be seen', () => {
+  test('slows down all ring steps by one factor if every ring step is then long enough to be seen', () => {
     expect(LINE).toMatchObject({ duration: 4000, stretched: false });
     expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
     expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
   });
 
-  test('shows a ring step longer if it would be too short to be seen, and marks the round as stretched', () => {
+  test('stretches a ring step that would be too short to be seen, and marks the round as stretched', () => {
     const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
@@ -88,7 +88,7 @@ describe('pacing', () => {
 });
 
 describe('the player', () => {
-  test('starts to play when the first trace arrives, and shows a later trace from the next round on', () => {
+  test('starts to play when the first trace arrives, and shows a later trace after the end of the round', () => {
     const newest = signal<Stage | null>(null);
     const player = createPlayer(newest, options(true));
     expect(player.playing.value).toBe(false);
@@ -112,7 +112,7 @@ describe('the player', () => {
     player.dispose();
   });
 
-  test('shows the ranks of a new world size at once, and stops when there is no trace any more', () => {
+  test('immediately shows the ranks of a new world size, and stops when there is no trace any more', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
@@ -123,7 +123,7 @@ describe('the player', () => {
     player.dispose();
   });
 
-  test('shows each new trace until the user presses a button of the player, and then keeps its trace', () => {
+  test('shows each new trace until the user presses a button of the player, and then keeps the shown trace', () => {
     const newest = signal<Stage | null>(stageOf(3, 1));
     const player = createPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
@@ -176,7 +176,7 @@ describe('showing a ring step', () => {
     player.dispose();
   });
 
-  test('jumps to the ring step without playing if this step is before the position or the user wants less motion', () => {
+  test('jumps to the ring step without playing if the step is in the past, or if the user wants less motion', () => {
     const player = startOf(4);
     player.seek(1);
     player.showStep(2);
@@ -200,7 +200,7 @@ describe('showing a ring step', () => {
   });
 });
 
-test('the player stays at its ring step when the trace of the round is extended', () => {
+test('the player stays at its ring step when the trace of this round gets more hops', () => {
   const first = stageOf(3);
   const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
   const player = createPlayer(newest, options(false));
@@ -215,7 +215,7 @@ test('the player stays at its ring step when the trace of the round is extended'
 });
 
 test.each(ALL_REDUCE_NAMES)(
-  'a position of %s always shows the same frame, by playing or with the slider',
+  'a position of %s shows the same frame, whether it is reached by playing or with the slider',
   (algorithm) => {
     const action = fc.oneof(
       fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
