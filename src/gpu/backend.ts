@@ -1,11 +1,13 @@
 /**
- * Access to TensorFlow.js's WebGPU backend. Only this file relies on members that its types hide;
- * test/gpu/backend.test.ts checks that they exist and work as described here.
+ * Access to TensorFlow.js's WebGPU backend. Only this file uses members that TensorFlow.js's types
+ * hide. test/gpu/backend.test.ts checks that these members exist and work as described here.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 
-/** The parts of the backend that are used. Its types hide the last two members. */
+/**
+ * The parts of the backend that this project uses. TensorFlow.js's types hide the last two members.
+ */
 export interface Backend extends Pick<
   WebGPUBackend,
   | 'device'
@@ -23,7 +25,10 @@ export interface Backend extends Pick<
 > {
   /** The encoder that ops are recorded to, until the next submission. */
   commandEncoder: GPUCommandEncoder | null;
-  /** Pipelines by the keys of their shaders; promises in the mode WEBGPU_ENGINE_COMPILE_ONLY. */
+  /**
+   * Pipelines by the keys of their shaders. In the mode WEBGPU_ENGINE_COMPILE_ONLY, they are
+   * promises.
+   */
   readonly pipelineCache: Record<string, GPUComputePipeline | Promise<GPUComputePipeline>>;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Replays the commands of a recorded pass. The replay has buffers of its own: each buffer of the
- * recording becomes a buffer of the same size, so buffers are reused within a pass as before.
- * Parameters stay where they are; inputs are written before each replay.
+ * Replays the commands of a recorded pass. The replay has its own buffers: for each buffer of the
+ * recording, one of the same size. So a replay reuses buffers within the pass as the recording did.
+ * Parameters keep their buffers. Inputs are written before each replay.
  */
 import type { Backend } from './backend.ts';
 import { openEncoder } from './backend.ts';
@@ -17,9 +17,9 @@ type Step =
   | { kind: 'copy'; source: GPUBuffer; target: GPUBuffer }
   | { kind: 'mark'; value: number };
 
-/** Buffers of a recording with a meaning outside of it. */
+/** Buffers of a recording that are also used outside of it. */
 export interface PinnedBuffers {
-  /** Buffers that the replay uses, too. */
+  /** Buffers that the replay shares with the recording. */
   parameters: readonly GPUBuffer[];
   /** Buffers that are written before each replay. */
   inputs: readonly GPUBuffer[];
@@ -53,11 +53,12 @@ export function differenceBetween(
     const b = second[i]!;
     const at = `after ${dispatches} shaders`;
     if (a.kind === 'write' && b.kind === 'write') {
-      if (!isSame(a.buffer, b.buffer)) return `${at}, values have another place`;
+      if (!isSame(a.buffer, b.buffer)) return `${at}, values are written to another buffer`;
       if (!areEqual(a.bytes, b.bytes)) return `${at}, values that the pass computes on the CPU changed`;
     } else if (a.kind === 'dispatch' && b.kind === 'dispatch') {
       if (a.pipeline !== b.pipeline) return `${at}, another shader runs`;
-      if (a.workgroups.some((count, axis) => count !== b.workgroups[axis])) return `${at}, the work has another size`;
+      if (a.workgroups.some((count, axis) => count !== b.workgroups[axis]))
+        return `${at}, a shader has another number of workgroups`;
       const isBound = a.bindings.every(({ buffer }, index) => isSame(buffer, b.bindings[index]!.buffer));
       if (!isBound) return `${at}, a shader has other inputs`;
       dispatches += 1;
@@ -70,7 +71,7 @@ function areEqual(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
-/** Returns the bytes of the buffers that a replay of `commands` needs, its inputs included. */
+/** Returns how many bytes of buffers a replay of `commands` needs, including its inputs. */
 export function replayBytes(commands: readonly Command[], { parameters }: PinnedBuffers): number {
   const buffers = new Set<GPUBuffer>();
   for (const command of commands) {
@@ -109,7 +110,7 @@ export class Capture {
           constantOf.set(key, constant);
           uniforms.set(buffer, constant);
         } else if (outputs.get(buffer) === 1) {
-          // Nothing else is written there, so the values are written once.
+          // No other command writes to this buffer, so its values are written only once, here.
           backend.queue.writeBuffer(this.#own(buffer), 0, bytes as Uint8Array<ArrayBuffer>);
         } else {
           this.#steps.push({ kind: 'copy', source: this.#constant(buffer, bytes), target: this.#own(buffer) });
@@ -135,7 +136,10 @@ export class Capture {
     }
   }
 
-  /** The replay's buffer for a buffer of the recording; `undefined` if no command uses that. */
+  /**
+   * The replay's buffer for a buffer of the recording; `undefined` if no command uses the recorded
+   * buffer.
+   */
   bufferOf(recorded: GPUBuffer): GPUBuffer | undefined {
     return this.#buffers.get(recorded);
   }
@@ -179,9 +183,10 @@ export class Capture {
     pass?.end();
   }
 
-  /** Frees all buffers but those of the parameters. */
+  /** Frees all buffers except those of the parameters. */
   dispose(): void {
-    // Commands of the last replay may not be submitted yet, and must not find freed buffers.
+    // If commands of the last replay are not submitted yet, they are now: they must not use freed
+    // buffers.
     openEncoder(this.#backend);
     this.#backend.submitQueue();
     for (const [recorded, buffer] of this.#buffers) if (recorded !== buffer) buffer.destroy();

@@ -15,7 +15,7 @@ export interface CommandCounts {
 
 const countsByDevice = new WeakMap<GPUDevice, CommandCounts>();
 
-/** Returns the counts of an observed device, which change with each command. */
+/** Returns the counts of a device, which continue to change; `null` if it is not observed. */
 export function commandCounts(gpu: GPUDevice): CommandCounts | null {
   return countsByDevice.get(gpu) ?? null;
 }

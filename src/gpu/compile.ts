@@ -9,8 +9,8 @@ import { DeviceError, messageOf } from '../util/errors.ts';
 import { webgpuBackend, type Backend } from './backend.ts';
 
 /**
- * The longest time without a finished shader. A shader takes less than a second, even on a software
- * adapter, but several tabs may share its cores.
+ * Compilation fails if no shader is finished for this long. A shader takes less than a second, even
+ * on a software adapter, but several tabs may share its cores.
  */
 const STALL_MS = 60_000;
 
@@ -18,7 +18,10 @@ const COMPILE_ONLY = 'WEBGPU_ENGINE_COMPILE_ONLY';
 
 export interface CompileOptions {
   clock: Clock;
-  /** Called first with 0, and then for each compiled shader. Not called without new shaders. */
+  /**
+   * Called first with `compiled` 0, and then for each compiled shader. Not called if no shader has
+   * to be compiled.
+   */
   onprogress?: (shaders: { compiled: number; total: number }) => void;
 }
 
@@ -48,7 +51,8 @@ export async function compileAhead(record: () => void, { clock, onprogress }: Co
     compiled += 1;
     onprogress?.({ compiled, total });
   });
-  // They are awaited one after the other. A later failure must not count as unhandled.
+  // The promises are awaited in order. One that rejects before its turn must not count as
+  // unhandled.
   for (const each of all) each.catch(() => {});
   for (const each of all) {
     await within(

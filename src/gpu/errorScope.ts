@@ -1,4 +1,4 @@
-/** Collects errors of commands that may fail. They do not count as errors of the device then. */
+/** Collects errors of commands that may fail, so that they do not count as errors of the device. */
 
 const FILTERS = ['out-of-memory', 'validation'] as const;
 
@@ -19,7 +19,7 @@ export async function collectErrors<T>(
   try {
     result = main();
   } finally {
-    // A lost device may reject. Its loss is reported when something is read from it.
+    // The promise may reject if the device is lost. The next read from the device reports that.
     for (const _ of FILTERS) errors.push(device.popErrorScope().catch(() => null));
   }
   const refused = (await Promise.all(errors)).find((error) => error !== null) ?? null;

@@ -4,7 +4,7 @@ import type { WebGPUProgram } from '@tensorflow/tfjs-backend-webgpu';
 import { sizeOf } from '../util/shape.ts';
 import type { Backend } from './backend.ts';
 
-/** Number of components of the elements of a buffer: `f32`, `vec2<f32>` or `vec4<f32>`. */
+/** Number of components of a buffer element: 1 for `f32`, 2 for `vec2<f32>`, 4 for `vec4<f32>`. */
 export type Components = 1 | 2 | 4;
 
 export interface Program {
@@ -20,18 +20,18 @@ export interface Program {
   /** Number of workgroups. */
   readonly dispatch: readonly [number, number, number];
   /**
-   * WGSL code with a function `main()`. It may use the inputs, `result`, `uniforms`, and the
-   * variables `localId`, `localIndex`, `globalId`, `workgroupId` and `numWorkgroups` (vec3<u32>,
-   * but localIndex: u32).
+   * WGSL code with a function `main()`. It may use the inputs, `result`, `uniforms`, the variables
+   * `localId`, `globalId`, `workgroupId` and `numWorkgroups` (all vec3<u32>), and `localIndex`
+   * (u32).
    */
   readonly code: string;
 }
 
 /**
- * Runs `program` on `inputs`, in the order of its declared inputs. The program sees inputs and
- * output as flat arrays; it knows their shapes from its uniforms.
+ * Runs `program` on `inputs`, which have the order of the program's declared inputs. The program
+ * reads and writes flat arrays; it knows shapes only from its uniforms.
  *
- * @param output float32 tensor of `shape` that the program writes to. It lets several programs
+ * @param output float32 tensor of `shape` that the program writes to. With it, several programs can
  *   write parts of one tensor.
  * @returns `output`, otherwise a new tensor of `shape`, float32. The caller owns it.
  */
@@ -94,9 +94,9 @@ fn main() {
 }
 
 /**
- * Returns the shape of the output. TensorFlow.js has a pipeline for inputs that have the output's
- * shape, and another one for inputs that have not. No flat input has this shape, so tensors of any
- * size share a pipeline.
+ * Returns the shape of the output. TensorFlow.js uses different pipelines for inputs that have the
+ * output's shape and for inputs that do not. No flat input has the shape that this function
+ * returns, so tensors of any size share a pipeline.
  */
 function column(shape: readonly number[]): number[] {
   return [sizeOf(shape), 1];
@@ -119,8 +119,8 @@ export function spread(backend: Backend, count: number): [number, number, number
 }
 
 /**
- * WGSL function that returns the index of a workgroup of {@link spread}. The index may be larger
- * than the number of workgroups that are needed.
+ * WGSL function that returns the index of this workgroup in a dispatch by {@link spread}. Such a
+ * dispatch may have more workgroups than are needed.
  */
 export const FLAT_WORKGROUP = `
 fn flatWorkgroup() -> i32 { return i32(workgroupId.y * numWorkgroups.x + workgroupId.x); }

@@ -2,8 +2,8 @@
 import { openEncoder, type Backend } from './backend.ts';
 
 /**
- * A buffer range that a shader reads or writes. Binding 0 is the output of TensorFlow.js's
- * programs.
+ * A buffer range that a shader reads or writes. In TensorFlow.js's programs, binding 0 is the
+ * output.
  */
 export interface Binding {
   binding: number;
@@ -21,12 +21,14 @@ export type Command =
     }
   /** `bytes` were written to the start of `buffer`. */
   | { kind: 'write'; buffer: GPUBuffer; bytes: Uint8Array }
-  /** The caller's note in the order of the commands; see {@link Recorder.mark}. */
+  /** A mark that the caller set between two commands; see {@link Recorder.mark}. */
   | { kind: 'mark'; value: number };
 
 export class Recorder {
   readonly commands: Command[] = [];
-  /** The first command that cannot be replayed; `null` if all can. */
+  /**
+   * Describes the first command that cannot be replayed; `null` if all commands can be replayed.
+   */
   problem: string | null = null;
   /** Bytes of buffers that were mapped when they were created, such as staging buffers. */
   readonly uploads = new Map<GPUBuffer, Uint8Array>();
@@ -36,7 +38,7 @@ export class Recorder {
   }
 }
 
-/** The recorder that is active, by device. */
+/** For each observed device: its active recorder. */
 const recorders = new WeakMap<GPUDevice, { active: Recorder | null }>();
 
 /** Whether `backend` computes on a device that was prepared for {@link record}. */
@@ -154,7 +156,7 @@ function observeEncoder(
     const [source, from, target, to] = args;
     const bytes = slot.active.uploads.get(source);
     if (bytes && from === 0 && to === 0) slot.active.commands.push({ kind: 'write', buffer: target, bytes });
-    // Copies for the CPU do not change what a pass computes.
+    // Copies to buffers that the CPU reads do not change what a pass computes.
     else if ((target.usage & GPUBufferUsage.MAP_READ) === 0) slot.active.problem ??= 'a buffer was copied on the GPU';
   }) as GPUCommandEncoder['copyBufferToBuffer'];
 }

@@ -5,21 +5,21 @@
  *
  *   dlogits = (exp(logits - maximum) / sum - [class is label]) * weight * dy
  *
- * Rows have 10 (digits) to tens of thousands (tokens) of classes. No tensor of the size of the
- * logits is made but their gradient.
+ * Rows have 10 (digits) to tens of thousands (tokens) of classes. The gradient is the only tensor
+ * that is made with the size of the logits.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../backend.ts';
 import { runProgram, type Program } from '../program.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
-import { componentsOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
+import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
 
 /**
  * Returns the sum over rows of weight * cross-entropy, in nats. For the mean, divide it by the sum
  * of the weights.
  *
- * A row of weight 0 with finite logits does not change the loss or any gradient, nor does a row
- * whose label is not a class.
+ * Two kinds of rows change neither the loss nor a gradient: rows of weight 0 with finite logits,
+ * and rows whose label is not a class.
  *
  * @param logits float32 [rows, classes]
  * @param labels int32 [rows], 0 .. classes-1
@@ -39,7 +39,7 @@ function composed(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D
     // On wasm, TensorFlow.js 4.22 returns integers even if float32 is requested.
     const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
     // logSoftmax subtracts the maximum of the row first, so large logits do not overflow. On
-    // WebGPU, it is also correct for more than 65 536 rows, but softmax is not.
+    // WebGPU, logSoftmax is correct for more than 65 536 rows; softmax is not.
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
     return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
   });
@@ -82,7 +82,10 @@ fn main() {
 }
 `;
 
-/** The rows' losses and what the gradient needs of them: float32 [rows, {@link KEPT}] */
+/**
+ * Returns the loss of each row, and the values of the row that the gradient needs: float32 [rows,
+ * {@link KEPT}]
+ */
 function keptOfRows(backend: Backend, logits: tf.TensorInfo, labels: tf.TensorInfo): tf.TensorInfo {
   const { layout, components, uniforms, rows } = describe(logits);
   const program: Program = {
@@ -161,7 +164,7 @@ function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>)
 
 function describe({ shape }: tf.TensorInfo) {
   const [rows, classes] = shape as [number, number];
-  const components = componentsOf(classes);
+  const components = loadWidthOf(classes);
   const columns = classes / components;
   const uniforms = { rows: { type: 'i32', value: rows }, columns: { type: 'i32', value: columns } } as const;
   return { rows, components, layout: rowLayout(columns), uniforms };

@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../program.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
-import { componentsOf, elementCode } from './rows.ts';
+import { loadWidthOf, elementCode } from './rows.ts';
 
 /**
  * Returns (table[token] + positions[position]) * mask for each token. A token without a row in the
@@ -42,9 +42,12 @@ function lookUp(tokens: tf.Tensor1D, table: tf.Tensor): tf.Tensor {
   return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]), 'float32'), table);
 }
 
-/** Threads of a workgroup: two subgroups of most GPUs. Few tokens then keep few threads busy. */
+/**
+ * Threads of a workgroup: two subgroups of most GPUs. More threads would be idle if there are few
+ * tokens.
+ */
 const THREADS = 64;
-/** Tokens that a thread compares at once. */
+/** Tokens that a thread compares in each round. */
 const TOKENS_PER_THREAD = 16;
 
 const FORWARD = `
@@ -61,9 +64,9 @@ fn main() {
 `;
 
 /**
- * A workgroup sums the gradients of one token, and each thread a column. All threads first list the
- * places of the token: each counts its own, and a prefix sum (Hillis and Steele, "Data parallel
- * algorithms", 1986) tells it where to write them.
+ * A workgroup sums the gradients of one token; each thread sums one column. First, the threads
+ * together list the places of the token: each thread counts the places that it finds, and a prefix
+ * sum (Hillis and Steele, "Data parallel algorithms", 1986) tells it where to write them.
  */
 const TABLE_GRADIENT = `
 var<workgroup> counts: array<i32, ${THREADS}>;
@@ -124,7 +127,7 @@ fn main() {
 }
 `;
 
-/** The part of the network's shapes that is an attribute of gradients. */
+/** The lengths of the op's tensors. */
 interface Sizes {
   tokens: number;
   context: number;
@@ -132,7 +135,10 @@ interface Sizes {
   width: number;
 }
 
-/** Runs a program; `workgroups` and `shape` are those of the result with `columns` columns. */
+/**
+ * Runs a program that computes a tensor of `shape`. `workgroups` returns the number of workgroups
+ * for rows of `columns` elements.
+ */
 function runOn(
   { inputs, backend }: KernelArguments<tf.NamedAttrMap>,
   key: string,
@@ -142,7 +148,7 @@ function runOn(
   shape: readonly number[],
   workgroups: (columns: number) => number,
 ): tf.TensorInfo {
-  const components = componentsOf(width);
+  const components = loadWidthOf(width);
   const columns = width / components;
   const mask = inputs['mask'];
   const maskCode = mask
@@ -196,7 +202,10 @@ function gradientByPositions(own: KernelArguments<tf.NamedAttrMap>): tf.TensorIn
   return runOn(own, 'embedPositionsGradient', POSITIONS_GRADIENT, ['dy'], sizes, shape, workgroups);
 }
 
-/** The op without or with a mask: TensorFlow.js does not let ops save optional inputs. */
+/**
+ * Returns one op for a call with a mask, another one for a call without: TensorFlow.js does not let
+ * ops save optional inputs.
+ */
 function embedOp(kernelName: string, masks: readonly string[]): TrainingOp {
   return {
     kernelName,

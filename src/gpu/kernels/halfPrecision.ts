@@ -34,7 +34,7 @@ export function inHalfPrecision<T>(compute: () => T): T {
   }
 }
 
-/** Whether a product that is computed now uses float16. Kernels of products ask this. */
+/** Whether a product that is computed now uses float16. Kernels of matrix products read this. */
 export function usesHalfPrecision(): boolean {
   return isHalf;
 }

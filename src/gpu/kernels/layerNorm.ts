@@ -51,7 +51,7 @@ fn meanOf(start: i32) -> f32 {
   for (var i = lane(); i < uniforms.columns; i += LANES) { sum += x[start + i]; }
   return rowSum(fold(sum)) / uniforms.channels;
 }
-// From the mean of the differences from the rounded mean, and the mean of their squares.
+// correction: mean of the differences from the rounded mean; squares: mean of their squares.
 fn inverseDeviation(correction: f32, squares: f32) -> f32 {
   return inverseSqrt(max(squares - correction * correction, 0.0) + uniforms.epsilon);
 }
@@ -71,7 +71,9 @@ fn statisticsOf(start: i32) -> Statistics {
 `,
 };
 
-/** Computes the statistics and both means of the gradient in the same two passes over the row. */
+/**
+ * Computes the statistics and the two means of the gradient in the same two passes over the row.
+ */
 const gradientCode = (layout: RowLayout): string => `
 ${rowReduction(layout, 'gradientSums', 'vec4<f32>')}
 fn main() {

@@ -2,8 +2,8 @@
  * A linear layer (dense layer) with what often follows it: activation, dropout and a residual
  * connection. The forward pass is one dispatch. Each gradient is one dispatch too: the products
  * multiply the gradient of the result by the dropout mask, or by the derivative of relu, while they
- * load it. The derivatives of other layers need the value before the activation, which is not kept:
- * one more dispatch computes it again.
+ * load it. Other derivatives need the value before the activation. It is not kept, so one more
+ * dispatch computes it again.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
@@ -75,8 +75,8 @@ interface Attributes {
 type Inputs<T> = { x: T; weights: T } & Partial<Record<(typeof OPTIONAL)[number], T>>;
 
 /**
- * TensorFlow.js saves inputs for the gradient by their names, which must all be given, or all
- * inputs of an array. So the inputs are an array.
+ * TensorFlow.js saves inputs for the gradient in two ways: inputs with names, none of which may be
+ * missing, or all inputs of an array. Here some inputs may be missing, so the inputs are an array.
  */
 function runLinear(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions, isHalf: boolean): tf.Tensor {
   const given = OPTIONAL.filter((name) => options[name] !== undefined);
@@ -107,7 +107,7 @@ function maskOf({ x, mask }: Inputs<tf.TensorInfo>): Factor[] {
   return mask ? [{ tensor: mask, sharedBy: x.shape[1]! }] : [];
 }
 
-/** The result, or with another epilogue what is computed from `x . weights` in the same way. */
+/** Computes `epilogue(x . weights)`: the result of the layer, or what its gradient needs. */
 function multiplied(
   backend: Backend,
   inputs: Inputs<tf.TensorInfo>,
@@ -136,7 +136,7 @@ interface Loaded {
   factor?: Factor | undefined;
 }
 
-/** Computes the gradient of each input, by its index. */
+/** For each input, by its index: a function that computes its gradient. */
 type Gradients = Record<string, () => tf.Tensor>;
 
 /** The gradient of `x . weights + bias`. */

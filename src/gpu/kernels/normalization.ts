@@ -2,14 +2,14 @@
  * Parts of kernels that normalize each row of x by statistics of the row, and then multiply it by a
  * scale: RMS and layer normalization.
  *
- * Statistics are computed again for gradients: they read x anyway, and the forward pass then has
- * one output.
+ * Kernels of gradients compute the statistics again: they read x anyway, and so the forward pass
+ * needs only one output.
  */
 import type * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import { runProgram, spread, type Program } from '../program.ts';
 import type { KernelArguments } from './registry.ts';
-import { componentsOf, elementCode, rowCode, rowDispatch, rowLayout, type RowLayout } from './rows.ts';
+import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, type RowLayout } from './rows.ts';
 
 export type NormArguments = KernelArguments<tf.NamedAttrMap>;
 
@@ -19,9 +19,9 @@ export interface Norm {
   name: string;
   /**
    * WGSL type `Statistics`, and functions: `statisticsOf(start: i32) -> Statistics` of the row that
-   * begins at `x[start]`, and `normalized(value: Element, row: Statistics) -> Element`. The first
-   * may contain barriers. The uniforms are `rows`, `columns` (elements of a row), `channels` (as
-   * f32) and `epsilon`.
+   * begins at `x[start]`, and `normalized(value: Element, row: Statistics) -> Element`.
+   * `statisticsOf` may contain barriers. The code may read the uniforms `rows`, `columns` (elements
+   * of a row), `channels` (as f32) and `epsilon`.
    */
   code: (layout: RowLayout) => string;
 }
@@ -29,7 +29,7 @@ export interface Norm {
 /** A program of a {@link Norm}. */
 export interface NormProgram {
   key: string;
-  /** Inputs that the code reads, each as elements of x. */
+  /** Inputs that the code reads. Their elements have as many components as those of x. */
   names: readonly string[];
   /** Code that follows the norm's code. */
   code: (layout: RowLayout) => string;
@@ -59,10 +59,13 @@ fn main() {
   return runOnRows(norm, { key: norm.name, names, code: () => code }, args);
 }
 
-/** Rows of which a workgroup sums the gradient of the scale. */
+/** Number of rows for which one workgroup sums the gradient of the scale. */
 const BLOCK = 16;
 
-/** Sums one block of rows. Threads first share rows for statistics, then each takes columns. */
+/**
+ * Sums one block of rows. First, threads share rows to compute statistics. Then each thread sums
+ * whole columns.
+ */
 const SCALE_GRADIENT = `
 var<workgroup> statistics: array<Statistics, ${BLOCK}>;
 fn main() {
@@ -109,7 +112,7 @@ function describe(norm: Norm, names: readonly string[], { inputs, attrs, backend
   const { shape } = inputs['x']!;
   const channels = shape.at(-1)!;
   const rows = sizeOf(shape) / channels;
-  const components = componentsOf(channels);
+  const components = loadWidthOf(channels);
   const columns = channels / components;
   const layout = rowLayout(columns);
   const program = {

@@ -15,7 +15,7 @@ export interface KernelArguments<Attributes = Record<string, never>> {
   backend: Backend;
 }
 
-/** Another kernel for an op of TensorFlow.js. */
+/** A kernel that replaces one of TensorFlow.js's. */
 export interface Replacement {
   kernelName: string;
   /** Returns `null` if the stock kernel should compute the result. */

@@ -26,8 +26,8 @@ export function rmsNorm(x: tf.Tensor, scale: tf.Tensor, epsilon: number): tf.Ten
 }
 
 /**
- * Normalizes each row of `x`, and passes `x` on to a residual connection. The kernel of the
- * gradient by `x` adds the gradient of `passed`, which otherwise takes a dispatch.
+ * Normalizes each row of `x`, and passes `x` on to a residual connection. The kernel that computes
+ * the gradient of `x` also adds the gradient of `passed`, which saves one dispatch.
  *
  * @param x, scale, epsilon those of {@link rmsNorm}
  * @returns the normalized rows, and `x` itself or a tensor with its data.

@@ -1,12 +1,12 @@
 /**
- * Parts of kernels that reduce each row of a matrix. Several threads share a row, and a workgroup
- * has several rows if these are short, so that few threads idle. All sums are added in a fixed
+ * Parts of kernels that reduce each row of a matrix. Several threads share a row. If rows are
+ * short, a workgroup has several rows, so that few threads are idle. All sums are added in a fixed
  * order.
  */
 import { FLAT_WORKGROUP, spread, type Components, type Program } from '../program.ts';
 import type { Backend } from '../backend.ts';
 
-/** Rows of more elements have a workgroup of {@link LONG_LANES} threads for themselves. */
+/** A row with more elements has a whole workgroup of {@link LONG_LANES} threads. */
 const LONG_ROW = 2048;
 const LONG_LANES = 256;
 /** Threads of a workgroup with shorter rows: two subgroups of most GPUs. */
@@ -86,15 +86,18 @@ fn ${name}(value: ${type}) -> ${type} {
 `;
 }
 
-/** Elements of four channels where rows allow it: GPUs load them at once. */
-export function componentsOf(channels: number): Components {
+/**
+ * Returns how many channels one load reads: 4 if rows have a multiple of 4 channels, otherwise 1.
+ */
+export function loadWidthOf(channels: number): Components {
   return channels % 4 === 0 ? 4 : 1;
 }
 
 /**
- * WGSL type `Element` of this many components, and functions: the sum and the maximum of the
+ * WGSL type `Element` with this many components, and functions: the sum and the maximum of the
  * components, one component, an element of a one-hot row, and whether a component is NaN or
- * +Infinity. The last looks at bits, because WGSL need not keep NaN in `exp` or `max`.
+ * +Infinity. The last function, `isLost`, reads bits, because WGSL need not keep NaN in `exp` or
+ * `max`.
  */
 export function elementCode(components: Components): string {
   return components === 4

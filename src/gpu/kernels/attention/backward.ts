@@ -1,6 +1,6 @@
 /**
- * Programs of causal attention that compute gradients. For probabilities P of a sequence and the
- * gradient dY of the result Y = P V, they are
+ * Programs that compute the gradients of causal attention. With the probabilities P of a sequence
+ * and the gradient dY of the result Y = P V, the gradients are
  *
  *     dV = P^T dY,  dS = P * (dY V^T - rowsum(dY * Y)),  dQ = dS K * scale,  dK = dS^T Q * scale.
  *
@@ -58,7 +58,7 @@ fn main() {
 
 /**
  * Reads qkv, dy and statistics. Writes dK and dV: each workgroup owns a tile of keys, and visits
- * all queries from the tile's start. Early tiles have more queries, and start first.
+ * all queries from the tile's start. The first tiles visit the most queries, so they start first.
  */
 export const keysGradientCode = (tiles: Tiles): string => `
 ${tiles.declarations}

@@ -2,9 +2,9 @@
  * Causal self-attention with several heads (Vaswani et al., "Attention Is All You Need", 2017). Its
  * kernels follow Dao, "FlashAttention-2" (2023, arXiv 2307.08691): a workgroup owns a tile of
  * queries or keys, and visits the other tiles in a fixed order, so scores exist only in workgroup
- * memory and sums have a fixed order. Unlike there, the forward pass does not keep the logarithm of
- * the sum of exponentials, because a program has one output: the backward pass computes it again
- * where it computes the row sums of dY * Y.
+ * memory and sums have a fixed order. Unlike in that paper, the forward pass does not keep the
+ * logarithm of the sum of exponentials, because a program has one output. The backward pass
+ * computes this logarithm again, together with the row sums of dY * Y.
  */
 import * as tf from '@tensorflow/tfjs';
 import { runProgram, spread, type Components, type Program } from '../../program.ts';
@@ -25,9 +25,10 @@ export function causalMask(context: number): tf.Tensor2D {
 }
 
 /**
- * Each position takes a mean of the values of all positions up to its own. Their weights are the
- * softmax of the dot products of its query and their keys, divided by sqrt(depth). Runs as kernels
- * if `depth` is a multiple of 4 and at most 128.
+ * The result at a position is a weighted mean of the values at this position and all earlier ones.
+ * The weights are the softmax of query . key / sqrt(depth), where the query is that of this
+ * position and the keys are those of the values. Runs as kernels if `depth` is a multiple of 4 and
+ * at most 128.
  *
  * @param qkv float32 [batch, context, 3 * width]. Its last axis is [queries, keys, values], each
  *   [heads, depth].
@@ -59,7 +60,7 @@ interface Run extends Pick<Program, 'outputComponents'> {
   code: (tiles: Tiles) => string;
   inputs: Record<string, { tensor: tf.TensorInfo; components: Components }>;
   shape: readonly number[];
-  /** Receives the result; otherwise, a new tensor of `shape`. */
+  /** Tensor that receives the result; by default a new tensor of `shape`. */
   output?: tf.TensorInfo;
 }
 

@@ -13,13 +13,16 @@ import {
   type Tiles,
 } from './tiles.ts';
 
-/** Later tiles of queries have more keys. They start first, so that no workgroup is left alone. */
+/**
+ * Later tiles of queries visit more keys. They start first, so that no long workgroup runs last and
+ * alone.
+ */
 const LATEST_FIRST = prologue('tiles - 1u - nth');
 
 /**
- * Code that computes, for the thread's queries and its 4 keys of a tile of keys, exp(score -
- * largest) in `s`, with the largest score of each query so far. `sum` is the sum of these values
- * over all tiles so far; it is distributed over the 8 threads of a row.
+ * Code that sets `s` to exp(score - largest) for the thread's queries and its 4 keys of a tile.
+ * `largest` is the largest score of each query so far. `sum` is the sum of these exponentials over
+ * all tiles so far; each of the 8 threads of a row has a part of it.
  */
 const onlineSoftmax = (tiles: Tiles): string => `
     var s = mat4x4<f32>();
@@ -70,7 +73,7 @@ fn main() {
   for (var other = 0u; other <= tile; other++) {
     ${onlineSoftmax(tiles)}
   }
-  // The last maxima are read from the memory that the sums overwrite.
+  // The sums below overwrite the memory from which the last maxima are read.
   workgroupBarrier();
   let logSum = largest + log(rowSum(row, column, sum));
   var products = vec4<f32>(0.0);

@@ -2,9 +2,9 @@
  * WGSL code for matrix products of tiles. A workgroup of 8 x 8 threads multiplies tiles of 32 rows;
  * each thread computes 4 x 4 elements of a product of two tiles, or 4 rows of a product with a tile
  * of scores. Rows have `depth` channels, which are loaded into workgroup memory in chunks of at
- * most 32 channels. So all kernels of attention need less than 16 KiB of workgroup memory,
- * WebGPU's default limit, for any depth, and a thread's accumulators fit into registers up to a
- * depth of 128.
+ * most 32 channels. So, for any depth, all kernels of attention need less workgroup memory than
+ * WebGPU's default limit of 16 KiB. A thread's accumulators fit into registers up to a depth of
+ * 128.
  *
  * In these functions, `row` is the first of the thread's 4 rows in the tile, and `column` the first
  * of its 4 columns: column, column + 8, column + 16 and column + 24. Sums over channels and over
@@ -16,7 +16,7 @@ export const TILE = 32;
 /** Side of the square of threads. */
 const SIDE = 8;
 export const THREADS = SIDE * SIDE;
-/** Most elements of type vec4 of a row in workgroup memory. */
+/** Largest number of vec4 of a row that are in workgroup memory at the same time. */
 const MAX_CHUNK = 8;
 /** The largest number of channels of a head. */
 export const MAX_DEPTH = 128;
@@ -42,7 +42,7 @@ const DEPTH4 = ${depth4}u;
 const SCALE = f32(${1 / Math.sqrt(depth)});
 // The score of invisible keys. WGSL may assume that no value is infinite.
 const LOWEST = -1e30f;
-// Channels of the left tile, or scores: then an element is 4 rows of a column.
+// Channels of the left tile; or scores, where an element is 4 rows of one column.
 var<workgroup> left: array<vec4<f32>, ${TILE * Math.max(stride, SIDE + 1)}>;
 var<workgroup> right: array<vec4<f32>, ${TILE * stride}>;
 var<workgroup> partial: array<vec4<f32>, ${THREADS}>;
@@ -122,7 +122,7 @@ fn visibleScores(s: vec4<f32>, queries: vec4<u32>, keys: vec4<u32>) -> vec4<f32>
  * Start of `main`. Workgroups are ordered by tile, then by sequence: a sequence is one head of one
  * sample.
  *
- * @param order expression of `tiles` and `nth`: index of the workgroup's tile
+ * @param order WGSL expression for the index of the workgroup's tile. It may use `tiles` and `nth`.
  */
 export const prologue = (order: string): string => `
   let context = u32(uniforms.context);
@@ -219,9 +219,9 @@ export function declareSums(name: string, { chunks }: Tiles): string {
 }
 
 /**
- * Returns code that stores accumulators as the thread's rows of the matrix `rows`.
+ * Returns code that stores the accumulators, times `factor`, as the thread's rows of the result.
  *
- * @param factor expression of `i`, the index of the row in the thread's rows
+ * @param factor WGSL expression. It may use `i`, the index among the thread's rows.
  */
 export function store(
   name: string,

@@ -8,7 +8,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 import {
   channelReader,
   patchCode,
@@ -31,7 +31,7 @@ const MOST_SPLITS = 128;
 export interface FilterGradient {
   x: tf.TensorInfo;
   dy: tf.TensorInfo;
-  /** The activations, if they are ReLUs: dy counts where they are positive. */
+  /** The results of ReLU, if this is the activation: dy counts only where they are positive. */
   y: tf.TensorInfo | undefined;
   /** Whether the result includes the gradient of the bias, which is the sum of dy. */
   hasBias: boolean;
@@ -119,7 +119,7 @@ export function filterGradientSums(
   const positionsPerSplit = Math.ceil(positions / wanted / TILE_INNER) * TILE_INNER;
   const splits = Math.ceil(positions / positionsPerSplit);
   const sums = (patchSize + (hasBias ? 1 : 0)) * channels;
-  const [xComponents, components] = [componentsOf(inShape[3]), componentsOf(channels)];
+  const [xComponents, components] = [loadWidthOf(inShape[3]), loadWidthOf(channels)];
   const program: Program = {
     key: `conv2dFilterGradient${rows}_${columns}_${xComponents}_${components}_${y !== undefined}_${hasBias}`,
     inputs: { x: xComponents, dy: components, ...(y && { y: components }) },

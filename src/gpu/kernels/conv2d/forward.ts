@@ -6,7 +6,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 import {
   channelReader,
   patchCode,
@@ -34,9 +34,9 @@ export interface Forward {
 }
 
 /**
- * Patches are in workgroup memory as [element / 4][position], so that a load from `x` is a store of
- * a vec4, and threads of a warp read consecutive vec4. A thread's positions are THREAD_ROWS apart
- * for the same reason.
+ * Patches are in workgroup memory as [element / 4][position], so that a thread loads a vec4 from
+ * `x` and stores it as a vec4, and that threads of a warp read consecutive vec4. For the second
+ * reason, a thread's positions are THREAD_ROWS apart.
  */
 function codeOf(columns: number, x: Components, weights: Components, hasBias: boolean, activation: Activation): string {
   const vectors = columns / 4;
@@ -108,8 +108,8 @@ export function forward(backend: Backend, geometry: Geometry, { x, filter, bias,
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
   const columns = tileColumnsOf(channels);
-  const xComponents = componentsOf(inShape[3]);
-  const components = componentsOf(channels);
+  const xComponents = loadWidthOf(inShape[3]);
+  const components = loadWidthOf(channels);
   const positions = positionsOf(geometry);
   const program: Program = {
     key: `conv2d${columns}_${xComponents}_${components}_${bias !== undefined}_${activation}`,

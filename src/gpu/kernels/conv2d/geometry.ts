@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../../util/shape.ts';
 import type { Components, Program } from '../../program.ts';
 
-/** Attributes of the convolution ops of TensorFlow.js. Some ops lack some of them. */
+/** Attributes of the convolution ops of TensorFlow.js. Not every op has all of them. */
 export interface ConvolutionAttributes extends tf.NamedAttrMap {
   strides: [number, number] | number;
   pad: 'same' | 'valid' | number;
@@ -83,7 +83,10 @@ export function patchSizeOf({ filterShape: [height, width, channels] }: Geometry
   return height * width * channels;
 }
 
-/** Smallest tile of 8, 16, 32 or 64 columns that holds `columns`, or 64. */
+/**
+ * Returns the columns of a tile: the smallest of 8, 16 and 32 that is at least `columns`, otherwise
+ * 64.
+ */
 export function tileColumnsOf(columns: number): number {
   return [8, 16, 32].find((tile) => columns <= tile) ?? 64;
 }
@@ -95,7 +98,7 @@ export function tileColumnsOf(columns: number): number {
  * A row of a patch has filterWidth * inChannels consecutive elements in the layout NHWC, so an
  * element of a patch is given by its row and its offset in the row.
  *
- * @param components of `x`
+ * @param components number of components of an element of `x`
  */
 export function patchCode(components: Components): string {
   return `
@@ -160,9 +163,9 @@ fn readPatch(origin: vec3<i32>, index: PatchIndex) -> vec4<f32> {
  * WGSL function `name` that reads four output channels from a row of `input`, a matrix [rows,
  * output channels]. Channels after the last are zeros.
  *
- * @param components of `input` and `mask`
- * @param mask a matrix like `input`. Where it is not positive, the result is 0: this is the
- *   derivative of ReLU, of which the mask is the result.
+ * @param components number of components of an element of `input` and `mask`
+ * @param mask the result of ReLU, a matrix like `input`. Where it is not positive, the function
+ *   returns 0, the derivative of ReLU.
  */
 export function channelReader(name: string, input: string, components: Components, mask: string | null = null): string {
   const zero = components === 4 ? 'vec4<f32>(0.0)' : '0.0';

@@ -1,14 +1,14 @@
 /**
- * Gradient of the input of a convolution: for each pixel, the sum over taps of the filter of dy
- * times the transposed weights of the tap. With a stride, a pixel only meets every stride-th row
- * and column of the filter, so pixels are grouped by their residue modulo the stride: all pixels of
- * a group have the same taps, and each group is a dense matrix product. TensorFlow.js multiplies
- * zeros for the other taps.
+ * Gradient of the input of a convolution. For each pixel, it is a sum over the taps of the filter:
+ * dy times the transposed weights of the tap. With a stride, a pixel meets only every stride-th row
+ * and column of the filter. So pixels are grouped by their residue modulo the stride: all pixels of
+ * a group have the same taps, and each group is a dense matrix product. TensorFlow.js instead
+ * multiplies by zeros for the taps that a pixel does not meet.
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../../backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 import { channelReader, tileColumnsOf, uniformsOf, type Geometry } from './geometry.ts';
 
 /** Pixels of a tile. A thread computes 4 pixels of 4 channels. */
@@ -20,7 +20,7 @@ const TILE_INNER = 4;
 export interface InputGradient {
   dy: tf.TensorInfo;
   filter: tf.TensorInfo;
-  /** The activations, if they are ReLUs: dy counts where they are positive. */
+  /** The results of ReLU, if this is the activation: dy counts only where they are positive. */
   y: tf.TensorInfo | undefined;
 }
 
@@ -151,7 +151,7 @@ export function inputGradient(backend: Backend, geometry: Geometry, { dy, filter
   // The first group is the largest.
   const pixels = batch * Math.ceil(height / strides[0]) * Math.ceil(width / strides[1]);
   const tiles = Math.ceil(pixels / TILE_ROWS) * Math.ceil(channels / columns);
-  const components = componentsOf(outShape[3]);
+  const components = loadWidthOf(outShape[3]);
   const program: Program = {
     key: `conv2dInputGradient${columns}_${components}_${y !== undefined}`,
     inputs: { dy: components, weights: components, ...(y && { y: components }) },

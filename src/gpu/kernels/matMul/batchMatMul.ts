@@ -9,8 +9,8 @@ import { multiply } from './product.ts';
 type Shape = readonly number[];
 
 /**
- * Returns the result's batch dimensions if one operand's batches repeat for the other's leading
- * dimensions, otherwise null.
+ * Returns the batch dimensions of the result if the batches of the smaller operand repeat along the
+ * leading dimensions of the larger one, otherwise null.
  */
 function batchShape(a: Shape, b: Shape): Shape | null {
   const [long, short] = sizeOf(a) >= sizeOf(b) ? [a, b] : [b, a];

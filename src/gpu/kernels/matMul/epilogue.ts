@@ -1,14 +1,17 @@
 /** What happens to the elements of a matrix product before they are stored. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Components, Program } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 
 /** A matrix whose elements multiply those of another matrix with as many columns. */
 export interface Factor {
   tensor: TensorInfo;
   /** Number of consecutive rows of the other matrix that share a row of this matrix. */
   sharedBy: number;
-  /** Whether only the sign counts: elements are kept where the factor is positive, otherwise 0. */
+  /**
+   * Whether only the sign of the factor counts: where it is positive, elements are kept; elsewhere,
+   * they become 0.
+   */
   isGate?: boolean;
 }
 
@@ -92,9 +95,9 @@ fn apply(x: vec4<f32>) -> vec4<f32> {
 }`,
 };
 
-/** @param columns of the result, which the code reads from the uniform `columns`. */
+/** @param columns number of columns of the result. The code reads it from the uniform `columns`. */
 export function epilogueCode({ bias, apply, factors = [], residual }: Epilogue, columns: number): EpilogueCode {
-  const components = componentsOf(columns);
+  const components = loadWidthOf(columns);
   const inputs: EpilogueCode['inputs'] = {};
   const tensors: TensorInfo[] = [];
   const uniforms: Record<string, { type: 'i32'; value: number }> = {};

@@ -1,11 +1,14 @@
-/** Chooses how the workgroups of a matrix product share the work, by its lengths alone. */
+/**
+ * Chooses how the workgroups of a matrix product share the work. Only the lengths of the matrices
+ * decide.
+ */
 
 /**
  * The part of the result that a workgroup computes. Each thread computes `threadRows` x 4 elements.
  * In each iteration, the workgroup loads `outer` x `inner` elements of both matrices.
  */
 export interface Tile {
-  /** Rows, and columns, of the result. */
+  /** Number of rows of the result, and also of its columns. */
   outer: number;
   inner: number;
   threadRows: 4 | 8;
@@ -25,7 +28,7 @@ export const SMALL: Tile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
 const BUSY = 64;
 /**
  * Shortest part of the inner length. With shorter parts, the dispatch that sums the parts would
- * take as long as it saves.
+ * take as long as the split saves.
  */
 const SHORTEST_PART = 512;
 const MOST_PARTS = 16;

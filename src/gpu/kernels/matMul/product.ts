@@ -10,7 +10,7 @@
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Backend } from '../../backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 import { epilogueCode, four, multiplied, type Epilogue, type Factor } from './epilogue.ts';
 import { planOf, type Lengths, type Plan, type Tile } from './plan.ts';
 import { sumParts } from './sumParts.ts';
@@ -22,7 +22,7 @@ export interface Operand {
   isTransposed: boolean;
   /** Number of matrices; batch i uses matrix i modulo this number. */
   batches: number;
-  /** Multiplies the matrix as it is stored. */
+  /** Multiplies the matrix in the layout in which it is stored. */
   factor?: Factor | undefined;
 }
 
@@ -31,9 +31,9 @@ export interface Product extends Lengths {
   b: Operand;
   epilogue: Epilogue;
   /**
-   * Whether both matrices are rounded to float16. Products and sums stay in float32, as in tensor
-   * cores: the product of two float16 numbers has 22 bits, and may be larger than 65 504. Numbers
-   * that are larger become infinite, so that loss scaling notices them.
+   * Whether both matrices are rounded to float16. An element above 65 504 becomes infinite, so that
+   * loss scaling notices it. Products and sums stay in float32, as in tensor cores: the product of
+   * two float16 numbers has 22 bits, and may be larger than 65 504.
    */
   isHalf: boolean;
 }
@@ -67,7 +67,7 @@ function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonl
   const program: Program = {
     key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
     inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
-    outputComponents: componentsOf(columns),
+    outputComponents: loadWidthOf(columns),
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
     workgroupSize: [tile.threads, 1, 1],
     dispatch: spread(backend, workgroups),
@@ -93,7 +93,7 @@ interface Loader {
   uniforms: NonNullable<Program['uniforms']>;
   /**
    * Defines `load_x(first, row, column)` for 4 elements of a stored row; 0 outside the matrix.
-   * `first` is the number of rows before the matrix.
+   * `first` is the number of rows that precede this matrix in the tensor.
    */
   code: string;
 }
@@ -103,7 +103,7 @@ function loader(
   { tensor, isTransposed, factor, batches }: Operand,
   [height, width]: [number, number],
 ): Loader {
-  const components = componentsOf(width);
+  const components = loadWidthOf(width);
   const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
   const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
   let values = four(name, 'at', components);
@@ -131,7 +131,7 @@ fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
 
 /**
  * WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. It has
- * loops where code could be repeated: drivers unroll them, and need less time to compile them.
+ * loops instead of repeated code: drivers compile loops in less time, and then unroll them.
  */
 function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
   const across = tile.outer / 4;
@@ -151,7 +151,7 @@ function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: 
     }`;
 }
 
-/** Four numbers of a tile, and conversions to it and from it. */
+/** The type of four numbers of a tile, with conversions to and from it. */
 const FULL = `
 alias Four = vec4<f32>;
 fn toFour(v: vec4<f32>) -> Four { return v; }
@@ -159,9 +159,10 @@ fn fromFour(v: Four) -> vec4<f32> { return v; }
 `;
 
 /**
- * The same in float16, two in each u32. WGSL lets implementations convert numbers that are too
- * large to infinity or to the largest number of float16, 65 504, which is 0x477fe000 as bits of
- * float32. Loss scaling needs infinity, so its bits are set here; also for NaN.
+ * The same type in float16, with two numbers in each u32. For numbers above the largest float16,
+ * WGSL lets implementations return either infinity or the largest float16, 65 504 (as bits of
+ * float32: 0x477fe000). Loss scaling needs infinity, so the code sets the bits of infinity itself.
+ * It does so for NaN, too.
  */
 const HALF = `
 alias Four = vec2<u32>;

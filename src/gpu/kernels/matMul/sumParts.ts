@@ -3,7 +3,7 @@ import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../../util/shape.ts';
 import type { Backend } from '../../backend.ts';
 import { FLAT_WORKGROUP, runProgram, spread } from '../../program.ts';
-import { componentsOf } from '../rows.ts';
+import { loadWidthOf } from '../rows.ts';
 import { epilogueCode, four, type Epilogue } from './epilogue.ts';
 
 const THREADS = 64;
@@ -20,7 +20,7 @@ export function sumParts(
   epilogue: Epilogue,
   shape: readonly number[],
 ): TensorInfo {
-  const components = componentsOf(columns);
+  const components = loadWidthOf(columns);
   const { key, inputs, tensors, uniforms, code } = epilogueCode(epilogue, columns);
   const size = sizeOf(shape);
   const across = Math.ceil(columns / 4);
