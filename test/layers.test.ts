@@ -183,6 +183,7 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
   send: /^signaling\//,
   'playwright-core': /^(launcher|tools)\//,
   preact: /^src\/app\//,
+  debug: /^src\/util\/debugLog\.ts$/,
   uqr: /^(src\/util\/qrCode|launcher\/output\/invitation)\.ts$/,
 };
 

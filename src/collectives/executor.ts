@@ -18,6 +18,7 @@ import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
+import { debugLog } from '../util/debugLog.ts';
 import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
 import { abortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
@@ -45,6 +46,8 @@ const MAX_OPS_IN_FLIGHT = 64;
  * at most half of the op's own deadline.
  */
 const INQUIRY_MS = 1000;
+
+const log = debugLog('collectives');
 
 interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   mesh: Mesh;
@@ -125,6 +128,7 @@ export class Executor {
     // receive frames of the group.
     if (this.rank < 0) mesh.unregister(this.id);
     else mesh.listen();
+    log(() => `${this.#name} begins with ranks ${ranks.join(', ')}.`);
   }
 
   get bytesSent(): number {
@@ -149,6 +153,12 @@ export class Executor {
   get #context(): ErrorContext {
     const { rank, worldSize, generation } = this.#options.mesh;
     return { rank, worldSize, generation };
+  }
+
+  /** This rank and group, for the debug log. */
+  get #name(): string {
+    const { rank, generation } = this.#options.mesh;
+    return `Rank ${rank}, generation ${generation}, group ${this.id}`;
   }
 
   /** See {@link SequenceNumbers.reserve}. */
@@ -183,6 +193,7 @@ export class Executor {
     });
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
+    log(() => `${this.#name}: #${seq} ${call} is issued.`);
     // An op with a reserved number is launched at once, even if many ops are in flight. The ops in
     // flight may be later calls, which other ranks may make only after this op has ended.
     if (isReserved) this.#launch(op);
@@ -200,6 +211,7 @@ export class Executor {
   fail(error: Error, { notify = true } = {}): void {
     if (this.#failure) return;
     this.#failure = error;
+    log(() => `${this.#name} ends with ${this.#inFlightOps.size} ops in flight: ${error.message}`);
     const { mesh } = this.#options;
     if (notify) mesh.flood(this.id, abortMessage(error));
     mesh.unregister(this.id);
@@ -296,7 +308,11 @@ export class Executor {
       // For example, there may not be enough memory for the result.
       return this.#crash(op.call, error, seq);
     }
-    const { algorithm, bytesSent } = op.record;
+    const { algorithm, bytesSent, scheduledAt, endedAt } = op.record;
+    log(() => {
+      const ms = (endedAt! - scheduledAt).toFixed(1);
+      return `${this.#name}: #${seq} ${op.call} is done after ${ms} ms; ${bytesSent} bytes sent (${algorithm}).`;
+    });
     this.#bytesSentBy.set(algorithm, (this.#bytesSentBy.get(algorithm) ?? 0) + bytesSent);
     this.#inFlightOps.delete(seq);
     this.#launched -= 1;
@@ -392,7 +408,15 @@ export class Executor {
       fail: (error: Error) => this.fail(error),
       onextend: () => this.#diagnostics.ended(seq),
     };
-    const conclude = (reports: Reports): void => concludeDeadline(op, reports, waitMs, judge);
-    this.#diagnostics.ask({ seq, isForDeadline: true, waitedMs: clock.now() - record.scheduledAt, waitMs, conclude });
+    const conclude = (reports: Reports): void => {
+      log(() => `${this.#name}: ranks report on #${seq}: ${JSON.stringify(Object.fromEntries(reports))}.`);
+      concludeDeadline(op, reports, waitMs, judge);
+    };
+    const waitedMs = clock.now() - record.scheduledAt;
+    log(() => {
+      const waited = `issued ${Math.round(waitedMs)} ms ago`;
+      return `${this.#name}: #${seq} ${op.call}, ${waited}, makes no progress; it waits for ranks ${op.awaited.join(', ')}.`;
+    });
+    this.#diagnostics.ask({ seq, isForDeadline: true, waitedMs, waitMs, conclude });
   }
 }

@@ -10,6 +10,7 @@ import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
+import { debugLog } from '../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
 import { Progress } from './diagnostics/progress.ts';
@@ -19,6 +20,8 @@ import {
   UnexpectedMessageLimit,
 } from './unexpectedMessageLimit.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
+
+const log = debugLog('links');
 
 interface MeshOptions {
   rank: number;
@@ -225,8 +228,11 @@ export class Mesh {
   }
 
   #attach(peer: number, link: Link): void {
+    let isFirst = true;
     // Queued frames are handled before the close, because a frame may say why the link was closed.
     link.onframe = (frame) => {
+      if (isFirst) log(() => `Rank ${this.rank}, generation ${this.generation}: rank ${peer} sent its first frame.`);
+      isFirst = false;
       try {
         this.#receive(frame, peer);
       } catch (error) {

@@ -7,6 +7,7 @@ import type { EngineEvent } from '../protocol/events.ts';
 import { noticeText } from '../protocol/notices.ts';
 import { isWorking } from '../util/activity.ts';
 import { askForPort } from '../transport/broker.ts';
+import { watchDebugPatterns } from '../util/debugLog.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
 import { PeerHost } from './membership/peerRelay.ts';
@@ -24,6 +25,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const name = randomId();
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+  const unwatch = watchDebugPatterns((patterns) => post({ type: 'debug', patterns }));
   const fail = (why: string): void => {
     onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
   };
@@ -52,6 +54,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     globalThis.removeEventListener('pagehide', stop);
     peers?.close();
     deafen();
+    unwatch();
     worker.terminate();
   };
   // Without this, the neighbours of a closed tab would wait 6 s until their browsers notice.

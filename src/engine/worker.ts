@@ -7,6 +7,7 @@ import type { EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
+import { setDebugPatterns } from '../util/debugLog.ts';
 import { browserId } from './membership/browserId.ts';
 import { whileAlone } from './storage/browserLock.ts';
 import { Checkpoints } from './storage/checkpoints.ts';
@@ -16,7 +17,11 @@ import { createRelayedConnector, type RelayReply, type RelayRequest } from './me
 import { Session } from './session.ts';
 
 /** Page to worker. */
-export type ToWorker = { type: 'command'; command: EngineCommand } | { type: 'relay'; reply: RelayReply };
+export type ToWorker =
+  | { type: 'command'; command: EngineCommand }
+  | { type: 'relay'; reply: RelayReply }
+  /** The patterns of the debug log. */
+  | { type: 'debug'; patterns: string };
 /** Worker to page. */
 export type FromWorker = { type: 'event'; event: EngineEvent } | { type: 'relay'; request: RelayRequest };
 
@@ -41,5 +46,6 @@ const session = new Session({
 
 globalThis.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   if (data.type === 'command') session.command(data.command);
+  else if (data.type === 'debug') setDebugPatterns(data.patterns);
   else relay.receive(data.reply);
 });

@@ -2,9 +2,12 @@
 import { askForPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
+import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
 import { writeRoom, type Page } from './page.ts';
 import { requestPage } from './worker/hostedPage.ts';
 
+/** Whether other tabs of this address can turn the debug log of this page on and off. */
+let isLogWatched = false;
 let hostedPage: Promise<Page> | null = null;
 
 /**
@@ -15,6 +18,10 @@ let hostedPage: Promise<Page> | null = null;
 export function thisPage(): Promise<Page> {
   if (!('DedicatedWorkerGlobalScope' in globalThis)) {
     const { location } = globalThis as Partial<typeof globalThis>;
+    if (location && !isLogWatched) {
+      isLogWatched = true;
+      watchDebugPatterns(setDebugPatterns);
+    }
     return Promise.resolve({ address: location ?? null, connectPeer, askForPort, leaving: globalThis, writeRoom });
   }
   // All groups of a worker use one page. After a failure, the next group requests it again.

@@ -18,6 +18,7 @@ import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.t
 import { SharedLink } from '../../transport/sharedLink.ts';
 import type { TabConnectOptions } from '../../transport/tabLink.ts';
 import type { Clock } from '../../util/clock.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
@@ -52,6 +53,8 @@ const BACKOFF_MS = 250;
  * trip, unless the connection is dead.
  */
 const REUSE_TIMEOUT_MS = 3_000;
+
+const log = debugLog('links');
 
 /**
  * Starts connection attempts. On the main thread this is simple-peer, in a worker a proxy for it.
@@ -127,6 +130,7 @@ export class GenerationLink {
    */
   async link(initiates = this.#isLower, times = 1): Promise<Link> {
     this.#isWanted = true;
+    log(() => `${this.#name} ${initiates ? 'is opened' : 'waits for attempts of the other end'}.`);
     const watch = new AbortController();
     this.#expireAfter(times * LINKING_TIMEOUT_MS, watch.signal);
     if (this.#attempt === null && !(await this.#reuse())) {
@@ -141,6 +145,7 @@ export class GenerationLink {
     }
     try {
       this.#opened = await this.#linked.promise;
+      if (log.isOn()) void this.#logRoute(this.#opened);
       return this.#opened;
     } catch (error) {
       this.#attempt?.peer.abort();
@@ -151,6 +156,17 @@ export class GenerationLink {
     }
   }
 
+  /** The two ends, for the debug log. */
+  get #name(): string {
+    const { self, peer } = this.#options;
+    return `Link of rank ${self.rank} to rank ${peer.rank} (${peer.member}), generation ${self.generation},`;
+  }
+
+  async #logRoute(link: Link): Promise<void> {
+    const { route, roundTripMs } = await link.describe();
+    log(() => `${this.#name} is open; route ${route}, round trip ${roundTripMs ?? 'unknown'} ms.`);
+  }
+
   /** Ends linking after this time, unless an end is delayed then. */
   #expireAfter(ms: number, signal: AbortSignal): void {
     const { clock, isDelayed } = this.#options;
@@ -158,6 +174,7 @@ export class GenerationLink {
       const late = this.#tooLate(ms);
       const isExcused = await isDelayed();
       if (signal.aborted) return;
+      log(() => `${late.message}${isExcused ? ' An end computes or loads, so the link waits longer.' : ''}`);
       if (isExcused) this.#expireAfter(LINKING_TIMEOUT_MS, signal);
       else this.#linked.reject(late);
     };
@@ -195,6 +212,7 @@ export class GenerationLink {
   async reuse(): Promise<Link> {
     if (await this.#reuse()) {
       this.#opened = await this.#linked.promise;
+      if (log.isOn()) void this.#logRoute(this.#opened);
       this.#isOver = true;
       return this.#opened;
     }
@@ -221,6 +239,7 @@ export class GenerationLink {
       return true;
     } catch (error) {
       this.#lastFailure = messageOf(error);
+      log(() => `${this.#name} cannot use the connection of an earlier generation: ${this.#lastFailure}`);
       // If the handshake was cancelled, the connection may still be usable.
       if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
       return false;
@@ -291,6 +310,10 @@ export class GenerationLink {
     this.#attempt?.peer.abort();
     this.#lastAttemptId = id;
     this.#attempt = { id, peer };
+    log(() => {
+      const role = this.#isInitiator ? 'begins' : 'answers';
+      return `${this.#name} ${role} attempt ${id}, ${timeoutMs} ms${this.#options.relayOnly ? ', by a relay only' : ''}.`;
+    });
     void this.#await(id, peer, timeoutMs);
   }
 
@@ -312,7 +335,9 @@ export class GenerationLink {
     } catch (error) {
       peer.abort();
       this.#lastFailure = messageOf(error);
-      if (this.#isInitiator && !this.#isOver && this.#attempt?.id === id) {
+      const retries = this.#isInitiator && !this.#isOver && this.#attempt?.id === id;
+      log(() => `${this.#name} attempt ${id} failed${retries ? ', and is repeated' : ''}: ${this.#lastFailure}`);
+      if (retries) {
         clock.after(BACKOFF_MS * 2 ** Math.floor(id / 2), () => {
           if (!this.#isOver && this.#isInitiator) this.#open(id + 2);
         });

@@ -10,6 +10,7 @@ import type { IceServer, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { Clock } from '../../util/clock.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
@@ -22,6 +23,8 @@ import type { SignalingClient } from './signalingClient.ts';
  * ten messages, and the server limits the rate of messages.
  */
 const MAX_DIALING = 4;
+
+const log = debugLog('links');
 
 export interface GenerationLinksOptions {
   room: string;
@@ -141,6 +144,8 @@ export class GenerationLinks {
 
   /** Ends the generation: aborts the mesh's groups with `reason` and closes all links. */
   close(reason: Error): void {
+    const { rank, generation } = this.#options;
+    log(() => `Rank ${rank}, generation ${generation}, closes ${this.#links.size} links: ${reason.message}`);
     // Waiting operations are aborted first, because a closed link delivers nothing more.
     this.#over = reason;
     this.#mesh?.end(reason);

@@ -305,6 +305,22 @@ function fail(
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 
+/** Returns a line for the debug log: the event, the phases before and after it, and the effects. */
+export function describeStep(
+  before: MembershipState,
+  event: MembershipEvent,
+  { state, effects }: MembershipStep,
+): string {
+  const names = effects.map((effect) => (effect.type === 'send' ? `send ${effect.message.type}` : effect.type));
+  const phases = [...new Set([describePhase(before), describePhase(state)])].join(' -> ');
+  return `Member ${state.member}, generation ${state.generation}: ${event.type}, ${phases}; effects: ${names.join(', ') || 'none'}.`;
+}
+
+function describePhase({ linking, active, isConnected }: MembershipState): string {
+  const generations = [active && `${active.phase}(${active.generation})`, linking && `LINKING(${linking.generation})`];
+  return `${generations.filter(Boolean).join(' ') || 'WAITING'}${isConnected ? '' : ' without the server'}`;
+}
+
 /** Returns a member's report after a reconnect. `room` is the latest message about its room. */
 export function reconnectStateOf(
   state: MembershipState,

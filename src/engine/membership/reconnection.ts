@@ -1,6 +1,7 @@
 /** Decides when a lost connection to the server is opened again, and when to give up. */
 import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
+import { debugLog } from '../../util/debugLog.ts';
 
 /**
  * Milliseconds before the first attempt to reconnect. Each further wait is twice as long, up to
@@ -19,6 +20,8 @@ const AWAY_MS = 60_000;
  * longer on a busy line. If they take even longer, the machine has slept.
  */
 const ROUND_MS = 35_000;
+
+const log = debugLog('membership');
 
 interface ReconnectionOptions {
   clock: Clock;
@@ -73,7 +76,9 @@ export class Reconnection {
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#attempts++);
     // Without the random part, the members of all rooms would connect at the same moment.
     const { clock, random } = this.#options;
-    const cancel = clock.after(wait * (1 + random()), () => this.#connect());
+    const ms = wait * (1 + random());
+    log(() => `Attempt ${this.#attempts} to reach the server again follows in ${Math.round(ms)} ms.`);
+    const cancel = clock.after(ms, () => this.#connect());
     this.#waiting = { connect, cancel };
   }
 

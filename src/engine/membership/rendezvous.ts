@@ -9,6 +9,7 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import { isWorking } from '../../util/activity.ts';
 import { isElastic, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
 import { Feeds } from './feeds.ts';
@@ -17,6 +18,7 @@ import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
+  describeStep,
   INITIAL_MEMBERSHIP,
   reconnectStateOf,
   type MembershipEffect,
@@ -33,6 +35,8 @@ import { ServerConnection, type MemberMessage } from './serverConnection.ts';
  * neighbour may still need the last frames.
  */
 const FAREWELL_MS = 2_000;
+
+const log = debugLog('membership');
 
 /** A generation whose links are open or being opened. */
 interface Live {
@@ -170,6 +174,7 @@ export class Rendezvous {
   #dispatch(event: MembershipEvent): void {
     if (this.#isOver) return;
     const { state, effects } = advance(this.#membership, event);
+    log(() => describeStep(this.#membership, event, { state, effects }));
     this.#membership = state;
     for (const effect of effects) this.#carryOut(effect);
     this.#show();
@@ -319,6 +324,10 @@ export class Rendezvous {
       isLinking,
       scopeOf: this.#options.scopeOf,
     });
+    log(
+      () =>
+        `Member ${this.#membership.member}, generation ${generation}: ${failure.message} It reports ${event.type} in ${graceMs} ms.`,
+    );
     if (graceMs === 0) return this.#dispatch(event);
     this.#options.clock.after(graceMs, () => {
       if (this.#live.has(generation)) this.#dispatch(event);
@@ -335,6 +344,7 @@ export class Rendezvous {
 
   #onLinkLost(member: string, error: Error | null): void {
     this.#feeds.lost(member);
+    log(() => `Member ${this.#membership.member} has lost the connection to ${member}: ${error?.message ?? 'closed'}`);
     for (const [generation, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
       if (!links.neighbours.includes(peer)) continue;

@@ -6,6 +6,7 @@
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
 import type { Pulse, ReconnectState } from '../../protocol/room.ts';
 import { within } from '../../util/deadline.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
 import { Reconnection } from './reconnection.ts';
@@ -25,6 +26,8 @@ const ADMISSION_MS = 15_000;
 const FIRST_ATTEMPTS = 3;
 /** Milliseconds that the server may take to say what other ranks do, at least. */
 const ANSWER_MS = 5_000;
+
+const log = debugLog('membership');
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;
@@ -100,6 +103,11 @@ export class ServerConnection {
     return this.#client?.closed ?? Promise.resolve();
   }
 
+  /** This member, for the debug log. */
+  get #name(): string {
+    return this.#admission === null ? 'A tab that is not admitted' : `Member ${this.#admission.member}`;
+  }
+
   /** Connects and requests admission. */
   async open(): Promise<void> {
     this.#browser = await this.#options.browserId();
@@ -108,6 +116,7 @@ export class ServerConnection {
 
   /** Sends a message. Does nothing while the server cannot be reached. */
   send(message: ClientMessage): void {
+    log(() => `${this.#name} sends ${message.type}${this.isOpen ? '' : ', but the server cannot be reached'}.`);
     this.#client?.send(message);
   }
 
@@ -184,6 +193,7 @@ export class ServerConnection {
   }
 
   #receive(message: ServerMessage): void {
+    if (message.type !== 'heartbeat') log(() => `${this.#name} receives ${describeMessage(message)}`);
     switch (message.type) {
       case 'admitted':
         return this.#onAdmitted(message);
@@ -246,6 +256,7 @@ export class ServerConnection {
   #onLost(error: Error): void {
     const { hello, onfatal, onlost } = this.#options;
     if (this.#isClosed || (this.#client === null && this.#reconnection.isLost)) return;
+    log(() => `${this.#name} has lost the server: ${error.message}`);
     this.#client?.close();
     this.#client = null;
     this.#isConnected = false;
@@ -266,4 +277,30 @@ export class ServerConnection {
       });
     });
   }
+}
+
+/** Returns a message's type and the part that says who waits for whom, for the debug log. */
+function describeMessage(message: ServerMessage): string {
+  const { type } = message;
+  if (type === 'room') {
+    const { phase, generation, members, waitingFor } = message;
+    const missing = waitingFor > 0 ? ` Waiting for ${waitingFor} more.` : '';
+    const preparing = members.filter(({ device }) => device === null).map(({ member }) => member);
+    const unready = preparing.length > 0 ? ` Not ready: ${preparing.join(', ')}.` : '';
+    return `room: ${phase}, generation ${generation}, ${members.length} members.${missing}${unready}`;
+  }
+  if (type === 'prepare') {
+    const { generation, members } = message;
+    return `prepare: generation ${generation} of ${members.map(({ member }) => member).join(', ')}.`;
+  }
+  if (type === 'signal') return `signal: attempt ${message.attempt} of ${message.from}, ${message.signal.type}.`;
+  if (type === 'pulses') {
+    const pulses = message.pulses.map(({ member, pulse }) => {
+      const { task, isSilent, ms, limitMs, awaits = [] } = pulse;
+      const waits = awaits.length > 0 ? `, waits for ${awaits.join(' and ')}` : '';
+      return `${member}: "${task}"${isSilent ? ', silent' : ''} for ${ms} of ${limitMs} ms${waits}`;
+    });
+    return `pulses: ${pulses.join('; ') || 'none'}.`;
+  }
+  return 'message' in message ? `${type}: ${message.message}` : `${type}.`;
 }

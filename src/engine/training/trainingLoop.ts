@@ -16,6 +16,7 @@ import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { isElastic } from '../../spec/job.ts';
 import { whyPlanDoesNotFit, type TrainingPlan } from '../../spec/plan.ts';
 import { Yielder, type Clock } from '../../util/clock.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
@@ -45,6 +46,8 @@ import { WorkBalance } from './data/workBalance.ts';
  * nothing for seconds is considered lost.
  */
 const YIELD_MS = 200;
+
+const log = debugLog('recovery');
 
 interface TrainingLoopOptions {
   plan: TrainingPlan;
@@ -357,6 +360,7 @@ export class TrainingLoop {
       const learner = { task, strategy, gradScaler: this.#gradScaler, captures: this.#captures, clock };
       const learned = await learn(learner, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
+        log(() => `Rank ${group.rank}, generation ${group.generation}, commits step ${this.#progress.step}.`);
         this.#progress.trainedMs = this.#rate.trainedMs;
         this.#duties.applied(loss, lossSamples);
         this.#samples.clear();

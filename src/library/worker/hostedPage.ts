@@ -3,6 +3,7 @@ import { createRelayedConnector } from '../../engine/membership/peerRelay.ts';
 import { acquireLock } from '../../transport/threadLock.ts';
 import { hexOf } from '../../util/hex.ts';
 import type { Clock } from '../../util/clock.ts';
+import { setDebugPatterns } from '../../util/debugLog.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -62,6 +63,7 @@ function pageAt(port: MessagePort, address: PageAddress): Page {
   const leaving = new EventTarget();
   port.onmessage = ({ data }: MessageEvent<FromPage>) => {
     if (data.type === 'relay') relay.receive(data.reply);
+    else if (data.type === 'debug') setDebugPatterns(data.patterns);
     else if (data.type === 'leaving') leaving.dispatchEvent(new Event('pagehide'));
   };
   return {

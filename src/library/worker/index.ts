@@ -11,6 +11,7 @@ import { PeerHost } from '../../engine/membership/peerRelay.ts';
 import { askForPort } from '../../transport/broker.ts';
 import { openPeerConnection } from '../../transport/peerLink.ts';
 import { onceReleased } from '../../transport/threadLock.ts';
+import { watchDebugPatterns } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
 import { writeRoom } from '../page.ts';
 import { isHostRequest, type FromPage, type FromWorker } from './messages.ts';
@@ -52,6 +53,9 @@ function host(port: MessagePort, lock: string | null): void {
     if (data.type === 'relay') peers.receive(data.request);
     else writeRoom(data.room);
   };
+  const { origin, hash } = globalThis.location;
+  post({ type: 'hosted', address: { origin, hash } });
+  const unwatch = watchDebugPatterns((patterns) => post({ type: 'debug', patterns }));
   const onpagehide = (): void => {
     post({ type: 'leaving' });
     // The worker may end before it reads the message. Without this, the neighbours of a closed tab
@@ -62,10 +66,9 @@ function host(port: MessagePort, lock: string | null): void {
   if (lock !== null) {
     onceReleased(lock, new AbortController().signal, () => {
       globalThis.removeEventListener('pagehide', onpagehide);
+      unwatch();
       peers.close();
       port.close();
     });
   }
-  const { origin, hash } = globalThis.location;
-  post({ type: 'hosted', address: { origin, hash } });
 }

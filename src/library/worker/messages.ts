@@ -22,6 +22,8 @@ export interface HostRequest {
 export type FromPage =
   | { type: 'hosted'; address: PageAddress }
   | { type: 'relay'; reply: RelayReply }
+  /** The patterns of the debug log. */
+  | { type: 'debug'; patterns: string }
   /** The page is being closed. */
   | { type: 'leaving' };
 

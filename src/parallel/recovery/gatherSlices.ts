@@ -1,7 +1,10 @@
 /** Gives all ranks arrays that only some ranks have. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import { StateSlices } from './stateSlices.ts';
+
+const log = debugLog('recovery');
 
 /**
  * Number of slices in transit over a link. A rank's next report of its progress queues behind them,
@@ -47,6 +50,7 @@ export async function gatherSlices(
   const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const gathered: Values[] = [];
   let before = 0;
+  const startedAt = group.clock.now();
   for (const [i, array] of arrays.entries()) {
     const { buffer, byteOffset, byteLength } = array;
     const slices = isSource
@@ -60,5 +64,10 @@ export async function gatherSlices(
     gathered.push(isSource ? array : new Float32Array(slices.bytes.buffer));
     before += byteLength;
   }
+  log(() => {
+    const ms = Math.round(group.clock.now() - startedAt);
+    const does = isSource ? 'has given' : 'has received';
+    return `Rank ${group.rank}, generation ${group.generation}, ${does} ${total} bytes in ${ms} ms.`;
+  });
   return gathered;
 }

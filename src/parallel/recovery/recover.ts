@@ -4,11 +4,14 @@
  * that belongs to it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { nameRanks } from '../../util/text.ts';
 import { allGatherHashes } from './hashes.ts';
 import type { Progress } from './progress.ts';
 import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
+
+const log = debugLog('recovery');
 
 /**
  * A rank's state, with functions to transfer it. `Head` is a small part of the state; one rank
@@ -62,13 +65,22 @@ export async function recover<Arriving extends PeerState, Head, Gradient, State>
   progress: Progress,
 ): Promise<(Arriving & { isCurrent: boolean })[]> {
   const comparison = electState(states);
-  const { sources } = comparison;
+  const { sources, step, digest } = comparison;
+  log(() => {
+    const steps = states.map((state, rank) => `${rank}: ${state.isFresh ? 'fresh' : state.step}`).join(', ');
+    return `${nameOf(group)}, elects step ${step} (${digest.slice(0, 8)}) of ranks ${sources.join(', ')}; steps by rank: ${steps}.`;
+  });
   if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
   // Verdicts (the results of evaluations) are not part of the digest: if some ranks repeat an
   // evaluation in another generation, its result can differ in the last bit. So all ranks copy the
   // verdicts of one rank that has the elected state.
   progress.verdicts = states[sources[0]!]!.verdicts;
   return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
+}
+
+/** This rank, for the debug log. */
+function nameOf({ rank, generation }: ProcessGroup): string {
+  return `Rank ${rank}, generation ${generation}`;
 }
 
 async function equalize<Head, Gradient, State>(
@@ -87,6 +99,9 @@ async function equalize<Head, Gradient, State>(
   let digests = states.map((state) => state.digest);
   const { repeat } = replica;
   if (repeat && gradientSource !== null && late.length > 0) {
+    log(
+      () => `${nameOf(group)}: rank ${gradientSource} sends the gradient of the last step to ranks ${late.join(', ')}.`,
+    );
     const gradient = await repeat.broadcastGradient(gradientSource);
     const isLate = late.includes(rank);
     if (isLate) {
@@ -94,6 +109,8 @@ async function equalize<Head, Gradient, State>(
       Object.assign(progress, theirs.progress);
     }
     const own = await replica.digest();
+    if (isLate)
+      log(() => `${nameOf(group)}, repeats the last step; its state is ${own === digest ? 'equal' : 'not equal'} now.`);
     // A wrong state must not count as the state of this step if the group fails before this rank
     // loads the right state.
     if (isLate && own !== digest) repeat.distrust();
@@ -101,6 +118,7 @@ async function equalize<Head, Gradient, State>(
   }
   if (digests.every((other) => other === digest)) return;
 
+  log(() => `${nameOf(group)}: ranks ${sources.join(', ')} send the whole state to the others.`);
   const state = await replica.gather(theirs.head, sources);
   if (digests[rank] !== digest) {
     replica.load(state, theirs.progress);

@@ -7,12 +7,15 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Receiving } from '../../protocol/events.ts';
+import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { hashState } from '../../util/hash.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import { nextMove } from './catchUp.ts';
 import type { Progress } from './progress.ts';
 import { StateSlices } from './stateSlices.ts';
+
+const log = debugLog('recovery');
 
 /** Ranks in the group of two. */
 export const FEEDER = 0;
@@ -175,6 +178,12 @@ export class StateFeed {
         if (request === null) return;
         if (request.wants === 'news') await this.#wait(request.at);
         const { answer, slices } = await this.#answer(request);
+        log(() => {
+          const sent = answer.offer
+            ? `${answer.offer.bytes} bytes (${answer.offer.update ? 'a gradient' : 'a state'})`
+            : 'nothing';
+          return `Feeder, feed ${group.generation}, sends ${sent}; the newcomer is ${answer.behind} steps behind.`;
+        });
         await group.broadcastObject(answer, FEEDER);
         if (slices) await distributeFiles(group, slices, { clock, ahead: AHEAD, onprogress: () => {} });
       }
@@ -305,6 +314,10 @@ export class StateFeed {
         }
         this.#report(slices.heldBytes, bytes, behind, null);
       },
+    });
+    log(() => {
+      const ms = Math.round(clock.now() - startedAt);
+      return `Newcomer, feed ${group.generation}, has received ${slices.heldBytes - heldBefore} of ${bytes} bytes in ${ms} ms.`;
     });
     if (update === null) {
       this.#partial = null;

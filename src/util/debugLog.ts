@@ -1,0 +1,54 @@
+/**
+ * A log of what this rank does, for rooms that do not do what they should. It is off until the
+ * patterns of the npm package `debug` turn scopes on: in Node by the environment variable DEBUG, on
+ * a page by `localStorage.debug`. A worker has no localStorage, so its page passes the patterns.
+ */
+import debug from 'debug';
+
+export interface DebugLog {
+  /** Writes a line. `line` is not called while the scope is off. */
+  (line: () => string): void;
+  readonly isOn: () => boolean;
+}
+
+/** Returns the log of a scope. */
+export function debugLog(scope: 'membership' | 'links' | 'collectives' | 'recovery'): DebugLog {
+  const write = debug(`peergrad:${scope}`);
+  const log = (line: () => string): void => {
+    // As an argument, because messages of errors may contain percent signs.
+    if (write.enabled) write('%s', line());
+  };
+  return Object.assign(log, { isOn: () => write.enabled });
+}
+
+/** Turns scopes on and off in this thread. */
+export function setDebugPatterns(patterns: string): void {
+  debug.enable(patterns);
+}
+
+/**
+ * Passes the patterns of this page to `pass`: now, and whenever another tab of this address changes
+ * them. So a tab that is stuck already begins to log without a reload.
+ *
+ * @returns a function that ends it.
+ */
+export function watchDebugPatterns(pass: (patterns: string) => void): () => void {
+  const patterns = storedPatterns();
+  if (patterns !== null) pass(patterns);
+  const onstorage = ({ key, newValue }: StorageEvent): void => {
+    if (key === KEY) pass(newValue ?? '');
+  };
+  globalThis.addEventListener('storage', onstorage);
+  return () => globalThis.removeEventListener('storage', onstorage);
+}
+
+const KEY = 'debug';
+
+function storedPatterns(): string | null {
+  try {
+    return globalThis.localStorage.getItem(KEY);
+  } catch {
+    // The browser forbids storage, for example in a private window.
+    return null;
+  }
+}
