@@ -28,8 +28,8 @@ export const CheckpointMeta = v.strictObject({
    */
   trainedMs: v.pipe(finite, v.minValue(0)),
   /**
-   * The results of the latest two evaluations in a run with early stopping. `best` is the lowest
-   * held-out loss, and `since` the number of evaluations since then.
+   * The latest two evaluations of a run with early stopping. For each: `best` is the lowest
+   * held-out loss until then, and `since` is the number of evaluations since `best`.
    */
   verdicts: v.array(v.strictObject({ step: count, best: finite, bestStep: count, since: count })),
   /** For each step, the mean loss over the samples of all ranks. */
@@ -59,8 +59,8 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
 }
 
 /**
- * Reads the metadata without the arrays. It does not verify the arrays' bytes; {@link
- * decodeCheckpoint} does.
+ * Reads the metadata without the arrays. The arrays' bytes are not verified; {@link
+ * decodeCheckpoint} verifies them.
  *
  * @param name the checkpoint's name in errors.
  * @throws (rejects) as {@link readStateMeta}.
@@ -79,8 +79,8 @@ export function decodeCheckpoint(name: string, blob: Blob): Promise<Checkpoint> 
 }
 
 /**
- * Validates the metadata and sorts its fields as in the schema, because jobs are compared as JSON
- * text.
+ * Validates the metadata and puts its fields into the order of the schema, because jobs are
+ * compared as JSON text.
  *
  * @throws UsageError if the metadata do not match the schema.
  */

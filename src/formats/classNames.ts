@@ -2,12 +2,15 @@
 import { DataError } from '../util/errors.ts';
 import { nameRanks } from '../util/text.ts';
 
-/** Longest name whose letter case has a meaning: letters, and genotypes such as Aa. */
+/**
+ * In names of at most this length, letter case has a meaning, as in a and A, or in genotypes such
+ * as Aa.
+ */
 const CASED_LENGTH = 2;
 
 /** Characters without a width that have no meaning, such as byte order marks and soft hyphens. */
 const INVISIBLE = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
-/** Signs that people use for each other. */
+/** Signs that people use interchangeably, and the sign that replaces them in keys. */
 const ALIKE: readonly (readonly [RegExp, string])[] = [
   [/\s+/g, ' '],
   [/(?<=[\p{L}\p{N}])[ _\p{Pd}]+(?=[\p{L}\p{N}])/gu, ' '],
@@ -28,7 +31,9 @@ export function canonical(text: string): string {
     .replaceAll(/\p{Zs}/gu, ' ');
 }
 
-/** Returns a key that is equal for names that differ only in letter case, spaces or like signs. */
+/**
+ * Returns a key that is equal for names that differ only in letter case, spaces or similar signs.
+ */
 function keyOf(name: string): string {
   const words = ALIKE.reduce(
     (text, [signs, one]) => text.replaceAll(signs, one),
@@ -54,11 +59,11 @@ export function twinOf(name: string, names: readonly string[]): string | null {
 }
 
 /**
- * Checks that no two classes differ only in letter case, spaces or like signs, because such classes
- * are usually one class.
+ * Checks that no two classes differ only in letter case, spaces or similar signs, because such
+ * classes are usually one class.
  *
  * @param of the file or folder, for errors.
- * @param ranks the classes of each rank, if they are those of several ranks.
+ * @param ranks the classes of each rank, if `classes` come from several ranks.
  * @throws DataError, which names two such classes and their ranks.
  */
 export function checkTwins(of: string, classes: readonly string[], ranks: readonly (readonly string[])[] = []): void {

@@ -1,7 +1,7 @@
 /**
- * Reader for CSV files of any size. A first pass finds where each record begins. After it, any row
- * can be read by its index. A record ends at a line end outside quotes. Papa Parse splits a record
- * with quotes into its fields.
+ * Reader for CSV files of any size. A first pass finds where each record begins. Then, any row can
+ * be read by its index. A record ends at a line end outside quotes. Papa Parse splits a record with
+ * quotes into its fields.
  *
  * Source: RFC 4180, and the variants that spreadsheets write: other separators, a byte order mark,
  * any line ends.
@@ -30,8 +30,8 @@ const SEPARATORS = [',', ';', '\t', '|'];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
 /**
- * Formats that users may mistake for CSV: the start of such a file, one character for each byte,
- * and what the user should do.
+ * Formats that users may mistake for CSV. For each: the first bytes of a file, one character per
+ * byte; the format's name, with advice.
  */
 const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   ['PK\x03\x04', 'a zip file or an Excel workbook. Export the sheet as CSV'],
@@ -50,7 +50,7 @@ const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   [/^\x89HDF/, 'an HDF5 file. Convert its table to CSV'],
   [/^@relation\s/i, 'an ARFF file of Weka. Convert it to CSV'],
 ];
-/** Number of bytes that {@link OTHERS} need. */
+/** Number of first bytes that {@link OTHERS} are compared with. */
 const START_BYTES = 64;
 /** Number of first bytes that an error shows. */
 const SHOWN_BYTES = 4;
@@ -62,7 +62,7 @@ const SHOWN_BYTES = 4;
  * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
-/** Receives the number of bytes that are read so far. Small files are read at once. */
+/** Receives the number of bytes read so far. It is called only once for a small file. */
 type OnBytes = (bytes: number) => void;
 
 interface CsvRecord {
@@ -77,7 +77,10 @@ export class CsvFile {
   /** Names from the first line. If it is not a header, the names are "column 1", "column 2", ... */
   readonly columns: readonly string[];
   readonly hasHeader: boolean;
-  /** The first field of the first row, if rows begin with a name that is not a column. */
+  /**
+   * The name at the start of the first row, if rows begin with a name that does not belong to a
+   * column.
+   */
   rowName: string | null = null;
   readonly #format: Format;
   readonly #file: PartialFile;
@@ -217,10 +220,10 @@ interface Guess {
 }
 
 /**
- * Detects the separator by three criteria, in this order: the share of records that have as many
- * fields as the first record; whether all quotes are well-formed; the share of fields that are
- * numbers. A criterion decides only between separators that are equal by the criteria before it.
- * The third is needed because a file with decimal commas could also be split at its commas.
+ * Detects the separator by three criteria. First: the share of records that have as many fields as
+ * the first record. Second: whether all quotes are well-formed. Third: the share of fields that are
+ * numbers; without it, a file with decimal commas might be split at its commas. A criterion is used
+ * only if the separators are equal by the criteria before it.
  *
  * @param head the file's first bytes.
  */
@@ -234,7 +237,7 @@ function guess(name: string, whole: Uint8Array, isWhole: boolean, start: Start):
       const { records, isSound } = recordsIn(name, head, separator, isWhole, start);
       const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
       const fields = lines.flat();
-      // The first line may have one field less, or more; see `Shape`.
+      // The first line may have one field less or more than other lines; see `Shape`.
       const usual = (lines[1] ?? lines[0])?.length ?? 0;
       const isOff = Math.abs((lines[0]?.length ?? 0) - usual) === 1;
       const same = (as: number): number => lines.filter(({ length }) => length > 1 && length === as).length;
@@ -338,7 +341,7 @@ class Splitter {
     let start =
       this.#offset === 0 && this.#rest.length === 0 && BOM.every((byte, i) => bytes[i] === byte) ? BOM.length : 0;
     let at = Math.max(start, this.#rest.length);
-    // Without quotes, every LF ends a record. Its search is faster than a look at each byte.
+    // Without quotes, every LF ends a record. To search for LF is faster than to examine each byte.
     if (this.#place !== QUOTED && !this.#hasQuotes && !this.#wasCr && !hasQuoteOrCr(bytes, at)) {
       for (let end = bytes.indexOf(LF, at); end !== -1; end = bytes.indexOf(LF, at)) {
         this.#line++;
@@ -360,8 +363,8 @@ class Splitter {
       } else if (byte === this.#separatorByte) {
         this.#place = START;
       } else if (byte === QUOTE && this.#place !== PLAIN) {
-        // A quote at the start of a field opens it. A quote right after a closing quote is an
-        // escaped quote.
+        // A quote at the start of a field opens a quoted field. A quote right after a closing quote
+        // is an escaped quote.
         this.#place = QUOTED;
         this.#hasQuotes = true;
       } else {

@@ -6,16 +6,16 @@ import { amountOf, isNumber } from './numbers.ts';
 const YEARS = [1900, 2100] as const;
 
 /**
- * What one field of the first record suggests. `name`: the field is a word and all values below are
- * numbers, so the field is a column name. `value`: the field is a word that also occurs below, so
- * it is data. `unlike`: the values below occur at least twice on average, and the field is another
- * word, so it may be a column name.
+ * A conclusion from one field of the first record and the values below it. `name`: the field is a
+ * word and all values are numbers, so the field is a column name. `value`: the field is a word that
+ * is also one of the values, so it is data. `unlike`: each value occurs at least twice on average
+ * and the field is another word, so it may be a column name.
  */
 type Sign = 'name' | 'value' | 'unlike';
 
 /**
- * Returns whether the first record is a header. If a comparison with the rows below does not decide
- * this, a record with numbers is data, unless the numbers look like names, such as years.
+ * Returns whether the first record is a header. If a comparison with the rows below does not show
+ * it, a record with numbers is data, unless the numbers look like names, such as years.
  *
  * @param below the first rows below the record. If there are none, a record of words is a header.
  */

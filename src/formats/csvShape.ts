@@ -2,9 +2,9 @@
 import { isNumber } from './numbers.ts';
 
 export const BOM = [0xef, 0xbb, 0xbf];
-/** The line by which Excel is told the separator. It is not data. */
+/** Matches a line such as `sep=;`, which tells Excel the separator. It is not data. */
 const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
-/** Number of bytes that are searched for it. */
+/** Number of first bytes in which such a line is searched. */
 const SEP_BYTES = 32;
 
 export interface Format {
@@ -22,15 +22,15 @@ export interface Start {
   separator: string | null;
 }
 
-/** What the fields of a row are. */
+/** How the fields of a row correspond to columns. */
 export interface Shape {
   columns: number;
   /**
-   * Whether rows begin with a name for which the first line has no field, as programs like R write
-   * them.
+   * Whether rows begin with a name for which the first line has no field. Programs like R write
+   * such files.
    */
   rowNames: boolean;
-  /** Whether lines may end with a separator that has no field behind it. */
+  /** Whether lines may end with a separator after which no field follows. */
   trailing: boolean;
   /** Whether the first line is a header, because it has fewer fields than the rows. */
   isNamed: boolean;
@@ -43,7 +43,7 @@ function isTrailed(fields: readonly string[]): boolean {
 /** Returns whether the first fields differ, so that they may be names of rows. */
 function areNames(below: readonly (readonly string[])[], isQuoted: boolean): boolean {
   const names = new Set(below.map(([name]) => name));
-  // A further field behind a number may come from a decimal comma that is not in quotes.
+  // If first fields are numbers, the additional field may come from a decimal comma without quotes.
   return names.size === below.length && (isQuoted || ![...names].some((name) => isNumber(name!)));
 }
 

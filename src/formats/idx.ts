@@ -25,15 +25,15 @@ const MAX_UNPACKED_BYTES = 512 * 1024 * 1024;
  * Opens an IDX file. Gzip is detected by the first bytes instead of the name, because some servers
  * send `.gz` files unpacked.
  *
- * @throws (rejects) DataError if the file is not IDX or its length differs from the length that its
- *   header defines.
+ * @throws (rejects) DataError if the file is not IDX or its length differs from the length that
+ *   follows from its header.
  */
 export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   const start = hexOf(new Uint8Array(await blob.slice(0, 2).arrayBuffer()), ' ');
   if (name.endsWith('.gz') && start !== '1f 8b' && start !== '00 00') {
     throw new DataError(
-      `${name} is not gzip: it starts with ${start || 'nothing (it is empty)'}, but gzip files start with 1f 8b (and unpacked ` +
-        'IDX files with 00 00). It may be a web page saved under this name. Download the file again.',
+      `${name} is not gzip: it starts with ${start || 'nothing (it is empty)'}, but gzip files start with 1f 8b, and unpacked ` +
+        'IDX files start with 00 00. It may be a web page that was saved under this name. Download the file again.',
     );
   }
   const file = new PartialFile(name, start === '1f 8b' ? await gunzip(name, blob) : blob);
@@ -70,7 +70,7 @@ function endOf({ shape, type, offset }: ArrayLayout): number {
   return offset + sizeOf(shape) * bytesOf(type);
 }
 
-/** Unpacks a gzipped file. Stops when there are more bytes than the IDX header defines. */
+/** Unpacks a gzipped file. Stops when there are more bytes than the IDX header implies. */
 async function gunzip(name: string, blob: Blob): Promise<Blob> {
   const reader = blob.stream().pipeThrough(new DecompressionStream('gzip')).getReader();
   const parts: Uint8Array<ArrayBuffer>[] = [];

@@ -41,7 +41,10 @@ const WORDS = new Set(
 );
 /** Errors of spreadsheets in any language, such as #DIV/0!, #WERT!, #¿NOMBRE? and Err:502. */
 const SPREADSHEET = /^(?:#[¡¿]?\p{L}[\p{L}\p{M}\d/_ ]*[!?]?|#+|#n\/a n\/a|\p{L}+ ?: ?5\d\d)$/iu;
-/** Signs without a meaning, unlike + and *. A currency without a number is empty, too. */
+/**
+ * Signs that stand for nothing, unlike + and *. A currency without a number is a missing value,
+ * too.
+ */
 const SIGNS = /^(?:[?¿.…_/\\~:\u00b7\u2010-\u2015\u2212\uff0dー-]+|\p{Sc} ?[\u2010-\u2015\u2212-]{0,2})$/u;
 /** Missing values of SAS and Stata, such as .a and ._, and of C libraries, such as -1.#IND. */
 const STATISTICS = /^(?:\.[a-z_]|[+-]?1[.,]#(?:ind|qnan|snan)0*|[+-]?(?:q|s)?nan(?:\(\w*\))?)$/i;

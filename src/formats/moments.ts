@@ -41,7 +41,7 @@ export function mergeMoments(parts: readonly Moments[]): Moments {
   }, filled[0] ?? emptyMoments());
 }
 
-/** Returns the population standard deviation, or 0 without numbers. */
+/** Returns the population standard deviation; 0 for a count of 0. */
 export function standardDeviation({ count, squares }: Moments): number {
   return count === 0 ? 0 : Math.sqrt(squares / count);
 }

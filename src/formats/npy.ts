@@ -33,7 +33,7 @@ interface Header {
  *
  * @param name the file's name in errors.
  * @throws (rejects) DataError if the file is not npy, has an unsupported element type, or its
- *   length differs from the length that its header defines.
+ *   length differs from the length that follows from its header.
  */
 export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);

@@ -17,14 +17,14 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
 };
 /** Matches numbers that need no conversion. */
 const PLAIN = /^-?\d+(?:\.\d+)?$/;
-/** Matches numbers with at most one mark. Most numbers of large files are such. */
+/** Matches numbers with at most one mark: most numbers in large files. */
 const SIMPLE = /^-?\d+(?:[.,]\d+)?$/;
 /** Maximum length of a number that is read without checks of its size. */
 const SIMPLE_LENGTH = 100;
-/** Maximum number of texts around numbers that are remembered for a column. */
+/** Maximum number of different texts around numbers that are remembered for a column. */
 const MAX_KNOWN = 8;
 
-/** Characters without a width, such as byte order marks and directions of text. */
+/** Characters without a width, such as byte order marks and marks for the direction of text. */
 const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const MINUS = /[\u2010-\u2015\u2212\u207b\ufe58\ufe63]/g;
 /** Quotes around a number, and the formula by which spreadsheets keep leading zeros: ="0012". */
@@ -33,15 +33,13 @@ const BRACKETS = /^(\D{0,8})\(([^()]*)\)(\D{0,12})$/;
 /** A sign or currency, the digits with separators, an exponent, and a sign or unit. */
 const PARTS =
   /^(?<before>(?:[^\d.,]|(?<=\p{L})\.){0,8}?)(?<digits>(?:(?<!\p{L})[.,])?\d(?:[\d.,]|[\p{Zs}'’´`_](?=\d))*)(?<exponent>e[+-]?\d+|d[+-]\d+|\s?[x×*·]\s?10(?:\^[+-]?|[+-])\d+)?(?<after>[^\d]?.{0,24})$/iu;
-/** Three digits a group, or in India two digits before the last three. */
+/** Matches groups of three digits, or as in India, groups of two digits before the last three. */
 const GROUPS =
   /^[1-9]\d{0,2}(?:([\p{Zs}'’´`_])\d{3})(?:\1\d{3})*(?:[.,]\d*)?$|^[1-9]\d?(?:([\p{Zs}'’´`_])\d\d)(?:\2\d\d)*\2\d{3}(?:[.,]\d*)?$/u;
 const SEPARATORS = /[\p{Zs}'’´`_]/gu;
 const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
-/**
- * If two decimal numbers with at most this number of digits differ, they also differ as float64.
- */
+/** Different decimal numbers with at most this number of digits are also different as float64. */
 const EXACT_DIGITS = 15;
 
 /** A field that is a number. */
@@ -61,14 +59,14 @@ export function isGrouped(text: string): boolean {
 
 /**
  * Reads the numbers of a column. Most of them have the same unit, so the reader remembers the texts
- * before and after numbers. A number between such texts is read without a look at its unit.
+ * before and after numbers. The unit of a number between such texts is already known.
  */
 export class NumberReader {
   readonly #known: { before: string; after: string; unit: string }[] = [{ before: '', after: '', unit: '' }];
 
   /**
-   * Returns the number and unit of a trimmed field if its number has at most one mark, and another
-   * field had the same text around its number. Otherwise returns `null`.
+   * Returns the number and unit of a trimmed field if its number has at most one mark, and if an
+   * earlier field had the same text around its number. Otherwise returns `null`.
    */
   simple(field: string): Amount | null {
     for (const { before, after, unit } of this.#known) {
@@ -79,14 +77,14 @@ export class NumberReader {
     return null;
   }
 
-  /** As {@link amountOf}. Remembers the text around the number. */
+  /** Does the same as {@link amountOf}, and remembers the text around the number. */
   amount(field: string): Amount | null {
     const amount = amountOf(field);
     if (amount !== null && this.#known.length < MAX_KNOWN) this.#remember(field, amount);
     return amount;
   }
 
-  /** As {@link numberOf}. */
+  /** Does the same as {@link numberOf}, but is faster for known texts around the number. */
   number(field: string, mark: DecimalMark): number | null {
     const trimmed = field.trim();
     const amount = this.simple(trimmed) ?? this.amount(trimmed);
@@ -97,7 +95,8 @@ export class NumberReader {
     const at = field.indexOf(text);
     if (at === -1 || !SIMPLE.test(text)) return;
     const [before, after] = [field.slice(0, at), field.slice(at + text.length)];
-    // The text must mean the same around negative numbers: -1 IND is a marker, and +-1 no number.
+    // The text must mean the same around a negative number: -1 IND is a marker, and +-1 is not a
+    // number.
     const negative = `${before}-1${after}`;
     const other = amountOf(negative);
     if (other?.text !== '-1' || other.unit !== unit || isMarker(negative)) return;
@@ -151,7 +150,9 @@ function partsOf(field: string): Amount | null {
   return { text: `${signs === '-' ? '-' : ''}${number}${power}`, unit };
 }
 
-/** Replaces full-width forms, digits of other scripts, and other minus signs by ASCII. */
+/**
+ * Replaces full-width forms, digits of other scripts, and other minus signs with ASCII characters.
+ */
 function asciiOf(field: string): string {
   // eslint-disable-next-line no-control-regex
   if (/^[\x00-\x7f]*$/.test(field)) return field;
@@ -160,7 +161,7 @@ function asciiOf(field: string): string {
     .replaceAll(/[\uff01-\uff5e]/g, (one) => String.fromCharCode(one.charCodeAt(0) - 0xfee0))
     .replaceAll(/(?!\d)\p{Nd}/gu, (one) => {
       const code = one.codePointAt(0)!;
-      // The digits of a script begin at a multiple of 16, or 6 after it.
+      // The code of a script's digit 0 is a multiple of 16, or a multiple of 16 plus 6.
       const low = code & 0xf;
       return String(/\p{Nd}/u.test(String.fromCodePoint(code - low)) ? low : low - 6);
     })

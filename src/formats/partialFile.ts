@@ -5,8 +5,8 @@
 import { DataError, messageOf } from '../util/errors.ts';
 
 /**
- * Bytes per block. A block contains a few samples and is large enough that a whole file needs few
- * reads.
+ * Bytes per block. Blocks are small enough to contain few samples, and large enough that reading a
+ * whole file takes few reads.
  */
 const BLOCK_BYTES = 64 * 1024;
 /** Maximum number of bytes of one file that stay in memory. */

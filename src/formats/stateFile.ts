@@ -1,7 +1,7 @@
 /**
  * A training state as bytes: a digest of all that follows (16 hexadecimal digits), the header's
  * length (4 bytes, little-endian), the header as JSON, and the arrays' bytes, one array after the
- * other. The header has the caller's metadata, and type and length of each array.
+ * other. The header contains the caller's metadata, and the type and length of each array.
  */
 import * as v from 'valibot';
 import { DataError } from '../util/errors.ts';
@@ -53,13 +53,13 @@ export function encodeState(meta: unknown, arrays: readonly StateArray[]): Uint8
 }
 
 /**
- * Reads the metadata without the arrays. It does not verify the arrays' bytes; {@link decodeState}
- * does.
+ * Reads the metadata without the arrays. The arrays' bytes are not verified; {@link decodeState}
+ * verifies them.
  *
  * @param name the checkpoint's name in errors.
  * @param schema the schema of the metadata.
- * @throws (rejects) DataError if the header is missing or the file's length is not the one in the
- *   header. Errors of reading `blob` are passed on.
+ * @throws (rejects) DataError if the header is missing, or if the file's length differs from the
+ *   length that follows from the header. Errors of reading `blob` are passed on.
  */
 export async function readStateMeta<S extends v.GenericSchema>(
   name: string,

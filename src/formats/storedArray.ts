@@ -5,8 +5,8 @@ import { MAX_NUMBER } from './moments.ts';
 import type { PartialFile } from './partialFile.ts';
 
 /**
- * NumPy's short names of element types. The letter is the kind, the digit the number of bytes; `b1`
- * is a boolean.
+ * NumPy's short names of element types. The letter is the kind, and the digit is the number of
+ * bytes. `b1` is a boolean.
  */
 export const ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
 export type ElementType = (typeof ELEMENT_TYPES)[number];

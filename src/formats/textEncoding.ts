@@ -4,15 +4,15 @@ import { PartialFile } from './partialFile.ts';
 
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
-/** Number of bytes that {@link encodingOf} needs at most. */
+/** Maximum number of bytes that {@link encodingOf} examines. */
 export const EXAMINED_BYTES = 4096;
-/** In UTF-16, at least this share of either all high bytes or all low bytes are 0 in most texts. */
+/** In most texts in UTF-16, at least this share of the high bytes is 0. */
 const ZEROS = 0.3;
 
 /**
- * Returns the encoding of a file that starts with `bytes`; `null` if it is not plain text. UTF-16
- * is recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is checked
- * later, when the file is read.
+ * Returns the encoding of a file that starts with `bytes`, or `null` if the file is not plain text.
+ * UTF-16 is recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is
+ * checked later, when the file is read.
  */
 export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   if (documentFormat(bytes) !== null) return null;
@@ -22,7 +22,7 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   const [even, odd] = zeros as [number, number];
   if (even + odd === 0) return isUtf8Start(bytes) ? 'utf-8' : null;
   const least = (ZEROS * bytes.length) / 2;
-  // A zero character has zeros in both places, and no text contains one.
+  // If bytes at even and odd places are 0, there may be characters with code 0, which no text has.
   if (odd >= least && even === 0) return 'utf-16le';
   return even >= least && odd === 0 ? 'utf-16be' : null;
 }

@@ -3,7 +3,10 @@
 /** Units or words after a number. They have no digits, except as in m2 and l/100 km. */
 const AFTER =
   /^(?=[\p{L}%‰‱°'′"″\p{Sc}/µμΩ])(?:[\p{L}\p{M}\p{Sc}%‰‱°'′"″./·*^µμΩ²³⁻¹ -]|(?<=\p{L})[23](?!\d)|(?<=\/ ?)1000?(?= ?\p{L}))+$/u;
-/** Currencies in letters that are no ISO code, and signs with letters, such as US$. */
+/**
+ * Currencies that are written in letters but are not ISO codes, and signs with letters, such as
+ * US$.
+ */
 const CURRENCY =
   /^(?:[a-z]{1,3}\p{Sc}|\p{Sc}[a-z]{0,3}|kr|kčs?|kn|zł|zl|ft|lei|fr|sfr|rs|rp|rm|euros?|dollars?|pounds?|円|元|원|руб|грн|тг|дин|лв)$/iu;
 const CODES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()));
@@ -54,7 +57,7 @@ const SAME: Readonly<Record<string, string>> = {
   celsius: 'c',
   fahrenheit: 'f',
 };
-/** Units of each quantity. Numbers with several units of a quantity have different scales. */
+/** Units of each quantity. Numbers with different units of a quantity have different scales. */
 const QUANTITIES: readonly RegExp[] = [
   /^([kmµ]?g|mcg|t|mt|lb|oz|st|stone|кг|г|мг|т|公斤|千克|斤|克|吨)$/i,
   /^([kcmdµn]?m|in|ft|yd|mi|mile|nmi|км|м|см|мм|米|厘米|公里|千米)$/i,
@@ -73,7 +76,7 @@ const QUANTITIES: readonly RegExp[] = [
 
 /**
  * Returns the unit of a number from the text before and after it. Returns `null` if this text is
- * not a unit. Before a number, only a currency or `#` is one.
+ * not a unit. Only currencies, `#` and `№` may stand before a number.
  */
 export function unitOf(before: string, after: string): string | null {
   if (before === '' && after === '') return '';
@@ -102,8 +105,8 @@ export function keyOfUnit(unit: string): string {
 }
 
 /**
- * Returns the quantities that a unit may measure, as a key of each. It is empty if the unit is just
- * any word.
+ * Returns a key for each quantity that the unit may measure. If the unit is an ordinary word, the
+ * list is empty.
  */
 export function quantitiesOf(unit: string): string[] {
   const parts = unit.split(/[\s/·*]+|(?<=\p{Sc})(?=\p{L})/u).filter((part) => part !== '');
@@ -121,7 +124,9 @@ function quantitiesOfPart(part: string): string[] {
   return currency.concat(QUANTITIES.flatMap((one, i) => (one.test(keyOfUnit(part)) ? [String(i)] : [])));
 }
 
-/** Returns whether numbers with and without this unit differ in scale, as 5 % and 5 do. */
+/**
+ * Returns whether numbers with this unit differ in scale from numbers without it, as 5 % and 5 do.
+ */
 export function isShare(unit: string): boolean {
   return ['%', '‰', '‱'].includes(keyOfUnit(unit));
 }

@@ -38,7 +38,7 @@ const OTHERS: readonly (readonly [start: string, what: string])[] = [
 interface ZipEntry {
   /** Path in the zip file, such as `cats/1.png`. */
   readonly path: string;
-  /** The encoding as which its name is read, if it is not known; otherwise `null`. */
+  /** The guessed encoding of the entry's name; `null` if the encoding is known. */
   readonly guessed: string | null;
   /** Unpacked size, bytes. */
   readonly size: number;
@@ -79,10 +79,13 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
   });
 }
 
-/** Encodings of names without a flag that are not UTF-8. zip.js reads them as the first. */
+/**
+ * Encodings of names that are not UTF-8; zip files do not say which one. zip.js decodes such names
+ * as code page 437.
+ */
 type NameEncoding = 'code page 437' | 'windows-1252';
 
-/** Bytes of names that are Latin letters in these encodings. */
+/** For each encoding: returns whether a byte is a Latin letter. */
 const LETTERS: Readonly<Record<NameEncoding, (byte: number) => boolean>> = {
   'code page 437': (byte) => byte < 0x9b || (byte >= 0xa0 && byte < 0xa6) || byte === 0xe1,
   'windows-1252': (byte) => byte < 0x80 || LETTERS_OF_1252.test(String.fromCharCode(byte)),
@@ -93,7 +96,10 @@ function isGuessed({ filenameUTF8, rawFilename, extraFieldUnicodePath }: FileEnt
   return !filenameUTF8 && extraFieldUnicodePath?.valid !== true && rawFilename.some((byte) => byte > 0x7f);
 }
 
-/** Guesses the encoding of an archive's names: one in which all have only Latin letters. */
+/**
+ * Guesses the encoding of an archive's names: one in which all their non-ASCII bytes are Latin
+ * letters.
+ */
 function encodingOf(names: readonly Uint8Array[]): NameEncoding {
   const isRead = (as: NameEncoding): boolean => names.every((bytes) => bytes.every(LETTERS[as]));
   return !isRead('code page 437') && isRead('windows-1252') ? 'windows-1252' : 'code page 437';

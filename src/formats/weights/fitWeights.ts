@@ -18,7 +18,7 @@ interface FileEntries {
   file: string;
   format: WeightsFormat;
   entries: readonly TensorEntry[];
-  /** Notes about the other arrays of the file. */
+  /** Notes about arrays of the file that are not in `entries`. */
   notes: readonly DataNote[];
 }
 
@@ -43,7 +43,7 @@ export function fitNames(
       const other = notes.find((note) => note.kind === 'weights-left-out' && note.name === place);
       if (other) {
         throw new DataError(
-          `${file} has ${called} of type ${other.example}, but weights must be one of ${FLOAT_TYPES.join(', ')}. Save the model with weights of such a type.`,
+          `${file} has ${called} of type ${other.example}, but weights must be one of ${FLOAT_TYPES.join(', ')}. Save the model with weights of one of these types.`,
         );
       }
       const has = entries.map((one) => one.name).join(', ');
@@ -58,7 +58,7 @@ export function fitNames(
       throw new DataError(
         `${file} has ${called} of shape ${there}, but in this model its shape is ${here}. ` +
           (isTransposed
-            ? 'PyTorch stores such weights transposed: save the transpose, or choose another file.'
+            ? 'PyTorch stores such weights transposed. Save the transposed weights, or choose another file.'
             : `${advice}.`),
       );
     }

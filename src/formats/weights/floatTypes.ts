@@ -1,4 +1,4 @@
-/** Converts the types of floats in files to float32, the type of all weights here. */
+/** Converts floats in files to float32, the type of all weights in this project. */
 import { DataError } from '../../util/errors.ts';
 import { fromHalf } from '../../util/float16.ts';
 
@@ -6,10 +6,10 @@ export const FLOAT_TYPES = ['float16', 'bfloat16', 'float32', 'float64'] as cons
 export type FloatType = (typeof FLOAT_TYPES)[number];
 
 /**
- * Converts little-endian floats to float32. Only a float64 may be rounded.
+ * Converts little-endian floats to float32. Only float64 values may be rounded.
  *
  * @param bytes an array that begins at the start of its buffer.
- * @param place the tensor's name, and `file` that of its file, for errors.
+ * @param place the names of the tensor and of its file, for errors.
  * @throws DataError if a finite float64 is too large for float32.
  */
 export function toFloat32(

@@ -1,7 +1,7 @@
 /**
  * Keras 3's weights format, `.weights.h5`: an HDF5 file with datasets `layers/dense/vars/0`,
  * `layers/dense_1/vars/0`, ... A layer is identified by its class and by its index among the layers
- * of this class instead of its name, so only a model with the same layers can load the file.
+ * of this class, instead of by its name. So only a model with the same layers can load the file.
  *
  * Files are read and written with h5wasm, a WebAssembly library of four megabytes. It is loaded
  * when the first such file is read or written. The Content-Security-Policy of the page must allow
@@ -32,20 +32,20 @@ import {
  */
 const PATH = '/weights.h5';
 
-/** Classes of types in HDF5 (`H5T_class_t`). */
+/** Values of `H5T_class_t`, the class of a type in HDF5. */
 const HDF5_INTEGER = 0;
 const HDF5_FLOAT = 1;
 
 /** Matches the path of the weights in an archive of Keras 3, a `.keras` file. */
 export const KERAS_WEIGHTS = /(^|\/)model\.weights\.h5$/;
 
-/** Returns the call that saves the weights of a model in Keras, under the name of `file`. */
+/** Returns Keras's call that saves the weights of a model under a name like that of `file`. */
 export function saveInKeras(file: string): string {
   return `model.save_weights('${file.replace(/(\.weights)?\.\w+$/, '')}.weights.h5')`;
 }
 
 /**
- * Writes Keras weights, and a digest of the tensors with the names that they have in the file.
+ * Writes Keras weights, and digests of the tensors under their names in the file.
  *
  * @throws (rejects) UsageError if h5wasm is not installed.
  */
@@ -115,7 +115,7 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
       LAYER_WEIGHT.test(name) && isFloat(type) ? [{ name, type, entity }] : [],
     );
     const others = arrays.filter(({ name, type }) => !LAYER_WEIGHT.test(name) || !isFloat(type));
-    // Arrays that are compressed, or that nobody has written, may be much larger than their file.
+    // Arrays that are compressed, or that were never written, may be much larger than their file.
     const total = weights.reduce((sum, { entity: { metadata } }) => sum + metadata.size * metadata.total_size, 0);
     if (total > MAX_MODEL_FILE_BYTES) throw refusal(file, `its arrays would have ${total} bytes`);
     const tensors = open(file, () =>
@@ -151,8 +151,8 @@ function isFloat(type: string): type is FloatType {
 }
 
 /**
- * Returns notes on arrays that are not weights of layers. Those outside of layers share a note for
- * each group.
+ * Returns notes about arrays that are not weights of layers. There is one note for each array in a
+ * layer, and one for each group outside of layers.
  */
 function leftOut(arrays: readonly StoredArray[]): DataNote[] {
   const notes = new Map<string, DataNote>();
@@ -176,8 +176,8 @@ function typeOf({ attrs, metadata }: Dataset): string {
 }
 
 /**
- * Copies the bytes of a dataset, little-endian. The library's own reader has no floats of two
- * bytes.
+ * Copies the bytes of a dataset, little-endian. The library's own reader does not support floats of
+ * two bytes.
  */
 function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Array<ArrayBuffer> {
   const { size, total_size: count } = dataset.metadata;
@@ -198,12 +198,12 @@ function withoutLayers(file: string, root: Hdf5File, arrays: readonly StoredArra
   // Long lists of names are split into layer_names0, layer_names1, ...
   if (groups.includes('model_weights') || Object.keys(root.attrs).some((key) => /^layer_names\d*$/.test(key))) {
     return new DataError(
-      `${file} has the layout of Keras 2, but that of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${saveInKeras(file)}.`,
+      `${file} has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${saveInKeras(file)}.`,
     );
   }
   if (groups.length === 0) return refusal(file, 'it has no weights of layers');
   return new DataError(
-    `${file} has no layers of a Sequential or Functional model, but ${list(groups)}. Save the weights of such a model with ${saveInKeras(file)}.`,
+    `${file} does not contain layers of a Sequential or Functional model. It contains ${list(groups)}. Save the weights of a Sequential or Functional model with ${saveInKeras(file)}.`,
   );
 }
 

@@ -9,7 +9,8 @@ const CLASSES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the path that each weight has in Keras's file, by the name of the weight in this project.
+ * Returns the path of each weight in Keras's file. The key is the name of the weight in this
+ * project.
  *
  * @param parent the path of the model's layers. A nested model is in its own group.
  */

@@ -1,4 +1,4 @@
-/** Named tensors and metadata. The formats in this folder read and write them. */
+/** Named tensors and metadata, which all formats in this folder read and write. */
 import * as v from 'valibot';
 import { SampleFacts } from '../../spec/dataFacts.ts';
 import type { DataNote } from '../../spec/preview.ts';
@@ -47,8 +47,8 @@ export function noteOn(kind: 'weights-left-out' | 'weights-rounded', name: strin
 }
 
 /**
- * Name under which the digests of tensors are stored, as JSON. They detect changed bytes. The file
- * formats themselves have no checksum of weights.
+ * Name under which the digests of tensors are stored, as JSON. They show whether bytes were
+ * changed, because the file formats themselves have no checksums of weights.
  */
 export const DIGESTS = 'peergrad.digests';
 
@@ -93,8 +93,8 @@ function readJson<T extends v.GenericSchema>(
 }
 
 /**
- * Returns the digests of tensors, by name. A tensor's digest does not depend on the others, so it
- * can be checked alone.
+ * Returns the digests of tensors, by name. Each tensor has its own digest, so it can be checked
+ * without the other tensors.
  */
 export function digestsOf(tensors: readonly NamedTensor[]): Record<string, string> {
   return Object.fromEntries(tensors.map((tensor) => [tensor.name, digestOf(tensor)]));
@@ -104,7 +104,7 @@ function digestOf({ name, shape, values }: NamedTensor): string {
   return hashState([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
 }
 
-/** Adds digests, by which a load detects changed weights. */
+/** Adds digests. With them, {@link checkDigests} detects changed weights. */
 export function withDigests(about: About, digests: Readonly<Record<string, string>>): About {
   return { ...about, [DIGESTS]: JSON.stringify(digests) };
 }
@@ -120,6 +120,6 @@ export function checkDigests(file: string, tensors: readonly NamedTensor[], abou
   const changed = digests && tensors.find((tensor) => digests[tensor.name] !== digestOf(tensor));
   if (!changed) return;
   throw new DataError(
-    `${file} is damaged. Its weights are not those that were saved: "${changed.name}" is another one. Copy, download or save it again.`,
+    `${file} is damaged: the weights "${changed.name}" differ from those that were saved. Copy, download or save the file again.`,
   );
 }

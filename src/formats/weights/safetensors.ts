@@ -5,9 +5,9 @@
  * `__metadata__`, and it is padded with spaces to a multiple of 8 bytes.
  *
  * Files are written with tensors sorted by name. They have the same bytes as files of Hugging
- * Face's library. Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], that
- * of a convolution [height, width, in, out]. docs/export.md shows how to transpose them for
- * PyTorch.
+ * Face's library. Tensors have TensorFlow's layout: the kernel of a dense layer is [in, out], and
+ * the kernel of a convolution is [height, width, in, out]. docs/export.md shows how to transpose
+ * them for PyTorch.
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
@@ -55,8 +55,8 @@ export function inFileOrder<T extends TensorEntry>(tensors: readonly T[]): T[] {
 export type TensorPart = Pick<NamedTensor, 'name' | 'values'>;
 
 /**
- * Yields the bytes of a file: the header, then the tensors' values as they come. So the writer
- * holds one part of a model that is spread over several ranks.
+ * Yields the bytes of a file: the header, then the tensors' values as soon as they arrive. So the
+ * memory holds only one part of a model at a time, even if the model is spread over several ranks.
  *
  * @param entries all tensors, in any order.
  * @param parts their values, {@link inFileOrder in the order of the file}. A tensor may have
@@ -108,8 +108,8 @@ function bytesOf({ values }: TensorPart): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Reads a safetensors file. Tensors of integers and other types that no weight has are left out,
- * with notes.
+ * Reads a safetensors file. Tensors whose type no weight has, such as integers, are left out, with
+ * notes.
  *
  * @param file the file's name in errors.
  * @throws DataError if the file is cut off, its header is invalid, a tensor does not match its
@@ -144,7 +144,7 @@ export interface OpenSafetensors extends Omit<Decoded, 'tensors'> {
  * rank holds the whole file.
  *
  * @param file the file's name in errors.
- * @throws (rejects) DataError like {@link readSafetensors}, without a look at the tensors' bytes.
+ * @throws (rejects) DataError like {@link readSafetensors}, but the tensors' bytes are not checked.
  */
 export async function openSafetensors(file: string, blob: Blob): Promise<OpenSafetensors> {
   const start = await readBytes(file, blob, 0, LENGTH_BYTES);

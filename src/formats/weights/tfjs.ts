@@ -73,7 +73,7 @@ interface Member {
 }
 
 /**
- * Lists the files in a zip, without those that systems add.
+ * Lists the files in a zip, without files that operating systems add.
  *
  * @throws (rejects) DataError if the zip is cut off or damaged.
  */

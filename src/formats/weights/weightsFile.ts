@@ -90,7 +90,7 @@ function checkFinite(file: string, { name, values }: NamedTensor): void {
   const at = values.findIndex((value) => !Number.isFinite(value));
   if (at === -1) return;
   throw new DataError(
-    `${file} has ${values[at]} in "${name}", at position ${at}, so nothing can be learned from it. Choose a model that was saved before its training diverged.`,
+    `${file} has ${values[at]} in "${name}", at position ${at}, so it cannot be trained or used. Choose a model that was saved before its training diverged.`,
   );
 }
 
@@ -107,8 +107,9 @@ async function decode(format: keyof typeof READERS, file: string, blob: Blob): P
 const NORMALIZATION = /^((?:.*\/)?normalization(?:_\d+)?)\/vars\/[01]$/;
 
 /**
- * Leaves out the mean and the variance by which a model normalizes its inputs, because no layer of
- * a job has them. A note says so, because the weights fit only samples that are normalized equally.
+ * Leaves out the mean and the variance with which a model normalizes its inputs, because no layer
+ * of a job has them. A note says so, because the other weights fit only samples that are normalized
+ * in the same way.
  */
 function withoutNormalization(file: OpenSafetensors): OpenSafetensors {
   const layers = file.entries.flatMap(({ name }) => NORMALIZATION.exec(name)?.[1] ?? []);
@@ -125,7 +126,7 @@ const READERS = {
   keras: readKerasFile,
 } as const;
 
-/** Reads weights of Keras, or those in a `.keras` archive. */
+/** Reads a file of Keras weights, or the weights in a `.keras` archive. */
 async function readKerasFile(file: string, blob: Blob): Promise<Decoded> {
   const bytes = new Uint8Array(await blob.arrayBuffer());
   if (bytes[0] !== 0x50) return readKeras(file, bytes);

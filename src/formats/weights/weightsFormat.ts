@@ -1,6 +1,6 @@
 /**
- * Recognizes the format of a file of weights. Names other formats, and says how to save the
- * weights.
+ * Recognizes the format of a file of weights. For unsupported formats, the error names the format
+ * and says how to save the weights.
  */
 import * as v from 'valibot';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
@@ -13,17 +13,19 @@ import { MODEL_JSON, openMembers } from './tfjs.ts';
 
 /** The number of bytes at the start of a file that determine its format. */
 const HEAD_BYTES = 64;
-/** The largest index of shards that is read, in bytes. */
+/** Maximum size in bytes of an index of shards that is read. */
 const MAX_INDEX_BYTES = 100_000_000;
 
-/** The largest number of files that an error lists. */
+/** Maximum number of files that an error lists. */
 const MOST_NAMED = 6;
 
 const AS_SAFETENSORS = 'Save its weights as safetensors, in the layout that docs/export.md describes.';
 const UNPACK = 'Unpack it and choose what is inside.';
 const AS_KERAS = (file: string) => `Load it in Keras, and save its weights with ${saveInKeras(file)}.`;
 
-/** Members that show what a zip is: their paths, what the zip is, and what to do. */
+/**
+ * Files from which a zip's contents are recognized: their paths, what the zip is, and what to do.
+ */
 const ZIPS: readonly (readonly [RegExp, string | ((path: string) => string), string | ((file: string) => string)])[] = [
   [/(^|\/)data\.pkl$/, 'is a file of PyTorch', AS_SAFETENSORS],
   [/(^|\/)saved_model\.pb$/, 'is a SavedModel of TensorFlow', AS_KERAS],
@@ -34,7 +36,7 @@ const ZIPS: readonly (readonly [RegExp, string | ((path: string) => string), str
 /** Starts of text files: what the file is, and what to do. */
 const TEXTS: readonly (readonly [RegExp, string, string])[] = [
   [/^$/, 'is empty', 'Copy or save it again.'],
-  [/^\s*<(!doctype|html|\?xml)/i, 'is a web page instead of the file that it is called', 'Download it again.'],
+  [/^\s*<(!doctype|html|\?xml)/i, 'is a web page, although its name says otherwise', 'Download it again.'],
   [/^version https:\/\/git-lfs/, 'is a pointer of Git LFS, without the file', 'Fetch the file with git lfs pull.'],
 ];
 
@@ -67,8 +69,8 @@ export async function formatOf(file: string, blob: Blob): Promise<WeightsFormat>
   // are other characters.
   const bytes = new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer());
   const head = String.fromCharCode(...bytes);
-  // The length of the header, of which the last bytes are zeros, then the header. This comes first,
-  // because the length may look like the start of another format.
+  // The file begins with the length of the header, whose last bytes are zeros, and the header. This
+  // is checked first, because the length may look like the start of another format.
   if (head.slice(6, 9) === '\0\0{') return 'safetensors';
   if (head.startsWith('PK')) return zipFormat(file, blob);
   if (head.startsWith('\x89HDF')) return 'keras';
@@ -116,7 +118,7 @@ function describe(file: string, text: string): DataError | null {
   const model = v.safeParse(ModelJson, json);
   if (model.success) {
     const parts = model.output.weightsManifest.flatMap(({ paths }) => paths);
-    return listing(file, parts, 'Pack it and them in a zip, and choose the zip.');
+    return listing(file, parts, 'Pack it and these files in a zip, and choose the zip.');
   }
   return v.is(Layers, json)
     ? advised(file, 'describes layers, but has no weights', 'Choose it as the model of the job.')

@@ -171,13 +171,15 @@ describe('other layouts', () => {
   ])('a file of Keras 2 with %s gets advice', async (_, datasets, root) => {
     const error = await errorOf(open(await hdf5(datasets, { root }), 'full.h5'));
     expect(error.message).toBe(
-      "full.h5 has the layout of Keras 2, but that of Keras 3 is needed. Load the model in Keras 3, and save its weights with model.save_weights('full.weights.h5').",
+      "full.h5 has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with model.save_weights('full.weights.h5').",
     );
   });
 
   test('a file without layers gets advice that names what it has', async () => {
     const error = await errorOf(open(await hdf5({ 'head/vars/0': Float32Array.of(1) })));
-    expect(error.message).toMatch(/^mine\.weights\.h5 has no layers of a Sequential or Functional model, but head\./);
+    expect(error.message).toMatch(
+      /^mine\.weights\.h5 does not contain layers of a Sequential or Functional model. It contains head\./,
+    );
   });
 });
 

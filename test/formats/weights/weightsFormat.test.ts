@@ -114,7 +114,7 @@ describe('files of other programs', () => {
     [
       'a model.json of TensorFlow.js',
       JSON.stringify({ weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights: [] }] }),
-      'x has no weights, but lists the files that have them: a.bin and b.bin. Pack it and them in a zip, and choose the zip.',
+      'x has no weights, but lists the files that have them: a.bin and b.bin. Pack it and these files in a zip, and choose the zip.',
     ],
     [
       'layers of Keras',
