@@ -76,8 +76,8 @@ function otherImages(trained: ImagesFacts, own: ImagesFacts): string | null {
 }
 
 /**
- * Describes how two lists differ; `null` if they are equal. The order matters, because each
- * position in a list is an input or an output of the model.
+ * Describes how two lists differ. Returns `null` if they are equal. Lists with the same elements in
+ * another order differ, because each position is an input or an output of the model.
  */
 function otherValues(trained: readonly string[], own: readonly string[]): string | null {
   if (JSON.stringify(trained) === JSON.stringify(own)) return null;

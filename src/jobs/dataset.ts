@@ -4,7 +4,7 @@ import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 
 /**
- * Labelled samples. A sample has the same bits on every machine. Pictures are an exception, because
+ * Labelled samples. A sample has the same bits on every machine. Only pictures may differ, because
  * browsers decode them slightly differently.
  */
 export interface Dataset {
@@ -13,8 +13,8 @@ export interface Dataset {
   /** Shape of one sample: [height, width, channels]. A row of n numbers has the shape [1, 1, n]. */
   readonly inputShape: readonly [number, number, number];
   /**
-   * Number of classes; labels are 0 .. classes-1. For a regression, where labels are amounts, this
-   * is 1.
+   * Number of classes; labels are 0 .. classes-1. In a regression, labels are amounts, and this is
+   * 1.
    */
   readonly classes: number;
   /** Names of the classes. If missing, the number of a class is shown instead. */
@@ -31,8 +31,8 @@ export interface Dataset {
    */
   readonly facts?: SampleFacts;
   /**
-   * Digest of the samples; ranks compare it to check that they have the same data. If it is
-   * missing, ranks compare the number of samples and some of the samples.
+   * Digest of the samples. Ranks compare digests to check that they have the same data. Without a
+   * digest, they compare the number of samples and some of the samples.
    */
   readonly digest?: string;
   /**

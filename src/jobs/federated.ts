@@ -41,8 +41,8 @@ export interface TextShard {
 }
 
 /**
- * Opens the files of this tab. This does not check requirements that apply to the data of all tabs
- * together, such as two classes.
+ * Opens the files of this tab. Requirements for the data of all tabs together, such as at least two
+ * classes, are not checked here.
  *
  * @throws (rejects) DataError if the files cannot be read.
  */
@@ -127,7 +127,7 @@ function classesOf(facts: ShardFacts): readonly string[] {
   return kind === 'category' ? (values ?? []) : [];
 }
 
-/** Merges the facts that have the most frequent key, and ignores the other facts. */
+/** Merges the facts with the most frequent {@link keyOf key}, and ignores the other facts. */
 function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);

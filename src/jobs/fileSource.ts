@@ -15,21 +15,23 @@ export interface LoadDataOptions {
    * `shared`: the files that this rank received from another tab.
    */
   files?: readonly File[];
-  /** The page's address; relative URLs are resolved against it. Empty: all URLs are absolute. */
+  /**
+   * The page's address; relative URLs are resolved against it. It is empty if all URLs are
+   * absolute.
+   */
   baseUrl: string;
   signal?: AbortSignal;
   /** Receives the preview of the data, before samples are read. */
   onpreview?: (preview: Preview) => void;
   /**
-   * Receives the progress of loading. A tab that makes no progress for long counts as one that
-   * hangs.
+   * Receives the progress of loading. A tab without progress for a long time is treated as hanging.
    */
   onprogress?: (progress: LoadProgress) => void;
 }
 
 /**
- * HTTP status codes that mean that a file does not exist. Object stores answer 403 for a missing
- * file if clients may not list the folder.
+ * HTTP status codes for a file that does not exist. Object stores answer 403 for a missing file if
+ * clients may not list the folder.
  */
 const MISSING = new Set([403, 404, 410]);
 
@@ -58,11 +60,14 @@ export interface FileSource {
 
 /** Optional file in a folder on a web server: a JSON list of the names of the folder's files. */
 const INDEX_NAME = 'index.json';
-/** Name of the contents of all files of an index with sizes, one after the other. */
+/**
+ * Optional file beside an index that lists sizes: the contents of all its files, one after the
+ * other.
+ */
 const CONTENTS_NAME = 'index.bin';
 /** A request that receives nothing for this number of milliseconds fails. */
 const REQUEST_TIMEOUT_MS = 120_000;
-/** Files are requested together up to this number of bytes. */
+/** Maximum number of bytes of files that are requested together. */
 const PART_BYTES = 16 * 1024 * 1024;
 /** Maximum number of concurrent requests. */
 const REQUESTS = 6;
@@ -97,10 +102,10 @@ export function pickedSource(files: readonly File[]): FileSource {
 }
 
 /**
- * Returns a source for a folder on a web server. If the folder has an `index.json`, this list tells
- * which files exist. Otherwise, files are requested by their possible names, one after the other.
- * If the server answers with an HTML page, the file is treated as missing, because many servers
- * answer unknown addresses with their start page.
+ * Returns a source for a folder on a web server. If the folder has an `index.json`, this list says
+ * which files exist. Otherwise, each possible name is requested, one after the other. If the server
+ * answers with an HTML page, the file is treated as missing, because many servers answer unknown
+ * addresses with their start page.
  *
  * @param folder URL with or without a trailing slash, absolute or relative to `baseUrl`.
  * @throws (rejects) DataError if the URL is invalid or not http(s), or the server cannot be
@@ -130,8 +135,8 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
 
 /**
  * Fetches all files of a folder that has an `index.json`, or a single file. The names of the
- * fetched files include the path within the folder, such as `cats/1.png`. A listed file that is not
- * wanted, or that the server only names, is returned without its bytes, so that it can be reported.
+ * fetched files include the path within the folder, such as `cats/1.png`. Listed files that are not
+ * fetched are returned without their bytes, so that they can be reported.
  *
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. The URL is
  *   absolute or relative to `baseUrl`.
@@ -296,7 +301,9 @@ function isEntry(entry: unknown): entry is DataFileEntry {
 interface DownloadOptions {
   signal?: AbortSignal | undefined;
   headers?: Record<string, string>;
-  /** Receives the number of bytes so far, and the number of all bytes if the server states it. */
+  /**
+   * Receives the number of received bytes, and the total number of bytes if the server states it.
+   */
   onbytes?: (bytes: number, total: number) => void;
 }
 

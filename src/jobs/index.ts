@@ -40,8 +40,8 @@ export {
 const BEGINNING = 300;
 
 /**
- * The fields of a job that are needed to load its data. Fields that only some data needs are
- * optional.
+ * The fields of a job that are needed to load its data. Fields that only some kinds of data need
+ * are optional.
  */
 type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 

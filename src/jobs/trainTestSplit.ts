@@ -8,13 +8,14 @@ import { mixSeed, permutation } from '../util/rng.ts';
  * job.
  */
 const SPLIT_WORD = 0x5e1d;
-/** One sample of this number is held out. */
+/** One of this number of samples is held out. */
 const FOLD = 5;
 
 /**
  * Returns notes about the classes that have no held-out samples.
  *
- * @param isHeldOut returns whether a class has some; by default, if it has several samples.
+ * @param isHeldOut returns whether a class has held-out samples (default: if it has at least two
+ *   samples).
  */
 export function notHeldOut(
   classes: Iterable<readonly [name: string, samples: number]>,
@@ -25,7 +26,7 @@ export function notHeldOut(
   );
 }
 
-/** @throws DataError if no class has two samples, because nothing can be trained and tested. */
+/** @throws DataError if no class has two samples: then none can be both trained and tested. */
 export function checkSingles(of: string, counts: readonly number[]): void {
   if (counts.some((count) => count > 1)) return;
   throw new DataError(
@@ -40,8 +41,9 @@ export interface Split {
 
 /**
  * Splits the samples 0 .. n-1 by a seeded permutation. About a fifth of each class is held out. A
- * class with at least two samples is in both parts. A single sample of a class is for training,
- * unless no sample would be held out. Both parts are sorted. All ranks compute the same split.
+ * class with at least two samples is in both parts. If a class has a single sample, this sample is
+ * for training. If nothing would be held out, one of these samples is. Both parts are sorted. All
+ * ranks compute the same split.
  *
  * @param labels the class of each sample; equal values if the samples have no classes.
  */

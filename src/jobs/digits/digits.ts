@@ -25,7 +25,7 @@ const SPLIT_WORDS = { train: 1, test: 2 } as const;
 // about 150 steps of 128 samples. Lengths are in pixels unless noted otherwise. "+- a" means:
 // uniformly distributed between -a and a.
 const HEIGHT = { min: 16, max: 22 };
-/** Factor for a digit's width. At 1, its shape is that of the stroke tables. */
+/** Factor for a digit's width. With 1, a digit has the proportions of the stroke tables. */
 const ASPECT = { min: 0.75, max: 1.25 };
 /**
  * Shear to the right: horizontal pixels per pixel of height. Handwriting leans to the right more
@@ -33,8 +33,8 @@ const ASPECT = { min: 0.75, max: 1.25 };
  */
 const SLANT = { min: -0.2, max: 0.4 };
 /**
- * Tangent of half the largest rotation angle, in both directions. With 0.09, this angle is 10
- * degrees.
+ * Tangent of half the largest rotation angle. With 0.09, digits rotate by up to 10 degrees in both
+ * directions.
  */
 const HALF_TURN = 0.09;
 const SHIFT = 1;

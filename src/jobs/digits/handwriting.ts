@@ -3,7 +3,7 @@
  *
  * A stroke is a list of points x, y, x, y, ... on a smooth curve (Catmull-Rom, see pen.ts). A point
  * that occurs twice in a row is a corner. y is 0 at the top and 1 at the bottom. x is 0 at the left
- * and about 0.7 at the right, because a digit of height 1 is about 0.7 wide.
+ * and about 0.7 at the right, because digits are narrower than high.
  */
 export type Stroke = readonly number[];
 export type Style = readonly Stroke[];

@@ -17,7 +17,7 @@ interface Word {
 }
 
 export class BytePairs implements Tokenizer {
-  /** The two tokens of which each learned token consists. Token 256 has index 0. */
+  /** For each learned token: the two tokens that it replaces. Token 256 has index 0. */
   readonly #pairs: readonly (readonly [left: number, right: number])[];
   /** Maps the {@link keyOf key} of each pair to the token that replaces the pair. */
   readonly #tokens: ReadonlyMap<number, number>;
@@ -137,8 +137,8 @@ class PairCounts {
   /** Words that have, or had, a pair. */
   readonly #wordsOf = new Map<number, Set<number>>();
   /**
-   * Pairs by number of occurrences, as a binary heap. A pair may have several entries; an entry
-   * with another number than that of the pair is out of date.
+   * Pairs by number of occurrences, as a binary heap. A pair may have several entries. An entry is
+   * out of date if its number differs from the pair's current number.
    */
   readonly #heap: { key: number; count: number }[] = [];
 

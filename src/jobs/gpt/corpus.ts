@@ -1,6 +1,6 @@
 /**
- * Converts a text to samples. A sample is a window of consecutive tokens with the token that
- * follows each of them. The end of the text is held out for evaluation.
+ * Converts a text to samples. A sample is a window of consecutive tokens. Its labels are the tokens
+ * that follow each of them. The end of the text is held out for evaluation.
  */
 import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -46,8 +46,8 @@ export class Windows {
   }
 
   /**
-   * Writes the windows `indices` one after the other to the start of `tokens`, and the token that
-   * follows each token to `next`. Each window has `context` elements in both arrays.
+   * Writes the windows `indices` one after the other to the start of `tokens`. For each token, the
+   * following token is written to `next`. Each window has `context` elements in both arrays.
    *
    * @throws UsageError if an index is out of range.
    */
@@ -81,8 +81,8 @@ export interface Corpus {
  * @param vocabulary the vocabulary of a resumed model. If it is `null`, a vocabulary is created for
  *   the text.
  * @throws (rejects) DataError if the text cannot be read, is too short, or has too many different
- *   characters. DataError if `vocabulary` lacks characters of the text, or its tokens are of
- *   another kind than those of the job.
+ *   characters. DataError if `vocabulary` lacks characters of the text, or has another kind of
+ *   tokens than the job.
  */
 export async function createCorpus(
   text: Text,

@@ -23,9 +23,9 @@ export interface NetworkLayer extends ModelLayer {
 type Compute = (x: tf.Tensor, weights: readonly tf.Variable[], masks: DropoutMasks) => tf.Tensor;
 
 /**
- * Returns the layers of a network: the embedding, for each block attention and a feed-forward
- * layer, and the last normalization. The logits are computed from its output and the embedding's
- * matrix, see {@link logitsOf}.
+ * Returns the layers of a network: the embedding, an attention layer and a feed-forward layer for
+ * each block, and the last normalization. {@link logitsOf} computes the logits from the output of
+ * the last layer and the embedding's matrix.
  */
 export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
   const mask = new SharedMask(size.context);

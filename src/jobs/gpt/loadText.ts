@@ -42,8 +42,8 @@ export async function loadText({ job, data }: Pick<JobSpec, 'job' | 'data'>, opt
 }
 
 /**
- * Checks the files of a text. Of several files, hidden files and files that are not text are left
- * out, unless their names end in .txt.
+ * Checks the files of a text. If there are several files, hidden files are left out, and so are
+ * files that are not text and whose names do not end in .txt.
  */
 async function checked(given: readonly File[], where: string, signal?: AbortSignal): Promise<Text> {
   const visible = given.filter(({ name }) => !isHidden(name));
@@ -60,7 +60,7 @@ async function checked(given: readonly File[], where: string, signal?: AbortSign
     const [other] = others;
     const found = other === undefined ? '' : `: ${other.name} is not plain text`;
     throw new DataError(
-      `There is no text ${where}${found}. Choose .txt files, or enter the address of a text file, or of a folder whose index.json lists .txt files.`,
+      `There is no text ${where}${found}. Choose .txt files, or enter the address of a text file or of a folder whose index.json lists .txt files.`,
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);

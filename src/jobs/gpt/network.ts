@@ -5,18 +5,19 @@
  * and the output layer share one matrix (Press and Wolf, "Using the Output Embedding to Improve
  * Language Models", 2017).
  *
- * Its layers are ops of `src/gpu/kernels`: kernels of their own on WebGPU, otherwise composed of
- * ops of TensorFlow.js that have gradients on every backend. With the stock kernels on WebGPU,
- * tokens are embedded by a matrix product with one-hot rows, which costs as much as the output
- * layer: the gradient of TensorFlow.js's `gather` adds floats in an undefined order there.
+ * Its layers are ops of `src/gpu/kernels`. On WebGPU, these have own kernels. Elsewhere, they are
+ * composed of ops of TensorFlow.js that have gradients on every backend. With TensorFlow.js's
+ * kernels on WebGPU, tokens are embedded by a matrix product with one-hot rows, because the
+ * gradient of `gather` adds floats in an undefined order there. This product costs as much as the
+ * output layer.
  */
 import * as tf from '@tensorflow/tfjs';
 import { logitsOf, networkLayers, type NetworkLayer } from './layers.ts';
 import { namesOf, type NetworkSize } from './shapes.ts';
 
 /**
- * Returns the number of positions in the network at which dropout is applied: after the embedding,
- * and after both sublayers of each layer.
+ * Returns the number of positions in the network at which dropout is applied: one after the
+ * embedding, and one after each of the two sublayers of each layer.
  */
 export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
@@ -46,9 +47,9 @@ export class Network {
   }
 
   /**
-   * Returns, for each token, the logits of the token that follows it, computed from this token and
-   * all earlier tokens. The function is differentiable. The caller must dispose the result or call
-   * this in a tidy.
+   * Returns the logits of the next token for each token. They are computed from this token and all
+   * earlier tokens. The function is differentiable. The caller must dispose the result or call this
+   * in a tidy.
    *
    * @param tokens int32 [batch, context]
    * @param masks one dropout mask for each of the {@link dropoutPlaces}: float32 [batch, 1, width],

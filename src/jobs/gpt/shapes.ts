@@ -1,6 +1,6 @@
 /**
- * The shapes of the language model's variables, without TensorFlow.js. The page estimates from them
- * how gradients travel.
+ * The shapes of the language model's variables, without importing TensorFlow.js. The page uses them
+ * to estimate how gradients travel.
  */
 import type { GptModel } from '../../spec/gpt.ts';
 import { sizeOf } from '../../util/shape.ts';
@@ -41,7 +41,10 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
   return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
 }
 
-/** Names of a block's variables, in the order of their use: those of attention, then the others. */
+/**
+ * Names of a block's variables in the order of their use: three for attention, three for the
+ * feed-forward layer.
+ */
 export const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
 
 /** Returns the name of each variable: `layer/weight`. */
@@ -71,11 +74,12 @@ export function deviationsOf({ layers, width }: Pick<NetworkSize, 'layers' | 'wi
 }
 
 /**
- * Returns the multiplications of a forward pass over one sample: for each layer of
+ * Returns the number of multiplications in a forward pass over one sample: for each layer of
  * `networkLayers`, and for the logits. A backward pass has twice as many.
  */
 export function networkCost({ layers, width, context, vocabulary }: NetworkSize): { layers: number[]; logits: number } {
-  // Queries times keys and weights times values, each for half of the pairs of positions.
+  // Products of queries with keys, and of weights with values. Both need half of the pairs of
+  // positions.
   const pairs = context * context * width;
   const attention = 4 * context * width * width + pairs;
   const feedForward = 2 * EXPANSION * context * width * width;
@@ -90,12 +94,12 @@ export interface LayerMemory {
   name: string;
   weights: number;
   /**
-   * Elements that a forward pass over one sample keeps for the backward pass, the output included
-   * and the input not.
+   * Elements that a forward pass over one sample keeps for the backward pass, with the output but
+   * without the input.
    */
   activations: number;
   /**
-   * Further elements that are kept where the layer has no kernels (see `src/gpu/kernels`): the
+   * Further elements that are kept if the layer has no own kernels (see `src/gpu/kernels`): the
    * probabilities of attention and their logarithms, and a one-hot row for each token.
    */
   composed: number;

@@ -15,7 +15,10 @@ export interface Text {
    * @throws (rejects) DataError if a file cannot be read or is not text.
    */
   pieces(): AsyncIterable<string>;
-  /** What is left out or guessed. Known after the text was read once. */
+  /**
+   * Notes about parts of the text that are left out or guessed. Complete after the text was read
+   * once.
+   */
   readonly notes: readonly DataNote[];
 }
 
@@ -24,7 +27,7 @@ const PIECE_BYTES = 1024 * 1024;
 /** Maximum number of bytes of a character in UTF-8. */
 const MAX_CHARACTER_BYTES = 4;
 
-/** Returns the text of `files`. They are sorted by name and joined by line ends. */
+/** Returns the text of `files`, which are sorted by name and joined by line breaks. */
 export function textOf(
   files: readonly File[],
   {
@@ -139,7 +142,7 @@ export async function bytesAt(file: File, at: number, length: number): Promise<U
   }
 }
 
-/** Returns how many bytes at the end belong to an incomplete character. */
+/** Returns the number of bytes of an incomplete character at the end. */
 function begunBytes(bytes: Uint8Array): number {
   for (let back = 1; back < MAX_CHARACTER_BYTES && back < bytes.length; back++) {
     const byte = bytes[bytes.length - back]!;
@@ -177,8 +180,8 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
 }
 
 /**
- * Returns whether the first `length` bytes are valid UTF-8. If more bytes follow them, they may end
- * with an incomplete character.
+ * Returns whether the first `length` bytes are valid UTF-8. If `bytes` is longer than that, an
+ * incomplete character at the end is allowed.
  */
 function isUtf8(bytes: Uint8Array, length: number): boolean {
   try {

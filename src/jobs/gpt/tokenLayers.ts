@@ -1,7 +1,8 @@
 /**
  * The layers of the language model on the CPU, for one token at a time. Keys and values of earlier
- * tokens are cached, so a token needs only two operations per parameter. Each layer has only its
- * own weights, so the layers may be on several ranks. They have the names of `networkLayers`.
+ * tokens are cached, so a token needs only two operations per parameter. A layer knows only its own
+ * weights, so the layers of a model may be on several ranks. Layers have the same names as in
+ * `networkLayers`.
  */
 import { EXPANSION, NORM_EPSILON, type NetworkSize } from './shapes.ts';
 
@@ -34,7 +35,7 @@ export function tokenLayer(name: string, weights: Weights, size: NetworkSize): T
  * Returns the logits of the next token.
  *
  * @param x output of the last layer.
- * @param table the shared matrix. It may have more rows than there are tokens.
+ * @param table the shared matrix. It may have more rows than the vocabulary has tokens.
  * @param tokens number of tokens in the vocabulary.
  */
 export function tokenLogits(x: Float32Array, table: Float32Array, tokens: number): Float32Array<ArrayBuffer> {

@@ -16,8 +16,8 @@ export type Forward = (token: number, place: number) => Float32Array | Promise<F
 /**
  * Returns the forward pass of a whole network.
  *
- * @param tokens number of tokens in the vocabulary. The matrix may have more rows, which do not
- * correspond to tokens.
+ * @param tokens number of tokens in the vocabulary. The matrix may have additional rows that do not
+ *   correspond to tokens.
  * @param weights all variables of the network, one after the other.
  */
 export function forwardOf(size: NetworkSize, tokens: number, weights: Float32Array): Forward {

@@ -9,8 +9,8 @@ export interface Tokenizer {
   /** Encodes a text. Characters without a token are left out. */
   encode(text: string): Uint16Array;
   /**
-   * Encodes a text that is read in pieces. The texts of the yielded arrays may be split at other
-   * positions than the pieces.
+   * Encodes a text that is read in pieces. The yielded arrays may split the text at other positions
+   * than the pieces do.
    */
   encodePieces(pieces: AsyncIterable<string>): AsyncIterable<Uint16Array>;
   decode(tokens: ArrayLike<number>): string;

@@ -6,7 +6,7 @@ import { checkRead, type Dataset, type Labels } from '../dataset.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
 import { addValue, standardDeviation, emptyMoments } from '../../formats/moments.ts';
 
-/** Maximum number of inputs of a sample: those of a colour image of 256 x 256 pixels. */
+/** Maximum number of inputs of a sample: as many as a colour image of 256 x 256 pixels has. */
 const MAX_INPUTS = 256 * 256 * 3;
 
 /** Samples and labels as stored in the files. Only the rows listed in `rows` are used. */
@@ -77,8 +77,9 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
 }
 
 /**
- * Returns the moments of the training samples: those of each feature, or for images, those of all
- * pixels together. Returns `null` for bytes, because their range is known.
+ * Returns the moments of the training samples. For rows of numbers, each feature has its own
+ * moments. For images, all pixels together have one. Returns `null` for bytes, because their range
+ * is known.
  */
 export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
@@ -92,8 +93,8 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Checks the numbers of held-out rows, by reading them once. Training rows have been checked by
- * {@link momentsOf}.
+ * Reads all held-out rows once and checks their numbers. {@link momentsOf} has already checked
+ * training rows.
  *
  * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.
  */
@@ -162,7 +163,7 @@ export class ArrayDataset implements Dataset {
     const { x, y, rows } = this.#arrays;
     const values = new Float64Array(x.rowLength);
     await x.readRow(rows[index]!, values);
-    // Math.min(...values) is not used, because a call does not accept so many arguments.
+    // Math.min(...values) fails, because a call accepts fewer arguments than a sample may have.
     const [least, most] =
       x.type === 'u1' ? [0, 255] : [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
     const [height, width, channels] = this.inputShape;

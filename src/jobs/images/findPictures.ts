@@ -1,4 +1,6 @@
-/** Finds the pictures among files: by their names, or else by their first bytes. */
+/**
+ * Finds the pictures among files. If a file's name does not say its kind, its first bytes are read.
+ */
 import { HEAD_BYTES, isDataInHiddenFolder, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
 import { canonical } from '../../formats/classNames.ts';
@@ -7,7 +9,7 @@ import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
 const READERS = 8;
-/** A file of another name that is larger is not examined, because in a zip file it is unpacked. */
+/** Larger files are not examined, because a file in a zip file must be unpacked first. */
 const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
 
 /** A file in a folder, or in a zip file. */
@@ -16,7 +18,7 @@ export interface PathFile {
   path: string;
   /** Size in bytes. */
   size: number;
-  /** In a zip file: the encoding as which its name is read, if it is not known. */
+  /** In a zip file: the guessed encoding of the file's name; missing or `null` if it is known. */
   guessed?: string | null;
   blob: () => Promise<Blob>;
 }

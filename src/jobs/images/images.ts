@@ -75,7 +75,7 @@ export async function openImages(
   { isShard = false, decode = decodePicture, onprogress }: OpenOptions = {},
 ): Promise<OpenedImages> {
   const files = given.filter(({ name }) => !isHidden(name));
-  // An archive beside pictures is usually the one from which they were unpacked.
+  // If there are both pictures and an archive, the pictures were usually unpacked from it.
   const isUnpacked = files.some(({ name }) => ['idx', 'picture'].includes(kindOfName(name) ?? ''));
   const archives = isUnpacked ? [] : files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
   const [archive] = archives;
@@ -115,8 +115,8 @@ interface Pair {
 }
 
 /**
- * The pairs of sample and label arrays. `test` is held out; it is `null` if the files contain a
- * single pair.
+ * The pairs of sample and label arrays. `test` has the held-out samples. It is `null` if the files
+ * contain a single pair.
  */
 type Pairs = readonly [train: Pair, test: Pair | null];
 
@@ -240,8 +240,8 @@ async function ofArrays(
 }
 
 /**
- * Returns a key that is equal for types whose numbers have the same scale. All float types have the
- * same scale. Bytes (0 to 255) and floats (often 0 to 1) have different scales.
+ * Returns the same key for types whose numbers have the same scale. All float types have the same
+ * scale. Bytes (0 to 255) and floats (often 0 to 1) have different scales.
  */
 function scaleOf({ type }: StoredArray): string {
   return type === 'u1' ? type : type.slice(0, 1);

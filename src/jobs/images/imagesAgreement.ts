@@ -46,9 +46,9 @@ export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string
 }
 
 /**
- * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. A
- * class without training samples in any tab is not a class of the run, and
- * {@link whyImagesDoNotFit} rejects tabs that have held-out samples of this class.
+ * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. If no
+ * tab has training samples of a class, the run does not have this class. Then {@link
+ * whyImagesDoNotFit} rejects tabs with held-out samples of this class.
  */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;

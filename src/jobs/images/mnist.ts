@@ -18,8 +18,8 @@ import { DataError } from '../../util/errors.ts';
 const SIDE = 28;
 const CLASSES = 10;
 /**
- * If there is only one pair of files, its first part is for training and the rest is held out. The
- * share is an integer percentage, so that the boundary is exact.
+ * If there is only one pair of files, this percentage of its samples, from the start, is for
+ * training, and the rest is held out. It is an integer, so that the boundary is exact.
  */
 const TRAIN_PERCENT = 80;
 

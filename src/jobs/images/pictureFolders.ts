@@ -49,7 +49,7 @@ interface Placed extends PathFile {
   folder: string;
   /** Name of the innermost folder; `undefined` if the picture is not in a folder. */
   of: string | undefined;
-  /** The split that the name of an outer folder states, such as `test`. */
+  /** The split that is stated by the name of an outer folder, such as `test`. */
   part: Part | null;
 }
 
@@ -60,8 +60,8 @@ interface Sample extends Placed {
 /** Matches names of folders with held-out pictures. */
 const HELD_OUT = /^(test(ing)?|val(id|idation)?)$/i;
 /**
- * Match words within folder names, as in data sets from Kaggle: `seg_train`, `training_set`,
- * `test1`.
+ * Match folder names that contain a word for a split, as in data sets from Kaggle: `seg_train`,
+ * `training_set`, `test1`.
  */
 const PARTS = [
   ['train', /(^|[\d._-])train(ing)?($|[\d._-])/i],
@@ -75,7 +75,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/\.npy$/i, 'It is a single array. Save samples and labels in one file: np.savez("set.npz", x=x, y=y).'],
   [
     /\.(zip|npz|tar|tgz|gz|7z|rar)$/i,
-    'It is an archive. Unpack it, and choose what is inside, or one npz or zip file alone.',
+    'It is an archive. Unpack it and choose its contents, or choose a single npz or zip file.',
   ],
   [/\.txt$/i, 'It is a text. Choose the job gpt to train on texts.'],
 ];
@@ -83,8 +83,8 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 const MOST_NAMED = 6;
 
 /**
- * Finds the class of each picture. If folders called `train` and `test` (or `val`) contain the
- * folders of the classes, they define the split, and pictures elsewhere are left out.
+ * Finds the class of each picture. If the folders of the classes are in folders called `train` and
+ * `test` (or `val`), these define the split, and pictures in other folders are left out.
  *
  * @param name the zip file or folder, for errors.
  * @param isShard whether the files are the shard of one tab. If so, a class may have only held-out
@@ -174,7 +174,9 @@ function mergedIn(found: readonly Sample[]): DataNote[] {
   return [...notes.values()].filter(({ count }) => count > 1);
 }
 
-/** Returns a note if the encoding of some names, and so of classes, is a guess. */
+/**
+ * Returns a note if the encoding of some names is guessed, because folder names are class names.
+ */
 function guessedIn(found: readonly Sample[]): DataNote[] {
   const guessed = found.filter((one) => one.guessed);
   const [first] = guessed;
@@ -233,15 +235,15 @@ function inFolders(name: string, placed: readonly Placed[]): Sample[] {
         'the split. Put each picture into a folder of its class: train/cats/1.png.',
     );
   }
-  // If there are at most two folders, a name such as "test" or "valid" is a class, because the
+  // If there are at most two folders, one called "test" or "valid" is a class, because the
   // classes may be test and control, or valid and invalid.
   const isClass = (of: string): boolean => !HELD_OUT.test(of) || folders.length <= 2;
   return placed.filter((one): one is Sample => isClass(one.of!));
 }
 
 /**
- * @throws DataError if a folder has both pictures and folders with pictures, because it could
- *   either be a class or contain classes.
+ * @throws DataError if a folder contains both pictures and folders with pictures, because the
+ *   folder may be a class or contain classes.
  */
 function checkNesting(name: string, found: readonly Sample[]): void {
   const inner = new Map<string, string>();
@@ -283,8 +285,8 @@ function placeOf(path: string): Omit<Placed, keyof PathFile> {
 }
 
 /**
- * Returns the split that the names of the outer folders state, such as `test`. If several names
- * state a split, the innermost folder decides.
+ * Returns the split that is stated by the names of the outer folders, such as `test`. If several
+ * names state a split, the innermost folder decides.
  */
 function partOf(folders: readonly string[]): Part | null {
   for (const folder of folders.toReversed()) {

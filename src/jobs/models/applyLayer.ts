@@ -1,4 +1,4 @@
-/** Forward pass of one layer, with this project's kernels where they serve it. */
+/** Forward pass of one layer, with this project's kernels if they support the layer. */
 import * as tf from '@tensorflow/tfjs';
 import { conv2d, type Conv2dOptions } from '../../gpu/kernels/conv2d/conv2d.ts';
 import { layerNorm } from '../../gpu/kernels/layerNorm.ts';
@@ -7,10 +7,10 @@ import type { Activation } from '../../gpu/kernels/matMul/epilogue.ts';
 import { usesOwnKernels } from '../../gpu/kernels/registry.ts';
 
 /**
- * Applies `layer` in training mode, differentiable. With own kernels, these layers are single ops:
- * dense and convolution layers without activation or with ReLU, dense layers with GELU, and
- * layer normalization over the last axis. All other layers are TensorFlow.js's, as are dense and
- * convolution layers on other backends.
+ * Applies `layer` in training mode, differentiable. These layers are single ops with this project's
+ * kernels: dense and convolution layers without activation or with ReLU, dense layers with GELU,
+ * and layer normalization over the last axis. For all other layers, and on backends without these
+ * kernels, TensorFlow.js computes the layer.
  *
  * @param inputs the layer's inputs, float32 [batch, ...]
  * @returns float32 [batch, ...]
@@ -21,7 +21,7 @@ export function applyLayer(layer: tf.layers.Layer, inputs: readonly tf.Tensor[])
   return own ?? (layer.apply(inputs.length === 1 ? x : [...inputs], { training: true }) as tf.Tensor);
 }
 
-/** Returns `null` if the kernels do not serve the layer. */
+/** Returns `null` if the kernels do not support the layer. */
 function applyOwn(layer: tf.layers.Layer, x: tf.Tensor): tf.Tensor | null {
   const apply = APPLY[layer.getClassName()];
   if (!apply) return null;
@@ -29,7 +29,7 @@ function applyOwn(layer: tf.layers.Layer, x: tf.Tensor): tf.Tensor | null {
   return apply(layer.getConfig() as unknown as LayerConfig, x, weights);
 }
 
-/** The fields of the configurations that the kernels depend on, for the layers that have them. */
+/** The fields of layer configurations that the kernels depend on. No layer has all of them. */
 interface LayerConfig {
   activation: string;
   strides: Conv2dOptions['strides'];
@@ -43,7 +43,7 @@ interface LayerConfig {
   center: boolean;
 }
 
-/** Activations of dense layers that are part of the product, by TensorFlow.js's names. */
+/** Activations that the kernel of a dense layer applies itself, by TensorFlow.js's names. */
 const FUSED: ReadonlyMap<string, Activation | undefined> = new Map([
   ['linear', undefined],
   ['relu', 'relu'],

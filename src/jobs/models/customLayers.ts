@@ -44,8 +44,8 @@ export function buildCustomLayers(topology: Topology, samples: ModelSamples): Pl
   if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
-  // Without the softmax, the layer before it is the output of the model, because the output of
-  // every other layer is an input of some layer.
+  // The layer before the softmax becomes the output of the model. It is the only layer whose output
+  // is not an input of another layer.
   if (last.class_name === 'Softmax') return { layers: before, sources: sources.slice(0, -1) };
   const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer);
   return { layers: [...before, linear], sources };

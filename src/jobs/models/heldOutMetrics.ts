@@ -8,9 +8,9 @@ import { UsageError } from '../../util/errors.ts';
 /** The k of `top-3`. */
 export const FIRST_CLASSES = 3;
 /**
- * If the sum of squared deviations of the amounts is at most this share of the sum of their
- * squares, the amounts are regarded as equal. Because of rounding errors, the computed deviations
- * of equal amounts are not exactly 0.
+ * Amounts are regarded as equal if the sum of their squared deviations is at most this share of the
+ * sum of their squares. With equal amounts, the computed deviations are not exactly 0, because of
+ * rounding errors.
  */
 const ROUNDING = 1e-12;
 
@@ -22,9 +22,8 @@ export interface HeldOutMetrics {
 }
 
 /**
- * Returns the metrics of a classification, except its accuracy. If the job requests `top-3`, the
- * result has this metric: the share of samples whose label is one of the {@link FIRST_CLASSES} most
- * likely classes.
+ * Returns the metrics of a classification except its accuracy. This is `top-3`, if the job requests
+ * it: the share of samples whose label is one of the {@link FIRST_CLASSES} most likely classes.
  */
 export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
   if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };

@@ -1,6 +1,5 @@
 /**
- * The layers of a job's model, for pipelines. They have the same initial weights as in
- * `buildModel`.
+ * The layers of a job's model, for pipelines. Their initial weights equal those of `buildModel`.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec } from '../../spec/job.ts';
@@ -63,7 +62,7 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   return { layers, dropout };
 }
 
-/** Returns the entries of a layer's variables, from a copy that is built for this purpose. */
+/** Returns the entries of a layer's variables. A copy of the layer is built to find them. */
 function weightEntries(layer: tf.layers.Layer, input: (number | null)[]): TensorEntry[] {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[layer.getClassName()]!;

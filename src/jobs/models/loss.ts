@@ -20,9 +20,9 @@ const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
 };
 
 /**
- * Outputs are float32 [batch, 1] and labels are amounts float32 [batch], but for cross-entropy, see
- * {@link crossEntropySum}. A short batch is padded with samples of zeros, label 0 and weight 0, so
- * that shapes stay static.
+ * Outputs are float32 [batch, 1] and labels are amounts float32 [batch]. For the shapes with
+ * cross-entropy, see {@link crossEntropySum}. A short batch is padded with samples of zeros, label
+ * 0 and weight 0, so that shapes stay static.
  */
 type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
 

@@ -1,13 +1,13 @@
 /**
- * A layer of a job's model that creates its variables in `build`, so a tab may hold some layers of
- * a model that does not fit into it. The structure is that of `PipelineLayer`.
+ * A layer of a job's model that creates its variables in `build`. So a tab can hold some layers of
+ * a model that is too large for one tab. The structure is that of `PipelineLayer`.
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 
 /**
- * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). `null`: nothing is
- * dropped.
+ * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). If this is `null`,
+ * nothing is dropped.
  */
 export type DropoutMasks = ((place: number) => tf.Tensor | undefined) | null;
 

@@ -15,7 +15,7 @@ export interface FieldPosition {
 /** A problem with a field. */
 export interface Doubt {
   place: FieldPosition;
-  /** The end of the error message, which begins with the field and its column. */
+  /** The second half of the error message. The first half names the field and its column. */
   what: string;
 }
 
@@ -35,7 +35,7 @@ export class Numbers {
    * be a decimal mark or a thousands separator.
    */
   readonly marked: Record<DecimalMark, FieldPosition | null> = { point: null, comma: null };
-  /** Number of fields whose number is written in another way, such as (5) for -5, and the first. */
+  /** Number of fields whose number is written in an unusual way, such as (5) for -5. */
   rewritten = 0;
   firstRewritten: FieldPosition | null = null;
   /** The first number that is larger than {@link MAX_NUMBER}. */
@@ -46,7 +46,7 @@ export class Numbers {
     this.first = first;
   }
 
-  /** Adds a number that `NumberReader.simple` returned, so at most {@link MAX_NUMBER}. */
+  /** Adds a number that `NumberReader.simple` returned. It is at most {@link MAX_NUMBER}. */
   addSimple(text: string, field: string, line: number): void {
     this.count++;
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
@@ -58,7 +58,10 @@ export class Numbers {
     this.#addNotation(text, field, line);
   }
 
-  /** Returns whether the amount is a number with either decimal mark. */
+  /**
+   * Adds an amount if it is a number with at least one of the two decimal marks. Returns whether it
+   * is.
+   */
   add(amount: Amount, field: string, line: number): boolean {
     const { text } = amount;
     const hasPoint = text.includes('.');

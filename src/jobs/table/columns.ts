@@ -21,18 +21,18 @@ export const MAX_CATEGORIES = 100;
  * mistakes.
  */
 const MOSTLY = 0.9;
-/** A column with more different units than this has words, not units. */
+/** If a column has more different units than this, they are treated as words. */
 const MAX_UNITS = 12;
 /**
- * Words in a column are mistakes if there are at most this number of different words, beside at
- * least this number of different numbers.
+ * Words in a column are mistakes if it has at most FEW_WORDS different words and more than
+ * MANY_NUMBERS different numbers.
  */
 const FEW_WORDS = 3;
 const MANY_NUMBERS = 20;
 
-/** What the values of a column are, taken together. */
+/** How the values of a column are read, decided from all of them. */
 interface Reading {
-  /** Numbers with units that are read; others are words. */
+  /** The numbers whose units are read. Numbers with other units are words. */
   numbers: readonly Numbers[];
   /** Number of fields that are numbers, and number of fields that are numbers with each mark. */
   count: number;
@@ -49,18 +49,21 @@ export class Column {
   readonly name: string;
   readonly #isTarget: boolean;
   #empty = 0;
-  /** Number of rows for each text that is a {@link isMarker marker}. */
+  /** Number of rows for each text that is a {@link isMarker marker} of a missing value. */
   readonly #markers = new Map<string, number>();
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
-  /** The numbers with each unit, by the unit's key. The key of numbers without a unit is empty. */
+  /**
+   * The numbers that have the same unit, by the unit's key. The key is empty for numbers without a
+   * unit.
+   */
   readonly #numbers = new Map<string, Numbers>();
-  /** The same numbers by each spelling of their unit. */
+  /** The same, by each spelling of the unit. */
   readonly #byUnit = new Map<string, Numbers>();
   readonly #reader = new NumberReader();
   /** Whether the numbers have too many different units. */
   #hasManyUnits = false;
-  /** The first field that is not a number, and some different fields of this kind. */
+  /** The first field that is not a number. `#words` has the first few different ones. */
   #word: FieldPosition | null = null;
   readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
@@ -71,7 +74,7 @@ export class Column {
   #doubt: Doubt | null = null;
   #reading: Reading | null = null;
   /**
-   * Number of rows with each value, without markers. Counting stops when there are too many
+   * Number of rows with each value, except markers. Counting stops when there are too many
    * different values.
    */
   readonly #counts = new Map<string, number>();
@@ -126,7 +129,7 @@ export class Column {
     return numbers;
   }
 
-  /** Decides which units are read. It is computed when all values have been added. */
+  /** Decides which units are read. All values must have been added before. */
   get #read(): Reading {
     if (this.#reading !== null) return this.#reading;
     const all = [...this.#numbers.values()].filter(({ count }) => count > 0);
@@ -152,8 +155,9 @@ export class Column {
   }
 
   /**
-   * Returns whether what follows numbers are units: it is the same for all, or all are units of one
-   * quantity, such as kg and lb. House numbers such as 1, 2a and 2b have no units.
+   * Returns whether the texts after numbers are units: either all are equal, or all are units of
+   * one quantity, such as kg and lb. For example, the letters of the house numbers 1, 2a and 2b are
+   * not.
    */
   #isCoherent(withUnit: readonly Numbers[]): boolean {
     if (this.#hasManyUnits) return false;
@@ -175,7 +179,10 @@ export class Column {
     return this.#empty === 0 ? markers : [['', this.#empty], ...markers];
   }
 
-  /** Numbers that occur several times and may stand for missing values, with their rows. */
+  /**
+   * Numbers that occur several times and may stand for missing values, each with its number of
+   * rows.
+   */
   get suspects(): [text: string, rows: number][] {
     return this.kind === 'number' ? [...this.#suspects].filter(([, rows]) => rows > 1) : [];
   }
@@ -186,8 +193,8 @@ export class Column {
   }
 
   /**
-   * The different values, each with its number of rows, without missing values. They are sorted by
-   * code units. `null` if there are too many values.
+   * The different values except missing values, each with its number of rows, sorted by code units.
+   * `null` if there are too many.
    */
   get values(): [value: string, rows: number][] | null {
     const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
@@ -197,9 +204,9 @@ export class Column {
 
   /**
    * Whether markers are treated as words. This is so if the other values cannot all be read as
-   * numbers with the same decimal mark, or if the column is a target that has only markers. An
-   * input that has only markers is treated as empty, so that it matches both numbers and words of
-   * other tabs.
+   * numbers with the same decimal mark, or if the column is a target that has only markers. If an
+   * input has only markers, it is treated as empty. Then it matches other tabs, whether they have
+   * numbers or words in this column.
    */
   get #isOfWords(): boolean {
     return this.#read.isOfWords;
@@ -298,7 +305,10 @@ export class Column {
     return null;
   }
 
-  /** Whether few different words are among many different numbers, at any share. */
+  /**
+   * Whether the column has few different words and many different numbers. The number of rows with
+   * words does not matter.
+   */
   get #isFewWords(): boolean {
     const words = this.#words.size;
     const isMany = !this.#isCounting || this.#counts.size - words > MANY_NUMBERS;
@@ -306,7 +316,7 @@ export class Column {
     return this.#read.count > MANY_NUMBERS && words > 0 && words <= FEW_WORDS && isMany && !hasOthers;
   }
 
-  /** Notes about what is left out, changed or guessed of this column. */
+  /** Notes about values of this column that are left out, changed or guessed. */
   get notes(): DataNote[] {
     const { name, kind } = this;
     const { numbers, count, word, strangers } = this.#read;
@@ -352,8 +362,8 @@ export class Column {
   }
 
   /**
-   * The first word with digits and the number of rows with such words, if they are half of the rows
-   * or more. Letters may only come first if there are many different words.
+   * The first word with digits and the number of rows with such words, if at least half of the rows
+   * have one. Words that begin with letters count only if there are many different values.
    */
   get #digitsAsWords(): [word: string, rows: number][] {
     const values = this.values!;

@@ -1,7 +1,7 @@
 /**
- * The data of the job `table`: one CSV file with a target column. Numbers are standardized, and for
- * each word of a category there is an input. A missing number is replaced by 0, which is the mean,
- * and an additional input says that it is missing. Rows are read from the file on demand.
+ * The data of the job `table`: one CSV file with a target column. Numbers are standardized, and
+ * each word of a category becomes an input. A missing number becomes 0, which is the mean, and an
+ * additional input says that it is missing. Rows are read from the file on demand.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
@@ -25,8 +25,8 @@ import { Encoding, TableDataset } from './tableDataset.ts';
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
 /**
- * A word of an input column is only sent to other tabs if at least this number of rows contain it.
- * The moments of a column are only sent if at least this number of rows have a number.
+ * Words of input columns that are in fewer rows than this are not sent to other tabs. The same
+ * applies to the moments of a column with fewer numbers than this.
  */
 const MIN_SHARED_ROWS = 3;
 /** Maximum length of a word that is sent to other tabs. */
@@ -67,8 +67,8 @@ export class Table {
   }
 
   /**
-   * Opens a table. It reads the file twice, because the split depends on the labels of all rows. If
-   * the target column is missing, this does not throw, but {@link problem} reports it.
+   * Opens a table. It reads the file twice, because the split depends on the labels of all rows. A
+   * missing target column is reported by {@link problem} instead of an error.
    *
    * @param onprogress receives the bytes that are read. Each of the two passes counts half.
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
@@ -81,12 +81,12 @@ export class Table {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
     /**
-     * Rows whose target is a value, and rows whose target is a marker. Whether markers are treated
-     * as values is only known after the last row.
+     * Rows whose target is a value, and rows whose target is a marker of a missing value. Only
+     * after the last row is it known whether markers are treated as values.
      */
     const filled: number[] = [];
     const marked: number[] = [];
-    /** The different targets, and the place of each row's target in them. */
+    /** The different targets, and for each row the index of its target among them. */
     const words = new Map<string, number>();
     const wordOf: number[] = [];
     const csv = await CsvFile.open(
@@ -100,7 +100,7 @@ export class Table {
           if (row < SAMPLE_ROWS) sample.push(fields);
           const word = fields[target]!.trim();
           if (word !== '') (isMarker(word) ? marked : filled).push(row);
-          // If there are more words than categories and markers, they are not classes.
+          // Once there are this many different targets, they are not classes.
           if (words.size < 2 * MAX_CATEGORIES && !words.has(word)) words.set(word, words.size);
           wordOf[row] = words.get(word) ?? 0;
         };
@@ -184,10 +184,10 @@ export class Table {
   }
 
   /**
-   * Returns the facts that other tabs receive about this table. For the target, all classes are
-   * included. For other columns, a word is left out if it is too long, or if fewer training rows
-   * contain it than {@link MIN_SHARED_ROWS}. The moments of a column are left out if fewer training
-   * rows than that have a number.
+   * Returns the facts that other tabs receive about this table. All classes of the target are
+   * included. A word of another column is left out if it is too long or is in fewer than {@link
+   * MIN_SHARED_ROWS} training rows. The moments of a column are left out if fewer than {@link
+   * MIN_SHARED_ROWS} training rows have a number.
    *
    * @throws DataError if there is a {@link problem}.
    */
@@ -254,8 +254,8 @@ export class Table {
   }
 
   /**
-   * The decimal mark of each column. If a column has no decimal marks, either of the two can be
-   * used.
+   * The decimal mark of each column. If no number of a column has one, the result is the same with
+   * either mark.
    */
   get #marks(): DecimalMark[] {
     return this.#columns.map(({ mark }) => mark ?? 'point');
@@ -340,7 +340,7 @@ async function readTraining(
   return training.map((one, i) => ({ ...one, suspects: ranges[i]?.notes ?? [] }));
 }
 
-/** The range of a column's numbers beside those that may stand for missing values. */
+/** The range of a column's numbers, except those that may stand for missing values. */
 class OtherNumbers {
   readonly #column: Column;
   /** The numbers that may stand for missing values. */
@@ -394,7 +394,7 @@ function taskOfColumn(column: Column, job: TableJob): TaskName | null {
 /**
  * Splits the labelled rows, each class in the same proportion.
  *
- * @param labels the different targets, and the place of each row's target in them.
+ * @param labels the different targets, and for each row the index of its target among them.
  */
 function splitOf(
   labelled: Uint32Array,

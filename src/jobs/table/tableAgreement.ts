@@ -16,17 +16,18 @@ import { checkTwins, twinOf } from '../../formats/classNames.ts';
 import { standardDeviation, mergeMoments } from '../../formats/moments.ts';
 
 /**
- * A numeric target with at most this number of distinct values may be a class; with more, it is an
- * amount.
+ * A numeric target may be a class if it has at most this number of distinct values. With more, it
+ * is an amount.
  */
 const MAX_NUMBERED_CLASSES = 10;
 /**
- * The smallest mean number of rows of a numbered class. Classes are usually numbered by small
- * integers. Other numbers that occur once or twice are amounts, such as the prices of ten houses.
+ * Minimum mean number of rows per value of a numeric target, if its values are to be classes.
+ * `small`: all values are small integers, as numbers of classes usually are. `other`: all other
+ * targets, because numbers that occur once or twice are amounts, such as the prices of ten houses.
  */
 const LEAST_ROWS_OF_CLASS = { small: 2, other: 5 };
 const SMALL = /^-?\d$|^1\d$/;
-/** Maximum number of inputs of a sample. With it, a first layer of 64 units has 4 MB. */
+/** Maximum number of inputs of a sample. With this number, a first layer of 64 units has 4 MB. */
 const MAX_INPUTS = 16_384;
 
 /** Returns the number of model inputs that a column is converted to. */
@@ -122,8 +123,8 @@ export function keyOfTable({ columns, target }: TableFacts): string {
 /**
  * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
  * order of the tables. In the result, a column has numbers if it has numbers in at least half of
- * the tables in which it is not empty. {@link whyTableDoesNotFit} then rejects tables with words in
- * this column. If the column has words in the result, tables with numbers in it are rejected.
+ * the tables in which it is not empty; if not, it has words. {@link whyTableDoesNotFit} rejects
+ * tables that have words instead of numbers in a column, or numbers instead of words.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
@@ -154,9 +155,7 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
   };
 }
 
-/**
- * Returns the decimal mark that most columns have, or the point if both marks are equally frequent.
- */
+/** Returns the decimal mark of most columns, or the point if both marks are equally frequent. */
 function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   const points = columns.filter(({ mark }) => mark === 'point').length;
   const commas = columns.filter(({ mark }) => mark === 'comma').length;
@@ -164,7 +163,7 @@ function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
   return points === 0 ? null : 'point';
 }
 
-/** Returns the unit that most columns have; nothing if no column has one. */
+/** Returns the unit of most columns, or an empty object if no column has a unit. */
 function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> {
   const units = columns.flatMap(({ unit }) => unit ?? []).sort();
   const usual = majority(units.map(keyOfUnit));
@@ -173,8 +172,8 @@ function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> 
 }
 
 /**
- * Returns the reason why units differ, or `null`. Numbers with and without a unit match, unless the
- * unit is a share, such as per cent.
+ * Returns the reason why units differ, or `null` if they match. Numbers without a unit match
+ * numbers with any unit except a share, such as per cent.
  */
 function whyUnitsDoNotFit(unit = '', theirs = ''): string | null {
   if (keyOfUnit(unit) === keyOfUnit(theirs)) return null;
@@ -232,7 +231,10 @@ function isOfNumbers({ kind }: ColumnFacts): boolean {
 /** Maximum number of names that a message lists. */
 const MOST_NAMED = 8;
 
-/** Returns the names of a table's columns; if they are many, from the first that `other` lacks. */
+/**
+ * Returns the names of a table's columns. A long list begins at the first name that differs from
+ * `other`.
+ */
 export function namesOf({ columns }: TableFacts, other: TableFacts): string {
   const differs = columns.findIndex(({ name }, i) => name !== other.columns[i]?.name);
   const last = Math.max(0, columns.length - MOST_NAMED);
