@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce.ts';
 import { summaryOf } from '../../bench/link.ts';
 
-test('a row has the median time over all ranks, the bytes of the busiest rank, and the number of wrong elements on all ranks', () => {
+test('a row has the median time over ranks, the bytes of the busiest rank, and the wrong elements of all ranks', () => {
   const ours = [
     { ms: [10, 12], wrong: 1, bytesSent: 1500 },
     { ms: [8, 20], wrong: 2, bytesSent: 1532 },
@@ -21,7 +21,7 @@ test('theoryBytes is 2(n-1)/n of the tensor', () => {
   expect(theoryBytes(4, 1000)).toBe(1500);
 });
 
-test('a schedule fits its time budget, but has at least three rounds of one all-reduce', () => {
+test('a schedule fits its time budget, but has at least three rounds with one all-reduce each', () => {
   expect(scheduleOf(5_000, 1)).toEqual({ ops: 1, rounds: 3 });
   const { ops, rounds } = scheduleOf(800, 30_000);
   expect(ops * rounds * 800).toBeLessThanOrEqual(30_000);
@@ -31,7 +31,7 @@ test('a schedule fits its time budget, but has at least three rounds of one all-
   expect(8 ** scheduleOf(1, 1e9).ops * 1000).toBeLessThan(2 ** 127);
 });
 
-test('summaryOf compares the median throughput of each kind of link with that of the bare channel', () => {
+test('summaryOf compares the median throughput of each kind of link with the throughput of the bare channel', () => {
   const { rows } = summaryOf({
     bareLink: [{ MBps: 10, roundTripMs: 1 }],
     pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),

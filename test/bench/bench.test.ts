@@ -41,11 +41,11 @@ describe('theory', () => {
     ['async-parameter-server', 6000],
     ['local-sgd', 300],
     ['diloco', 300],
-  ] as const)('%s: theory is %d bytes per step for 4 ranks that exchange 1000 bytes', (strategy, bytes) => {
+  ] as const)('%s: theory predicts %d bytes per step for 4 ranks that exchange 1000 bytes', (strategy, bytes) => {
     expect(theoryOf(strategy, 4, K, strategy === 'local-sgd' || strategy === 'diloco' ? 5 : 1)).toBe(bytes);
   });
 
-  test('rowOf compares theory with the sent and received bytes of a server, and with the sent bytes of a ring’s busiest rank', () => {
+  test('rowOf compares theory with all bytes of a server, and with the bytes that a ring’s busiest rank has sent', () => {
     const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
     expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
     const ring = rowOf(result('ddp', [9_900, 10_500], [10_000, 10_000]), 5);
@@ -54,7 +54,7 @@ describe('theory', () => {
     expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
   });
 
-  test('contradictions reports ddp and parameter-server, but no other strategy, if bytes differ from theory by more than 1 %', () => {
+  test('contradictions reports only ddp and parameter-server, if their bytes differ from theory by more than 1 %', () => {
     const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
     const rows = STRATEGY_NAMES.flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),

@@ -31,7 +31,7 @@ const MODEL: Observation = {
 };
 
 describe('samples of a class', () => {
-  test('a step that left with its tabs is not counted, because the others take it again', () => {
+  test('a step is not counted if all its tabs have left, because the remaining tabs repeat it', () => {
     const observations = [
       MODEL,
       ...['ann', 'ben'].map((tab) => seen(tab, 0, 0, 30)),
@@ -44,7 +44,7 @@ describe('samples of a class', () => {
     expect(reportOf(survived, [])).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0 });
   });
 
-  test('a step that only tabs that left have reported is counted, if no other tab took a step of its number', () => {
+  test('a step of tabs that left is counted if no other tab took a step with the same number', () => {
     const observations = [seen('ben', 0, 0, 30), seen('ann', 1, 30, 30)];
     expect(survivingSteps(observations, new Set(['ben']))).toEqual(observations);
   });
@@ -66,7 +66,7 @@ const RUN: ClassRun = {
   ...{ samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0 },
 };
 
-test('a run with skipped or repeated samples, or with different states, is named with its algorithm', () => {
+test('problems of a run, such as skipped samples or different states, are named with its algorithm', () => {
   const runs = [RUN, { ...RUN, algorithm: 'auto' as const, samplesSkipped: 2, samplesRepeated: 3, hashMismatches: 1 }];
   expect(problemsOf({ tabs: 30, runs: [RUN] })).toEqual([]);
   expect(problemsOf({ tabs: 30, runs })).toEqual([
@@ -82,7 +82,7 @@ test('the section shows the algorithms side by side', () => {
   expect(text).toMatch(/\| algorithm of the gradients +\| +ring \| +two-level \|/);
 });
 
-test('step times are medians over all tabs without the first three steps', () => {
+test('step times are medians over all tabs, without the first three steps', () => {
   const observations = [1000, 1000, 1000, 20, 30, 40].flatMap((total, step) =>
     ['ann', 'ben'].map((tab) => ({ at: step, tab, event: stepEvent(step, 0, 8, total) })),
   );
@@ -100,7 +100,7 @@ const state = (detail: string): EngineEvent => ({
 });
 
 describe('the register', () => {
-  test('waits for all tabs, and no longer for a tab that has left', async () => {
+  test('waits for all tabs except those that have left', async () => {
     const tabs = register('ann', 'ben');
     tabs.on('ann', stepEvent(0, 0, 8));
     tabs.remove('ben');
@@ -125,7 +125,7 @@ describe('the register', () => {
 });
 
 test.runIf(process.platform === 'linux')(
-  'a process and its descendants have memory, and all of them are killed together',
+  'the memory of a process includes its descendants, and all of them are killed together',
   async () => {
     const child = spawn('sh', ['-c', 'sleep 60 & echo started; wait'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const ended = once(child, 'exit');

@@ -34,7 +34,7 @@ const MODEL = modelResult(
   },
 );
 
-test('a result has medians, rates of samples or tokens, and the compile time without a usual step', () => {
+test('a result has medians, samples or tokens per second, and a compile time that excludes a usual step', () => {
   expect(MODEL).toMatchObject({
     ...{ plainMs: 50, stockMs: 40, oursMs: 16, ratio: 2.5, p95Ms: { ours: 20 } },
     ...{ dispatches: { plain: 90, stock: 60, ours: 20 }, submits: { ours: 2 }, unit: 'tokens' },
@@ -45,7 +45,7 @@ test('a result has medians, rates of samples or tokens, and the compile time wit
   });
 });
 
-test('the section names adapter, browser, date and what was left out', () => {
+test('the section names adapter, browser, date and everything that was left out', () => {
   const product = { size: 512, kind: 'NT', stockGflops: 0.5, oursGflops: 1, ratio: 2 } as const;
   const about = { adapter: 'a GPU', browser: 'Chromium 1', features: [], date: '2026-01-02' };
   const leftOut: LeftOut[] = [
@@ -63,7 +63,7 @@ test('the section names adapter, browser, date and what was left out', () => {
   expect(printed).toMatch(/\| NT 512 +\| +0.500 \| +1.00 \| +2.00 \|/);
 });
 
-test('the section and the tables name models whose steps are not replayed', () => {
+test('the section and the tables list the models whose steps are not replayed', () => {
   const about = { adapter: 'a GPU', browser: 'Chromium 1', features: [], date: '2026-01-02', leftOut: [], matmul: [] };
   const eager = { ...MODEL, notReplayed: 'Steps are not replayed: it would need 300 MiB more memory on the GPU.' };
   const result = { ...about, models: [MODEL, { ...eager, name: 'gpt-large' }] } satisfies GpuBenchResult;
@@ -73,7 +73,7 @@ test('the section and the tables name models whose steps are not replayed', () =
   }
 });
 
-test('multiply-adds are those of matrices and convolutions', () => {
+test('multiply-adds are counted for matrix products and convolutions', () => {
   const mlp = [[784, 64], [64], [64, 10], [10]];
   expect(multiplyAddsOf(DEFAULT_JOB, mlp)).toBe(784 * 64 + 640);
   const cnn = [[5, 5, 1, 8], [8], [5, 5, 8, 16], [16], [784, 10], [10]];

@@ -55,7 +55,7 @@ async function measureOn(
   return { result, saved, open };
 }
 
-test('on a GPU all models are measured, and saved after each', async () => {
+test('all models are measured on a GPU, and the result is saved after each model', async () => {
   const { result, saved, open } = await measureOn('NVIDIA H100');
   expect(result).toMatchObject({ adapter: 'NVIDIA H100', features: ['shader-f16'], leftOut: [] });
   expect([result.models.length, result.matmul.length, open]).toEqual([7, 5, 0]);
@@ -63,7 +63,7 @@ test('on a GPU all models are measured, and saved after each', async () => {
 });
 
 test.each(['google swiftshader', 'llvmpipe (LLVM 19)', 'WebGPU (software)'])(
-  'a demanded GPU: %s is refused by name',
+  'the software adapter %s is refused by name if a GPU is required',
   async (adapter) => {
     await expect(measureOn(adapter)).rejects.toThrow(`adapter is ${adapter}, which computes in software`);
     await expect(measureOn(adapter)).rejects.toThrow('VK_DRIVER_FILES');
@@ -72,14 +72,14 @@ test.each(['google swiftshader', 'llvmpipe (LLVM 19)', 'WebGPU (software)'])(
   },
 );
 
-test('a demanded GPU: a browser that never opens an adapter is an error after 30 s', async () => {
+test('a browser that opens no adapter within 30 s is an error if a GPU is required', async () => {
   const clock = new ManualClock();
   setImmediate(() => clock.advance(30_000));
   const measuring = measureOn(new Promise<string>(() => {}), undefined, { clock });
   await expect(measuring).rejects.toThrow('needs a GPU. The browser opened no GPU within 30 s');
 });
 
-test('at the time limit, a measurement that does not answer and the models after it are left out', async () => {
+test('when the time limit is reached, the unfinished model and all later ones are left out', async () => {
   const clock = new ManualClock();
   const { result, saved, open } = await measureOn(
     'NVIDIA H100',

@@ -11,7 +11,7 @@ const trial = (accuracy: number | null, valLoss: number, bytes: number): TrialRe
 const results = (plain: TrialResult, sparse: TrialResult): TrialResult[][] =>
   METHODS.map(({ name }) => [name === 'SparseLoCo' ? sparse : plain]);
 
-test('results that just meet the targets have no shortfall', () => {
+test('results that exactly meet the targets have no shortfall', () => {
   const digits = rowsOf('mnist', results(trial(0.95, 1, 1e6), trial(0.9451, 1, 999)));
   const text = rowsOf('gpt tiny', results(trial(null, 2, 3e5), trial(null, 2.029, 999)));
   expect(shortfalls([...digits, ...text])).toEqual([]);

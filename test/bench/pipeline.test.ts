@@ -8,13 +8,13 @@ import { problemsOf, report, section, type PipelineResult } from '../../bench/pi
 import { boundaryBytes, largestDifference } from '../../bench/pipeline/tabRuns.ts';
 import { gpipe, oneForwardOneBackward, timePlan } from '../../src/parallel/pipeline/schedules.ts';
 
-test('largestDifference compares all steps, and reports other lengths and NaN', () => {
+test('largestDifference compares all steps; it is infinite for lists of different lengths, and NaN for NaN', () => {
   expect(largestDifference([2, 1.1], [2, 1])).toBeCloseTo(0.1);
   expect(largestDifference([1], [1, 1])).toBe(Infinity);
   expect(largestDifference([Number.NaN], [1])).toBeNaN();
 });
 
-test('a boundary carries two values per channel and token, and half the bytes with fp16', () => {
+test('each token sends two values per channel over a boundary, in half as many bytes with fp16', () => {
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp32')).toBe(2 * 64 * 32 * 16 * 4);
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp16')).toBe(2 * 64 * 32 * 16 * 2);
 });
@@ -31,7 +31,7 @@ const SIZE = { tokens: 10, width: 2, recompute: false };
 const VALUE = 4 * 10 * 2;
 const INPUTS = 3 * 8 * 10 * 4;
 
-test('the memory of a ring is that of its weights, and of the micro-batches that each stage keeps', () => {
+test('the memory of a ring consists of its weights and of the micro-batches that each stage keeps', () => {
   const ring = { ring: true };
   expect(ringMemory(oneForwardOneBackward(3, 8, ring), CHAIN, LAYERS, SIZE)).toEqual([
     // The first stage keeps six micro-batches while the last one, on the same rank, keeps one.
@@ -46,7 +46,7 @@ test('the memory of a ring is that of its weights, and of the micro-batches that
   ]);
 });
 
-test('chainLayers lists all layers with weights and kept bytes, and frees everything', () => {
+test('chainLayers lists all layers with their weights and kept bytes, and leaves no tensors', () => {
   const before = tf.memory().numTensors;
   const size = { layers: 1, heads: 2, width: 8, context: 4, vocabulary: 12 };
   const layers = chainLayers(size, 3, true);
@@ -57,7 +57,7 @@ test('chainLayers lists all layers with weights and kept bytes, and frees everyt
   expect(tf.memory().numTensors).toBe(before);
 });
 
-test('the idle share counts the longest span of a rank, and the picture shows plan and measurement', () => {
+test('the idle share is computed from the longest span of a rank; the picture shows plan and measurement', () => {
   const pass = { kind: 'forward', stage: 0, microBatch: 0, tick: 0 } as const;
   const ranks = [
     { start: 1000, end: 1100, passes: [{ ...pass, start: 1010, end: 1060 }] },
@@ -75,7 +75,7 @@ test('the idle share counts the longest span of a rank, and the picture shows pl
   expect(svg.match(/<rect/g)).toHaveLength(1 + 12 + 2 + 2);
 });
 
-test('transfersOf returns how long values travel to ranks that wait, and ignores other ranks', () => {
+test('transfersOf returns travel times of values for which ranks wait, and ignores other ranks', () => {
   const plan = oneForwardOneBackward(4, 6);
   const timed = timePlan(
     plan,
@@ -113,7 +113,7 @@ const RESULT: PipelineResult = {
   ],
 };
 
-test('an exact result has no problems, and its report has all tables', () => {
+test('a run that is exact has no problems, and its report has all tables', () => {
   expect(problemsOf(RESULT)).toEqual([]);
   const text = report(RESULT);
   expect(section(RESULT)).toContain('by at most 3.0e-7');
@@ -122,7 +122,7 @@ test('an exact result has no problems, and its report has all tables', () => {
   expect(section({})).not.toContain('|');
 });
 
-test('problemsOf reports losses and bytes that are wrong, and accepts losses of fp16', () => {
+test('problemsOf reports wrong losses and bytes, and accepts the losses of fp16', () => {
   const tab = RESULT.tabs![0]!;
   const tabs = [
     { ...tab, difference: 1e-4, bytes: null },

@@ -12,7 +12,7 @@ async function bench(line: string): Promise<{ code: number; out: string[]; err: 
   return { code: await runBench(line.split(' '), io), out, err: err.join('\n') };
 }
 
-test('the benchmark connects clients, relays signals, lets many clients join at once, and fills and empties a room', async () => {
+test('the benchmark connects clients, relays signals, lets many clients join together, and fills and empties a room', async () => {
   const { code, out, err } = await bench('signaling --clients 70 --storm 65 --members 20 --json');
   expect(code, err).toBe(0);
   const result = JSON.parse(out.at(-1)!) as Record<string, unknown>;

@@ -42,7 +42,7 @@ describe('An AbortSignal', () => {
   });
 
   test.each(Object.entries(CALLS))(
-    'that is aborted before rejects %s, and the group continues',
+    'that was aborted before the call rejects %s, and the group continues',
     async (_name, call) => {
       await runWorld(3, async (group) => {
         if (group.rank === 1) {

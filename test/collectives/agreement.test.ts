@@ -85,7 +85,7 @@ describe.each([
   ['log2(n) steps', Algorithm.TREE, (n: number) => Math.ceil(Math.log2(n))],
 ])('agreement over %s', (_name, algorithm, framesOfRank) => {
   test.each(Array.from({ length: 17 }, (_, i) => i + 1))(
-    'is reached on all of %i ranks after the last rank has called the collective, and on no rank earlier',
+    'is reached on all of %i ranks when the last rank has called the collective, and on no rank earlier',
     (n) => {
       fc.assert(
         fc.property(
@@ -124,7 +124,7 @@ test.each([
   ['a step too far', [3, 4]],
   ['from a rank that is not a neighbour', [2, 3]],
   ['from this rank', [2, 0]],
-] as const)('agreement on the ring ignores a frame that no honest neighbour sends: %s', (_what, [step, from]) => {
+] as const)('agreement on the ring ignores a frame that no correct neighbour sends: %s', (_what, [step, from]) => {
   const agreement = createAgreement(broadcast, 0, 5);
   agreement.receive(1, 4);
   agreement.takeCalls();
@@ -137,7 +137,7 @@ test.each([
   expect(agreement.isReached).toBe(true);
 });
 
-test('agreement in log2(n) steps uses the frame of a later step only when all earlier steps are complete', () => {
+test('agreement in log2(n) steps uses the frame of a later step only after all earlier steps', () => {
   const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
   expect(agreement.takeCalls()).toEqual([{ to: 1, step: 0 }]);
   agreement.receive(1, 6);
@@ -159,7 +159,7 @@ test.each([
   ['an empty all-reduce', { op: OpCode.ALL_REDUCE, count: 0 }, false],
   ['reduce', { op: OpCode.REDUCE }, false],
 ])(
-  'an agreement needs no frames if the data already prove that all ranks have called: for %s (%o), %s',
+  'agreement needs no frames if the data already prove that all ranks have called: %s (%o): %s',
   (_name, fields, isSelfEvident) => {
     const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
     expect(agreement.isReached).toBe(isSelfEvident);

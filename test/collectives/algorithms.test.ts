@@ -12,7 +12,7 @@ async function sumIn(group: ProcessGroup, options: AllReduceOptions = {}) {
   return { sum: [...tensor], algorithm: group.flightRecording.records.at(-1)!.algorithm };
 }
 
-test.each(ALL_REDUCE_NAMES)('an all-reduce uses the algorithm %s that the call names', async (algorithm) => {
+test.each(ALL_REDUCE_NAMES)('an all-reduce uses the algorithm %s if the call names it', async (algorithm) => {
   const ranks = await runWorld(4, (group) => sumIn(group, { algorithm }));
   expect(ranks).toEqual(ranks.map(() => ({ sum: [6, 4], algorithm })));
 });
@@ -27,7 +27,7 @@ test('the algorithm of a group is the default of its calls, and a call can name 
   );
 });
 
-test('the algorithm of a group is the default of its coalesced all-reduces too', async () => {
+test('the algorithm of a group is also the default of its coalesced all-reduces', async () => {
   const ranks = await runWorld(4, async (group) => {
     group.algorithm = 'doubling';
     await group.allReduceCoalesced([Float32Array.of(1)]);
@@ -36,7 +36,7 @@ test('the algorithm of a group is the default of its coalesced all-reduces too',
   expect(ranks).toEqual(ranks.map(() => 'doubling'));
 });
 
-test('a new group has an algorithm of its own, and chooses automatically without one', async () => {
+test('a new group uses its own algorithm, and without one it chooses automatically', async () => {
   const ranks = await runWorld(5, async (world) => {
     world.algorithm = 'halving-doubling';
     const named = await world.newGroup([0, 1, 2, 3], { algorithm: 'two-level' });
@@ -47,7 +47,7 @@ test('a new group has an algorithm of its own, and chooses automatically without
   expect(ranks).toEqual([...members.map(() => ['two-level', 'ring']), null]);
 });
 
-test('an unknown algorithm and one that the ranks cannot run are rejected before anything is sent', async () => {
+test('an algorithm that is unknown, or that the ranks cannot run, is rejected before anything is sent', async () => {
   await runWorld(5, async (group) => {
     await expect(sumIn(group, { algorithm: 'star' as AlgorithmName })).rejects.toThrow(
       'There is no algorithm "star". Use one of these: auto, ring, two-level, halving-doubling, doubling.',

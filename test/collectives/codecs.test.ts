@@ -40,7 +40,7 @@ const tensors = fc.oneof(anything, alike);
 const bytes = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 describe.each(CODECS)('the codec %s', (_name, codec) => {
-  test('encodes values, decodes them and encodes them again to the same bytes', () => {
+  test('encodes decoded values to the same bytes as the original values', () => {
     fc.assert(
       fc.property(tensors, (values) => {
         const frame = encode(codec, values);
@@ -64,7 +64,7 @@ describe.each(CODECS)('the codec %s', (_name, codec) => {
     );
   });
 
-  test('returns the residual: the difference of the given and the decoded values', () => {
+  test('returns the residual: the given values minus the decoded values', () => {
     fc.assert(
       fc.property(alike, (values) => {
         const residual = new Float32Array(values.length).fill(9);
@@ -107,7 +107,7 @@ describe.each(CODECS)('the codec %s', (_name, codec) => {
   });
 });
 
-test('fp16 has a precision of 11 bits for values of any magnitude', () => {
+test('fp16 keeps 11 bits of precision for values of any magnitude', () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('fp16')!;
@@ -123,7 +123,7 @@ test('fp16 has a precision of 11 bits for values of any magnitude', () => {
   );
 });
 
-test('int8 has an error of at most half a scale; the scale of a block is 1/127 of its largest value, rounded up', () => {
+test("int8 has an error of at most half a scale; a block's scale is 1/127 of its largest value, rounded up", () => {
   fc.assert(
     fc.property(alike, (values) => {
       const codec = codecOf('int8')!;
@@ -140,7 +140,7 @@ test('int8 has an error of at most half a scale; the scale of a block is 1/127 o
   );
 });
 
-test('int8 replaces a whole block by NaN if one of its values is NaN or infinite, and changes no other block', () => {
+test('int8 replaces a block with a NaN or infinite value by NaN, and changes no other block', () => {
   const codec = codecOf('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
     const values = new Float32Array(3 * INT8_BLOCK).fill(1);

@@ -52,7 +52,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     },
   );
 
-  test('is correct for a tensor of more bytes than are sent before the receiver is ready', async () => {
+  test('is correct for a tensor with more bytes than may be sent before the receiver is ready', async () => {
     const n = 3;
     const length = 700_000;
     const results = await reduceIn(n, length, { codec });
@@ -109,7 +109,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(outliers(scaled, expected, (off) => off <= n * n * LOSS_PER_HOP[codec])).toEqual([]);
   });
 
-  test('ends with a value that is not finite on all ranks where one rank has NaN or infinity', async () => {
+  test('returns a value that is not finite on all ranks for an element that is NaN or infinite on one rank', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
         const values = gradientOf(group.rank, 600);
@@ -156,7 +156,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(outliers(accounted, expected, (off) => off < 5e-5)).toEqual([]);
   });
 
-  test('has no growing error over many steps if each rank adds its residual to its next tensor', async () => {
+  test('has no error that grows over many steps if each rank adds its residual to its next tensor', async () => {
     const [n, length, steps] = [4, 300, 60];
     const results = await runWorld(n, async (group) => {
       const decoded = new Float64Array(length);
@@ -214,7 +214,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     }
   });
 
-  test('by doubling is rejected, because roundings would differ between ranks', async () => {
+  test('by doubling is rejected, because ranks would round differently', async () => {
     await expect(reduceIn(4, 100, { codec, algorithm: 'doubling' })).rejects.toThrow(
       /^The all-reduce cannot run: doubling supports no codec/,
     );

@@ -10,7 +10,7 @@ import { pause, pairWithoutTime, transfer } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('lost links', () => {
-  test('are named in the errors of all ranks, also in an error that was received from another rank', async () => {
+  test('are named in the errors of all ranks, also in errors that come from another rank', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
@@ -32,7 +32,7 @@ describe('lost links', () => {
 });
 
 describe('a group that has failed', () => {
-  test('sends no more segments of a message, and records the message as failed', async () => {
+  test('sends no further segments of a message, and records the message as failed', async () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
@@ -56,7 +56,7 @@ describe('a group that has failed', () => {
     expect(record!.bytesSent).toBeLessThan(70_000);
   });
 
-  test('rejects a message that the link has not sent yet, but not a completed message', async () => {
+  test('rejects a message that the link has not sent yet, but not a completed one', async () => {
     const { meshes, links } = createMeshes(2);
     const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
     const link = links[0]!.get(1)!;
@@ -80,7 +80,7 @@ describe('a group that has failed', () => {
 });
 
 describe('a group', () => {
-  test('fails together with its op on all ranks if one rank has no memory for the result', async () => {
+  test('fails together with its op on all ranks if one rank cannot allocate the result', async () => {
     const groups = pairWithoutTime();
     const works = groups.map((group) => group.allGather(new Float32Array(1000)));
     vi.spyOn(Float32Array.prototype, 'slice').mockImplementationOnce(() => {
@@ -144,7 +144,7 @@ describe('a group', () => {
       },
       'Rank 0 cannot complete collective #0 allReduce(100000 float32, SUM): ',
     ],
-  ])('fails on all ranks if the program has detached the tensor of %s', async (_what, main, message) => {
+  ])('fails on all ranks if the program detaches the tensor of %s', async (_what, main, message) => {
     const [first, second] = await main(pairWithoutTime());
     const error = await errorOf(first!);
     expect(error.message).toContain(message);

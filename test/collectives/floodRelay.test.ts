@@ -95,7 +95,7 @@ describe('flood messages', () => {
   });
 
   test.each([3, 4, 5])(
-    'reach a neighbour of the sender over other ranks if the link between these two is silent, with %i ranks',
+    'reach a neighbour of the sender over other ranks if the link between the two is silent, with %i ranks',
     async (n) => {
       const world = createMeshes(n);
       const worlds = groupsOf(world);
@@ -107,7 +107,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('cross few of the links if all are open: each rank forwards over two for each power of two', async () => {
+  test('cross only a few links if all links are open: each rank forwards over two per power of two', async () => {
     const world = fullWorld(64);
     groupsOf(world);
     const sent = () => world.links.flatMap((own) => [...own.values()].map(({ counters }) => counters.framesSent));
@@ -122,7 +122,7 @@ describe('flood messages', () => {
   });
 
   test.each([1, 2, 3, 4])(
-    'reach all ranks of a large world, although a third of the ranks and most links of the sender are silent: %i',
+    "reach all ranks of a large world even if a third of the ranks and most of the sender's links are silent: %i",
     async (seed) => {
       const world = fullWorld(32);
       const worlds = groupsOf(world);
@@ -135,7 +135,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('use any link that is open, if ranks between two others are frozen', async () => {
+  test('use any other open link if the ring neighbours between two ranks are frozen', async () => {
     const world = createMeshes(6);
     const worlds = groupsOf(world);
     join(world, 0, 3);
@@ -146,7 +146,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('can abort a group; the error has the rank of the sender, even if the message contains the rank of the receiver', async () => {
+  test('can abort a group; its error names the sender, even if the message gives the rank of the receiver', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
@@ -155,7 +155,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('are no longer forwarded when the generation has ended, and its links then have no handlers', async () => {
+  test('are no longer forwarded after the end of the generation, and the links then have no handlers', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     for (const rank of [1, 3]) world.meshes[rank]!.end(new PeerGoneError('the room closed'));
@@ -186,7 +186,7 @@ describe('flood messages', () => {
 });
 
 describe('a hostile rank', () => {
-  test('cannot send messages in the name of a rank that is a ring neighbour of the receiver', async () => {
+  test('cannot send messages in the name of a ring neighbour of the receiver', async () => {
     const world = createMeshes(3);
     const pairs = await newGroup(groupsOf(world), [0, 1]);
     await inject(world, 2, 0, { origin: 1, id: 12_345, group: 1, body: ABORT });
@@ -195,7 +195,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('can send messages in the name of a ring neighbour of the receiver if the link between these two is closed', async () => {
+  test("can send messages in the name of a ring neighbour of the receiver if this neighbour's link is closed", async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);
@@ -221,7 +221,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('cannot block messages of another rank by sending messages with the same ids first', async () => {
+  test('cannot block messages of another rank by using their ids first', async () => {
     const world = createMeshes(5);
     const groups = groupsOf(world);
     for (let id = 0; id < 100; id++) {
@@ -254,7 +254,7 @@ describe('a hostile rank', () => {
     world.close();
   });
 
-  test('is blamed for unreadable messages, but a rank that only forwards such messages is not blamed', async () => {
+  test('is blamed for unreadable messages, but a rank that only forwards them is not blamed', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     const groups = await newGroup(worlds, [0, 2]);

@@ -25,7 +25,7 @@ function expectNone(wrong: readonly Outcome[], what: string): void {
   expect.fail(`${what}: ${wrong.length} calls ended wrong\n  ${list.join('\n  ')}`);
 }
 
-test('random programs of collectives have the same results as a direct computation', TIMEOUT, async () => {
+test('random programs of collectives have the results of a direct computation', TIMEOUT, async () => {
   for (const seed of SEEDS) {
     const outcomes = await play(programOf(seed), null);
     expectNone(
@@ -36,7 +36,7 @@ test('random programs of collectives have the same results as a direct computati
 });
 
 test(
-  'if one rank fails, stops or is late, every call ends with its result or an error, and groups without this rank go on',
+  'if a rank fails, stops or is late, every call returns its result or an error, and groups without it continue',
   TIMEOUT,
   async () => {
     const failed = new Set<string>();

@@ -10,7 +10,7 @@ import { pause, watchGroups } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('process groups', () => {
-  test('resolve a receive from any rank with the global rank of the sender, also in a subgroup', async () => {
+  test("resolve a receive from any rank with the sender's global rank, also in a subgroup", async () => {
     const senders = await runWorld(4, async (world) => {
       const group = await world.newGroup([2, 3]);
       if (world.rank === 3) await group.send(Float32Array.of(7), 2);
@@ -19,7 +19,7 @@ describe('process groups', () => {
     expect(senders[2]).toBe(3);
   });
 
-  test('and their subgroups fail with the given reason when their generation ends', async () => {
+  test('fail with the given reason when their generation ends, and so do their subgroups', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));
@@ -30,7 +30,7 @@ describe('process groups', () => {
     expect(worlds[1]!.failure).toBeNull();
   });
 
-  test('are not registered any more after their creation has failed', async () => {
+  test('are no longer registered after their creation has failed', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const registered = meshes.map(watchGroups);
@@ -54,7 +54,7 @@ describe('process groups', () => {
     expect(registered.size).toBe(0);
   });
 
-  test('cannot be created from a destroyed group, and the failed call does not change the handlers of the links', async () => {
+  test('cannot be created from a destroyed group, and the failed call leaves the handlers of links unchanged', async () => {
     const { meshes, links } = createMeshes(2);
     const world = new ProcessGroup(meshes[0]!);
     world.destroy();

@@ -38,7 +38,7 @@ function ask(seq: number, isForDeadline = false): void {
   diagnostics.ask({ ...inquiry(seq), isForDeadline, conclude: (reports) => concluded.push(reports) });
 }
 
-test('a rank that asks also sends its own report, and its question ends when the last answer arrives', () => {
+test('a rank that asks also sends its own report; its question ends when the last answer arrives', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },
@@ -67,14 +67,14 @@ test('the report of a rank that does not answer in time is null', () => {
   expect(concluded[0]!.get(0)).toEqual({ ...reportOf('zero'), idleMs: WAIT_MS });
 });
 
-test('a rank sends its report about a collective only once, even if several ranks ask', () => {
+test('a rank sends its report about a collective only once, even if several ranks ask for it', () => {
   diagnostics.answer(inquiry(7));
   diagnostics.answer(inquiry(7));
   ask(7);
   expect(sent).toEqual([{ type: 'report', seq: 7, report: mine }]);
 });
 
-test('a rank does not ask if it already has the answers to the same question of another rank', () => {
+test("a rank does not ask a question if it has already received the answers from another rank's question", () => {
   diagnostics.answer(inquiry(7));
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -83,7 +83,7 @@ test('a rank does not ask if it already has the answers to the same question of 
   expect(concluded).toHaveLength(1);
 });
 
-test('a rank asks no second question before the first question has ended', () => {
+test('a rank asks its second question only after the first question has ended', () => {
   ask(7);
   ask(8);
   expect(sent.filter(({ type }) => type === 'inquiry')).toEqual([{ type: 'inquiry', ...inquiry(7) }]);
@@ -110,7 +110,7 @@ test('a waiting question about a mismatch is asked before a waiting question abo
   expect(concluded).toHaveLength(1);
 });
 
-test('of several waiting questions about deadlines, the question about the latest collective is asked first', () => {
+test('of several waiting questions about deadlines, the one about the latest collective is asked first', () => {
   for (const seq of [7, 8, 10, 9]) ask(seq, true);
   diagnostics.ended(7);
   expect(sent.at(-1)).toEqual({ type: 'inquiry', ...inquiry(10) });
@@ -128,7 +128,7 @@ test('a waiting question is dropped when its collective ends', () => {
   expect(sent.filter(({ type }) => type === 'inquiry')).toHaveLength(1);
 });
 
-test('a rank that has reported a collective as not called reports again when it calls the collective', () => {
+test('a rank that has reported a collective as not called sends another report when it calls the collective', () => {
   mine = { call: null, state: null, last: null, idleMs: 0 };
   diagnostics.answer(inquiry(7));
   mine = reportOf('since');
@@ -141,7 +141,7 @@ test('a rank that has reported a collective as not called reports again when it 
   expect(concluded[0]!.get(2)).toEqual({ ...reportOf('since'), idleMs: WAIT_MS });
 });
 
-test('answers about one collective are stored while other ranks ask about another collective', () => {
+test('answers about one collective are kept while other ranks ask about another one', () => {
   diagnostics.answer(inquiry(7));
   diagnostics.receive(7, reportOf('zero'), 0);
   diagnostics.receive(7, reportOf('five'), 5);
@@ -150,7 +150,7 @@ test('answers about one collective are stored while other ranks ask about anothe
   expect(concluded).toHaveLength(1);
 });
 
-test('answers to old questions are forgotten: a rank that is asked again sends its report again', () => {
+test('a rank forgets its reports about old collectives, and sends a report again if it is asked again', () => {
   for (const seq of [7, 8, 9]) diagnostics.answer(inquiry(seq));
   for (let seq = 100; seq < 200; seq++) diagnostics.receive(seq, reportOf('five'), 5);
   sent = [];
@@ -158,7 +158,7 @@ test('answers to old questions are forgotten: a rank that is asked again sends i
   expect(sent).toHaveLength(1);
 });
 
-test('answers about another collective do not end a question', () => {
+test('a question is not ended by answers about another collective', () => {
   ask(7);
   diagnostics.receive(8, reportOf('zero'), 0);
   diagnostics.receive(8, reportOf('five'), 5);
@@ -178,7 +178,7 @@ test.each([
   expect(concluded).toHaveLength(conclusions);
 });
 
-test('a dropped question has no result, and the next question can be asked', () => {
+test('a dropped question gives no result, and the next question can be asked', () => {
   ask(7);
   diagnostics.drop();
   clock.advance(WAIT_MS);

@@ -9,7 +9,7 @@ import { errorOf } from '../errorOf.ts';
 import { pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
 describe('late ranks:', () => {
-  test('an object collective does not wait for later ops of this rank, which other ranks call only after the object collective', async () => {
+  test("an object collective does not wait for this rank's later ops, which other ranks call only after it", async () => {
     const sums = await runWorld(
       2,
       async (group) => {
@@ -24,7 +24,7 @@ describe('late ranks:', () => {
     expect(sums).toEqual([2, 2]);
   });
 
-  test('an op that ends during the inquiry about its deadline does not make the group fail', async () => {
+  test('an op that ends during the inquiry about its deadline does not let the group fail', async () => {
     await runWorld(3, async (group) => {
       if (group.rank === 2) {
         // The deadline of the other ranks passes, and then this rank calls before they have failed.
@@ -42,7 +42,7 @@ describe('late ranks:', () => {
     });
   });
 
-  test('an op that a rank never calls times out, even if its deadline passes during the inquiry about another op', async () => {
+  test('an op that a rank never calls times out, even if its deadline passes during an inquiry about another op', async () => {
     const clock = new ManualClock();
     const { group, theirs } = rankZeroOfTwo({ clock, timeoutMs: 200 });
     const late = group.broadcast(new Float32Array(1), 1);
@@ -64,7 +64,7 @@ describe('late ranks:', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('a timeout reports the ops in flight, even if ranks have sent 1100 messages after calling them', async () => {
+  test('a timeout names ranks that called the op, even if they have sent 1100 messages since', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
       const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
@@ -80,7 +80,7 @@ describe('late ranks:', () => {
     }
   });
 
-  test('a timeout does not blame ranks that have completed the op, even if they have sent 1100 messages afterwards', async () => {
+  test('a timeout does not blame ranks that completed the op, even if they have sent 1100 messages since', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(3);
     const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -97,7 +97,7 @@ describe('late ranks:', () => {
     expect(error.context.missing).toEqual([]);
   });
 
-  test('the timeout of one rank reaches another rank, and both blame the rank that has sent no report', async () => {
+  test('a timeout on one rank also ends the op on another rank, and both blame the rank that sent no report', async () => {
     const clock = new ManualClock();
     const { meshes } = createMeshes(3);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -114,7 +114,7 @@ describe('late ranks:', () => {
     }
   });
 
-  test('a timeout blames the rank that has not sent its object, even if this rank has called later ops', async () => {
+  test('a timeout blames the rank that has not sent its object, even if that rank has called later ops', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(2);
     const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
@@ -140,7 +140,7 @@ describe('late ranks:', () => {
     expect(failures).toEqual([null, null]);
   });
 
-  test('a direct reduce receives from one rank after another, so ranks behind a late rank do not send their tensors yet', async () => {
+  test('a direct reduce receives from one rank at a time, so ranks after a late rank do not send their tensors yet', async () => {
     const count = 500_000;
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));

@@ -36,13 +36,13 @@ function barrierOf(rank: number) {
   return { barrier, clock, pass, arrive };
 }
 
-test('rank 0 remembers which ranks arrive earlier than rank 0, at each of the next 64 barriers', async () => {
+test('rank 0 remembers ranks that arrive before it does, at each of the next 64 barriers', async () => {
   const { pass, arrive } = barrierOf(0);
   for (let number = 0; number < 64; number++) arrive(number);
   for (let number = 0; number < 64; number++) expect(await pass()).toBe('passed');
 });
 
-test('rank 0 ignores arrivals at the 65th barrier, which no rank can have reached yet', async () => {
+test('rank 0 ignores arrivals at the 65th barrier ahead, which no rank can have reached yet', async () => {
   const { clock, pass, arrive } = barrierOf(0);
   arrive(64);
   for (let number = 0; number < 64; number++) {
@@ -55,7 +55,7 @@ test('rank 0 ignores arrivals at the 65th barrier, which no rank can have reache
   expect(await late).toMatch(/Rank 5 failed to pass/);
 });
 
-test('a rank can wait in 64 barriers at once, and the next barrier is rejected', async () => {
+test('a rank can wait in 64 barriers at the same time, and a further barrier is rejected', async () => {
   const { barrier, pass } = barrierOf(1);
   const passes = Array.from({ length: 64 }, pass);
   await expect(barrier.pass({ timeoutMs: 1000 })).rejects.toThrow(UsageError);
@@ -63,7 +63,7 @@ test('a rank can wait in 64 barriers at once, and the next barrier is rejected',
   expect(new Set(await Promise.all(passes))).toEqual(new Set(['passed']));
 });
 
-test('a rank waits until rank 0 releases it, and ignores a release by another rank', async () => {
+test('a rank waits until rank 0 releases it, and ignores other ranks that send a release', async () => {
   const { barrier, clock, pass } = barrierOf(1);
   const passed = pass();
   barrier.receive('passed', 0, 6);

@@ -20,7 +20,7 @@ describe('a view of a part of its buffer', () => {
     ['DataView', (buffer: ArrayBuffer) => new DataView(buffer, 3, 5)],
     ['Buffer of a pool', (buffer: ArrayBuffer) => Buffer.from(buffer, 16, 8)],
     ['empty Int32Array', (buffer: ArrayBuffer) => new Int32Array(buffer, 4, 0)],
-  ])('arrives as %s, without the other data of its buffer', (_name, viewOf) => {
+  ])('arrives as %s, without the rest of its buffer', (_name, viewOf) => {
     const view = viewOf(surrounded(new ArrayBuffer(1000)).buffer as ArrayBuffer);
     new Uint8Array(view.buffer, view.byteOffset, view.byteLength).fill(7);
     expect(encodeObject(view).length).toBeLessThan(100);
@@ -38,14 +38,14 @@ describe('a view of a part of its buffer', () => {
   });
 });
 
-test('two views that share a whole buffer arrive as two views that share a buffer', () => {
+test('two views of one whole buffer still share a buffer when they arrive', () => {
   const words = Uint32Array.of(1, 2);
   const [received, bytes] = roundTrip([words, new Uint8Array(words.buffer)]) as [Uint32Array, Uint8Array];
   expect(received).toEqual(words);
   expect(bytes.buffer).toBe(received.buffer);
 });
 
-describe('bytes of another rank', () => {
+describe('bytes that a rank receives as an object', () => {
   const laughs = JSON.stringify([...Array.from({ length: 40 }, (_, i) => [i + 1, i + 1]), 'ha']);
   test.each([
     ['a sparse array of ten million holes', '[[-7,10000000]]', /holes/],
@@ -62,7 +62,7 @@ describe('bytes of another rank', () => {
   });
 });
 
-test('all kinds of data arrive as they were sent', () => {
+test('values of all supported types arrive as they were sent', () => {
   const value = {
     map: new Map<unknown, unknown>([[new Set([1, undefined]), -0]]),
     date: new Date(5),
@@ -78,6 +78,6 @@ test('all kinds of data arrive as they were sent', () => {
 test.each([
   ['an array with holes', Array(3), /holes/],
   ['a RegExp', { pattern: /a/ }, /type RegExp/],
-])('a rank does not send %s', (_what, value, message) => {
+])('a rank refuses to send %s', (_what, value, message) => {
   expect(() => encodeObject(value)).toThrow(message);
 });

@@ -27,7 +27,7 @@ function sumsOf(name: AllReduceName, n: number): bigint[][] {
 describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
   const { chunks, steps } = allReduceSteps(name, n);
 
-  test('add every rank once to every chunk of every rank', () => {
+  test('add the tensor of every rank exactly once to every chunk on every rank', () => {
     expect(chunks).toBe(chunkCountOf(name, n));
     const all = (1n << BigInt(n)) - 1n;
     for (const row of sumsOf(name, n)) expect(row.every((sum) => sum === all)).toBe(true);
@@ -59,7 +59,7 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
     }
   });
 
-  test('number the steps of each phase', () => {
+  test('are numbered within each phase', () => {
     for (const [i, { phase, hop, hops }] of steps.entries()) {
       expect(steps.filter((one) => one.phase === phase)).toHaveLength(hops);
       expect(hop).toBe(steps[i - 1]?.phase === phase ? steps[i - 1]!.hop + 1 : 0);
@@ -67,7 +67,7 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
   });
 });
 
-test('the steps of the ring are its ring steps', () => {
+test('steps of the ring algorithm are its ring steps', () => {
   const { steps } = allReduceSteps('ring', 5);
   expect(steps.map(({ transfers }) => transfers.map(({ from, to, first }) => [from, to, first]))).toEqual(
     steps.map(({ planStep }) => transfersAt(5, planStep).map(({ from, to, chunk }) => [from, to, chunk])),
@@ -91,7 +91,7 @@ test('a single rank has no steps', () => {
   for (const name of ALL_REDUCE_NAMES) expect(allReduceSteps(name, 1).steps).toEqual([]);
 });
 
-test.each(ALL_REDUCE_NAMES)('an all-reduce by %s has a trace with the times of its steps', async (algorithm) => {
+test.each(ALL_REDUCE_NAMES)('an all-reduce by %s has a trace with the time of each step', async (algorithm) => {
   const n = 6;
   const traces = await runWorld(n, async (group) => {
     const work = group.allReduce(new Float32Array(48), { algorithm });

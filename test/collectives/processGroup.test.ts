@@ -89,7 +89,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('and three other reductions multiply each value once before the sum, with PREMUL_SUM', async () => {
+  test('and three other reductions with PREMUL_SUM multiply each value once, before the sum', async () => {
     const premultiplied = { op: ReduceOp.PREMUL_SUM, factor: 0.5 };
     const results = await runWorld(2, async (group) => [
       await group.allReduce(Float32Array.of(8), premultiplied),
@@ -103,7 +103,7 @@ describe('allReduce', () => {
   test.each([
     ['the codec', { codec: 'fp16' }],
     ['the length of the residual', { residual: new Float32Array(1).fill(7) }],
-  ] as const)('sends no tensor of a coalesced call if %s is invalid for one of the tensors', async (_what, options) => {
+  ] as const)('sends no tensor of a coalesced call if %s is invalid for one tensor', async (_what, options) => {
     await runWorld(2, async (group) => {
       const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
       if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
@@ -129,7 +129,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('reports when each chunk of the ring plan was sent and received', async () => {
+  test('reports when each chunk of the ring plan was sent and when it was received', async () => {
     const traces = await runWorld(3, async (group) => {
       const work = group.allReduce(new Float32Array(9));
       expect(work.trace).toBeNull();
@@ -145,7 +145,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('sends only the eager bytes to a late rank, and completes when this rank calls', async () => {
+  test('sends only the eager bytes to a late rank, and completes when that rank calls', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
@@ -266,18 +266,21 @@ describe('a process group', () => {
     }
   });
 
-  test.each([2, 3, 4])('fails on all other ranks at once, without a timeout, if one of %i ranks crashes', async (n) => {
-    const errors: Error[] = [];
-    const world = runWorld(n, async (group) => {
-      for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
-      if (group.rank === 0) throw new Error('crashed');
-      errors.push(await errorOf(group.allReduce(new Float32Array(100), { timeoutMs: 5000 })));
-    });
-    await expect(world).rejects.toThrow('crashed');
-    await vi.waitFor(() => expect(errors).toHaveLength(n - 1));
-    // The error was received from other ranks. No deadline has passed.
-    for (const error of errors) expect(error.message).toBe('crashed');
-  });
+  test.each([2, 3, 4])(
+    'fails on all other ranks immediately, without a timeout, if one of %i ranks crashes',
+    async (n) => {
+      const errors: Error[] = [];
+      const world = runWorld(n, async (group) => {
+        for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
+        if (group.rank === 0) throw new Error('crashed');
+        errors.push(await errorOf(group.allReduce(new Float32Array(100), { timeoutMs: 5000 })));
+      });
+      await expect(world).rejects.toThrow('crashed');
+      await vi.waitFor(() => expect(errors).toHaveLength(n - 1));
+      // The error was received from other ranks. No deadline has passed.
+      for (const error of errors) expect(error.message).toBe('crashed');
+    },
+  );
 
   test.each([
     ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 20 })],
@@ -345,7 +348,7 @@ describe('a process group', () => {
     expect((await errorOf(work)).message).toBe('x'.repeat(4000));
   });
 
-  test('reports an error that arrived before the link was closed, not the closed link', async () => {
+  test('reports an error that arrived before the link closed, instead of the closed link', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     oneOfTwo(1, theirs).abort(new MismatchError('differs'));
     theirs.close();
@@ -354,7 +357,7 @@ describe('a process group', () => {
     expect(await errorOf(late.barrier())).toBeInstanceOf(MismatchError);
   });
 
-  test('reports a closed link and the op that it interrupts, and rejects later ops with the same error', async () => {
+  test('reports a closed link and the interrupted op, and rejects later ops with the same error', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
     const work = group.allReduce(new Float32Array(8));
@@ -404,7 +407,7 @@ describe('a process group', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('counts the bytes of unexpected frames only when this rank calls their op', async () => {
+  test('counts the bytes of unexpected frames only when this rank calls the op of these frames', async () => {
     const received = await runWorld(2, async (group) => {
       const work = group.rank === 1 ? group.broadcast(new Float32Array(100), 1) : null;
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -425,7 +428,7 @@ describe('a process group', () => {
     });
   });
 
-  test('cannot be created with an invalid rank or a missing link to a neighbour, and rejects ops after destroy', async () => {
+  test('rejects an invalid rank, a missing link to a neighbour, and ops after destroy', async () => {
     const unlinked = { worldSize: 2, generation: 1, links: new Map<number, Link>() };
     expect(() => new Mesh({ rank: 2, ...unlinked })).toThrow(UsageError);
     expect(() => new Mesh({ rank: 0, ...unlinked })).toThrow(/both neighbours/);

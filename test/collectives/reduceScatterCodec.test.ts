@@ -13,7 +13,7 @@ const valuesOf = (rank: number): Float32Array<ArrayBuffer> => {
 };
 
 test.each(['fp16', 'int8'] as const)(
-  'a reduceScatter with %s has the bits of an all-reduce, and its residuals',
+  'a reduceScatter with %s has the bits and the residuals of an all-reduce',
   async (codec) => {
     for (const n of [1, 2, 3, 4]) {
       await runWorld(
@@ -36,7 +36,7 @@ test.each(['fp16', 'int8'] as const)(
   },
 );
 
-test('a reduceScatter with a codec rejects other ops, dtypes and residuals of another length', async () => {
+test('a reduceScatter with a codec rejects other dtypes than float32, and residuals of another length', async () => {
   await runWorld(2, async (group) => {
     const values = new Float32Array(4);
     expect(() => group.reduceScatter(new Float64Array(4), { codec: 'fp16' })).toThrow(UsageError);

@@ -5,7 +5,7 @@ import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/
 const worldSize = fc.integer({ min: 1, max: 64 });
 
 describe('the ring plan', () => {
-  test('has 2(n-1) steps in which every rank sends to its right neighbour and receives from its left neighbour', () => {
+  test('has 2(n-1) steps; in each of these, every rank sends to its right and receives from its left neighbour', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
         expect(ringStepCount(n)).toBe(2 * (n - 1));
@@ -20,7 +20,7 @@ describe('the ring plan', () => {
     );
   });
 
-  test('adds each rank to the sum of each chunk exactly once, and then copies every sum to every rank', () => {
+  test('adds each rank exactly once to the sum of each chunk, and then copies every sum to every rank', () => {
     fc.assert(
       fc.property(worldSize, (n) => {
         // held[rank][chunk] lists the ranks whose parts are in this rank's copy of the chunk, in
@@ -56,7 +56,7 @@ describe('the ring plan', () => {
     }
   });
 
-  test('divides a tensor into chunks that cover the tensor and whose sizes differ by at most one element', () => {
+  test('divides a tensor into chunks that cover the tensor and differ by at most one element in size', () => {
     fc.assert(
       fc.property(worldSize, fc.integer({ min: 0, max: 100_000 }), (n, count) => {
         const ranges = Array.from({ length: n }, (_, chunk) => chunkRange(count, n, chunk));

@@ -44,7 +44,7 @@ const waits: [string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
   ['a monitored barrier', (group) => group.monitoredBarrier()],
 ];
 
-test.each(waits)('%s waits for another timeout while the other rank works', async (_what, call) => {
+test.each(waits)('%s gets another timeout as long as the other rank works', async (_what, call) => {
   const { group, asked, elapse } = ranksWith([works, works, hangs]);
   const error = errorOf(call(group));
   await elapse(2 * TIMEOUT_MS + 900);
@@ -57,7 +57,7 @@ test.each(waits)('%s waits for another timeout while the other rank works', asyn
   ]);
 });
 
-test.each(waits)('%s names the rank that it waits for until it ends', async (_what, call) => {
+test.each(waits)('%s names the rank that it waits for, until the wait ends', async (_what, call) => {
   const { meshes } = createMeshes(2);
   const [group] = meshes.map((mesh) => new ProcessGroup(mesh, { clock: new ManualClock() }));
   const before = meshes[0]!.awaited;
@@ -72,14 +72,14 @@ test.each(waits)('%s names the rank that it waits for until it ends', async (_wh
 test.each([
   ['is not answered', never],
   ['fails', fails],
-])('a collective fails if the question what the other rank does %s', async (_what, answer) => {
+])("a collective fails if the question about the other rank's activity %s", async (_what, answer) => {
   const { group, elapse } = ranksWith([answer]);
   const error = errorOf(group.allReduce(new Float32Array(4)));
   await elapse(TIMEOUT_MS + 6000);
   expect((await error).context.missing).toEqual([1]);
 });
 
-test('an op that ends before the answer does not fail', async () => {
+test('an op that completes before the question about the other rank is answered does not fail', async () => {
   const { group, other, elapse } = ranksWith([never]);
   const sum = group.allReduce(Float32Array.of(1));
   await elapse(TIMEOUT_MS + 600);
@@ -88,7 +88,7 @@ test('an op that ends before the answer does not fail', async () => {
   expect([[...(await sum)], [...(await others)], group.failure]).toEqual([[3], [3], null]);
 });
 
-test('an op that waited behind the question about another op still has a deadline', async () => {
+test('an op that waited during the question about another op still has a deadline', async () => {
   const { group, other, elapse } = ranksWith([works, works, hangs]);
   const first = group.allReduce(Float32Array.of(1));
   const second = errorOf(group.allReduce(Float32Array.of(1)));
