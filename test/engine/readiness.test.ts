@@ -116,7 +116,7 @@ describe('the announcement that a tab is ready', () => {
     expect(admitted(true).room()).toEqual([]);
   });
 
-  test('is made again after another admission', () => {
+  test('is made again after a new admission', () => {
     const tab = admitted();
     tab.room();
     const first = tab.announcement;
@@ -125,7 +125,7 @@ describe('the announcement that a tab is ready', () => {
     expect(typesOf(tab.prepared())).toEqual(['announce']);
   });
 
-  test('is made again after the server has stopped counting this rank', () => {
+  test('is made again when the server no longer counts this rank as ready', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'RUNNING', run: 1 }))).toEqual(['prepare']);
   });
@@ -180,20 +180,20 @@ describe('chosen files', () => {
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
   });
 
-  test('are shared as soon as the tab knows that the data of the room are shared', () => {
+  test("are shared as soon as the tab learns that the room's data are shared", () => {
     const tab = admitted();
     expect(tab.files()).toEqual([]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([{ type: 'share', isRequested: false }]);
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
   });
 
-  test('are shared at once in a room whose data are shared', () => {
+  test('are immediately shared in a room whose data are shared', () => {
     const tab = admitted();
     expect(tab.room({ job: SHARED_TABLE })).toEqual([]);
     expect(tab.files()).toEqual([{ type: 'share', isRequested: true }]);
   });
 
-  test('let a tab that is out after an error take part again, and discard the prepared run', () => {
+  test('let a tab that is out after an error take part again, and replace the prepared run', () => {
     const tab = admitted();
     tab.files();
     tab.room({ job: TABLE, phase: 'RUNNING', run: 1 });
@@ -216,7 +216,7 @@ describe('a tab that is out after an error', () => {
     expect(typesOf(tab.room({ job: parseJob({ job: 'digits', seed: 2 }) }))).toEqual(['prepare']);
   });
 
-  test('does not save the run when the run is paused, unlike a tab that trains', () => {
+  test('does not save a paused run, unlike a tab that trains', () => {
     const tab = inRun();
     expect(typesOf(tab.room({ phase: 'PAUSED', run: 1, isCounted: true }))).toEqual(['save']);
     const out = inRun();
@@ -226,7 +226,7 @@ describe('a tab that is out after an error', () => {
 });
 
 describe('a run that has ended', () => {
-  test('is not prepared again before the server has described the room', () => {
+  test('is not prepared again until the server has described the room', () => {
     const tab = inRun(TABLE);
     expect(tab.take({ type: 'ended', run: 1 })).toEqual([]);
     tab.files();
@@ -249,7 +249,7 @@ describe('a lost GPU', () => {
     expect(typesOf(tab.take({ type: 'recovered' }))).toEqual(['prepare']);
   });
 
-  test('is not opened again after the fourth loss in a run', () => {
+  test('is opened again after three losses in a run, and not after the fourth', () => {
     const tab = inRun();
     const error = new DeviceError('Lost.');
     const lose = (): string[] => {
@@ -262,7 +262,7 @@ describe('a lost GPU', () => {
     expect(tab.files()).toEqual([]);
   });
 
-  test('is opened again in the next run even after three losses in the previous run', () => {
+  test('is opened again in the next run, even after three losses in this run', () => {
     const tab = inRun();
     for (let time = 1; time <= 3; time++) {
       tab.take({ type: 'failed', error: new DeviceError('Lost.') });
@@ -278,7 +278,7 @@ describe('a lost GPU', () => {
     expect(typesOf(tab.take({ type: 'unrecovered', error: new DeviceError('None.') }))).toEqual(['fail', 'leave']);
   });
 
-  test('does not affect a room that the tab entered later', () => {
+  test('does not affect another room that the tab has entered since', () => {
     const tab = inRun();
     tab.take({ type: 'failed', error: new DeviceError('Lost.') });
     tab.take({ type: 'entered', isSpectator: false });
@@ -301,14 +301,14 @@ describe('the scope of an error', () => {
     expect(scopeOf(inRun().state, error)).toBe(scope);
   });
 
-  test('is the run if the data that the host distributes are invalid', () => {
+  test('is the run if the host has distributed invalid data', () => {
     const manifest = [{ name: 'own.csv', size: 100, hash: '0'.repeat(16) }];
     const tab = admitted();
     tab.room({ job: { ...SHARED_TABLE, data: { kind: 'shared', files: manifest } } });
     expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
   });
 
-  test('is the rank if the state of this rank diverges for the third time', () => {
+  test('is the rank when the state of this rank diverges for the third time', () => {
     const tab = inRun();
     const error = ownError(DivergenceError);
     expect(tab.take({ type: 'failed', error })).toEqual([]);
@@ -343,19 +343,19 @@ describe('a tab that lacks the state of a run', () => {
     expect(typesOf(behind().take({ type: 'caught-up' }))).toEqual(['announce']);
   });
 
-  test('avoids a feeder that has sent nothing, and asks for the same again after a broken link', () => {
+  test('avoids a feeder that has sent nothing, and may use a feeder again whose link broke', () => {
     const tab = behind();
     expect(tab.take(unfed(FEEDERS[0]!))).toMatchObject([{ type: 'catch-up', avoids: [FEEDERS[0]] }]);
     expect(tab.take(unfed(FEEDERS[1]!, true))).toMatchObject([{ type: 'catch-up', avoids: [] }]);
   });
 
-  test('is ready after three feeders that have sent nothing', () => {
+  test('is ready after three feeders have sent nothing', () => {
     const tab = behind();
     const effects = FEEDERS.flatMap((feeder) => typesOf(tab.take(unfed(feeder))));
     expect(effects).toEqual(['catch-up', 'catch-up', 'announce']);
   });
 
-  test('is ready if the run is paused, because it delays nobody', () => {
+  test('is ready if the run is paused, because it then delays nobody', () => {
     expect(typesOf(behind().room({ phase: 'PAUSED', run: 1 }))).toContain('announce');
   });
 
@@ -365,7 +365,7 @@ describe('a tab that lacks the state of a run', () => {
     expect(tab.take({ type: 'caught-up' })).toEqual([]);
   });
 
-  test('needs no feeder any more if the server counts it as ready', () => {
+  test('needs no feeder if the server already counts it as ready', () => {
     const tab = behind();
     tab.room({ phase: 'RUNNING', run: 1, isCounted: true });
     expect(tab.take(unfed(FEEDERS[0]!))).toEqual([]);

@@ -19,7 +19,7 @@ afterEach(() => world.close());
 const NO_FILES: File[] = [];
 
 describe('admission', () => {
-  test('makes the tab that opens the room host, and counts the tab as ready once its files are chosen', async () => {
+  test('makes the tab that opens the room host; the tab counts as ready once its files are chosen', async () => {
     const ada = world.tab('Ada', NO_FILES);
     ada.create();
     await world.until('the room is told', () => ada.last('room') !== undefined);
@@ -45,7 +45,7 @@ describe('admission', () => {
     await world.counted([ada]);
   });
 
-  test('of a guest is shown to all members, and does not make the guest a host', async () => {
+  test('of a guest is visible to all members, and does not make the guest host', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     expect(bo.last('admitted')!.hostKey).toBeNull();
     for (const tab of [ada, bo]) {
@@ -136,7 +136,7 @@ describe('admission', () => {
 });
 
 describe('an attempt to enter a room', () => {
-  test('opens the GPU again after an earlier attempt in the same tab has failed', async () => {
+  test('opens the GPU again if an earlier attempt in this tab has failed', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     const bo = world.tab('Bo');
     bo.removeGpu();
@@ -170,7 +170,7 @@ describe('an attempt to enter a room', () => {
     expect(ada.last('room')!.job.seed).toBe(2);
   });
 
-  test('takes part in the run of its current room, although its device opened for another room', async () => {
+  test('leads to the run of this room, even if the device was opened for another room', async () => {
     const [ada] = (await world.room(['Ada'], { job: { ...LONG, hidden: 4, hashEvery: 1 } })) as [Tab];
     ada.command({ type: 'checkpoint-barrier' });
     ada.command({ type: 'start' });
@@ -268,7 +268,7 @@ describe('a run', () => {
     await world.finished([ada, bo]);
   });
 
-  test('sends the state of the other ranks to a rank that joins late', async () => {
+  test('sends the state of the run to a rank that joins late', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const cy = world.tab('Cy');
     cy.join(tabs[0]!.room);
@@ -430,7 +430,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('let another room continue a run that all tabs have left; the second run of that room starts with new parameters', async () => {
+  test('allow another room to continue an abandoned run, and its next run starts with new parameters', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });
@@ -445,7 +445,7 @@ describe('checkpoints', () => {
     for (const heir of heirs) expect(heir.steps).toEqual([...ALL_STEPS.slice(4), ...ALL_STEPS]);
   });
 
-  test('do not affect a run with another job', async () => {
+  test('have no effect on a run with another job', async () => {
     const heirs = await world.room(['Cy'], { resume: await abandonRun() });
     heirs[0]!.command({ type: 'configure', job: { ...JOB, seed: 2 } });
     await world.until('the job is told', () => heirs[0]!.last('room')!.job.seed === 2);

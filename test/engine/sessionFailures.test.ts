@@ -73,7 +73,7 @@ describe('when the server is lost', () => {
   });
 
   test.each(['FORMING', 'RUNNING'])(
-    'by one member only (in phase %s), this member reconnects and no other member notices',
+    'by one member (phase %s), only this member notices, and reconnects',
     async (phase) => {
       const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
       if (phase === 'RUNNING') {
@@ -98,7 +98,7 @@ describe('when the server is lost', () => {
 });
 
 describe('when a GPU is lost', () => {
-  test('its rank opens the GPU again and returns with its state while the other ranks continue training', async () => {
+  test('its rank opens the GPU again and returns with its state, and the other ranks train meanwhile', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     bo.loseGpu();
     await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
@@ -110,7 +110,7 @@ describe('when a GPU is lost', () => {
     expect([ada, bo, cy].flatMap((tab) => tab.all('failed'))).toEqual([]);
   });
 
-  test('the only rank of a run continues from its state, and losses in earlier runs do not count towards the limit', async () => {
+  test('a rank that is alone continues from its state, and losses in earlier runs do not count', async () => {
     const [ada] = (await world.room(['Ada'])) as [Tab];
     // The run waits after every fourth step. Otherwise a run of one rank would end before the test
     // can act.
@@ -133,7 +133,7 @@ describe('when a GPU is lost', () => {
     expect(ada.all('failed')).toEqual([]);
   });
 
-  test('for the fourth time in a run, its rank gives up and the other ranks continue training', async () => {
+  test('for the fourth time in a run, its rank gives up and the other ranks continue', async () => {
     const job = { ...LONG, maxSteps: 10_000 };
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job, steps: 2 })) as [Tab, Tab, Tab];
     const trainsOn = (tab: Tab): Promise<void> => {
@@ -222,7 +222,7 @@ describe('when a member leaves', () => {
     expect(bo.finished).toBe(0);
   });
 
-  test('and was the host, the next member is host until the old host returns with the host key', async () => {
+  test('who was host, the next member is host until the old host returns with the host key', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'])) as [Tab, Tab];
     ada.command({ type: 'leave' });
     await world.until('Bo is the host', () => bo.last('room')!.hosts.includes(bo.member));

@@ -29,7 +29,7 @@ async function bringBack(lost: Tab): Promise<void> {
   await world.until('it is in the room again', () => lost.all('admitted').length === 2);
 }
 
-describe('a rank that returns as a new member is told that its run has ended without it', () => {
+describe('a rank that returns as a new member learns that its run has ended without it', () => {
   test('when the host has stopped the run', async () => {
     const [ada, bo] = (await world.run(['Ada', 'Bo'], { job: ENDLESS, steps: 3 })) as [Tab, Tab];
     await lose(bo, [ada]);
@@ -68,7 +68,7 @@ describe('a rank that returns as a new member is told that its run has ended wit
     expect(bo.all('failed')).toHaveLength(1);
   });
 
-  test('when the room is full, and the host stops the run then', async () => {
+  test('when the room was full at its return, and the host stops the run later', async () => {
     const room = world.openRoom({ job: ENDLESS, startAt: 3, nodes: { min: 1, max: 3 } });
     const [ada, bo, cy, dan] = ['Ada', 'Bo', 'Cy', 'Dan'].map((name) => world.tab(name)) as [Tab, Tab, Tab, Tab];
     for (const tab of [ada, bo, cy]) tab.join(room);
@@ -85,7 +85,7 @@ describe('a rank that returns as a new member is told that its run has ended wit
   });
 });
 
-test('a rank that returns as a new member takes part again, if its run is on', async () => {
+test('a rank that returns as a new member takes part again if its run continues', async () => {
   const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: ENDLESS, steps: 3 })) as [Tab, Tab, Tab];
   await lose(bo, [ada, cy]);
   await bringBack(bo);
@@ -95,7 +95,7 @@ test('a rank that returns as a new member takes part again, if its run is on', a
   expect(await world.failed(bo)).toMatchObject({ message: (await world.failed(ada)).message });
 });
 
-test('a rank that has finished and returns as a new member has its result', async () => {
+test('a rank that returns as a new member has its result if it has finished', async () => {
   const [ada, bo] = (await world.run(['Ada', 'Bo'], { job: LONG, steps: 3 })) as [Tab, Tab];
   bo.hearNoEnd();
   await world.finished([ada]);

@@ -127,7 +127,7 @@ async function expectOneState(tabs: readonly Tab[]): Promise<void> {
 }
 
 describe('a newcomer on a slow line', () => {
-  test('whose line carries the updates follows the run, and costs the others no step', async () => {
+  test('follows the run before it joins if its line carries the updates, and delays the others by less than 6 s', async () => {
     const { old, newcomer, stepMs } = await joined(2_500, 40);
     const [from, at] = [old[0]!.step, world.clock.now()];
     await world.until('it joins', () => newcomer.step >= 0);
@@ -139,7 +139,7 @@ describe('a newcomer on a slow line', () => {
     await expectOneState([...old, newcomer]);
   }, 60_000);
 
-  test('that carries less than the updates joins after it has waited, and costs the others a twentieth', async () => {
+  test('joins after a wait if its line carries less than the updates, and costs the others under 7 % of their steps', async () => {
     world.files = WIDE;
     // To receive the state on entering, it needs more time than any deadline without progress.
     const { old, newcomer, stepMs } = await joined(2_500, 8);
@@ -163,7 +163,7 @@ describe('a newcomer on a slow line', () => {
     expect(newcomer.last('hashes')).toMatchObject({ agree: true, hashes: { length: 3 } });
   }, 180_000);
 
-  test('is fed again after its links broke, and the others train on', async () => {
+  test('is fed again after its links have broken, and the other ranks continue', async () => {
     const { old, newcomer } = await joined(100, 44);
     await world.until('it receives', () => received(newcomer).length > 1);
     world.cut();

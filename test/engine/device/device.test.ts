@@ -25,7 +25,7 @@ const open = () => {
   return openAppDevice(new ManualClock(), 'own');
 };
 
-test('a tab without WebGPU and without WebGL on a GPU computes with WebAssembly', async () => {
+test('a tab without WebGPU and without a GPU for WebGL computes with WebAssembly', async () => {
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly)' });
   expect(note).toBe(
@@ -33,7 +33,7 @@ test('a tab without WebGPU and without WebGL on a GPU computes with WebAssembly'
   );
 });
 
-test('a tab whose WebAssembly lacks SIMD too says so', async () => {
+test('a tab whose WebAssembly has no SIMD says so', async () => {
   vi.spyOn(WebAssembly, 'validate').mockReturnValue(false);
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' });
@@ -47,7 +47,7 @@ test('a tab without WebAssembly computes in JavaScript and says what is missing'
   expect(note).toMatch(/no WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/);
 });
 
-test('the name of an adapter tells if it computes in software, even if the browser does not name it', () => {
+test('the name of an adapter says that it computes in software, even if the browser gives no name', () => {
   const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
   expect(nameOf(unnamed)).toBe('WebGPU');
   expect(nameOf({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');

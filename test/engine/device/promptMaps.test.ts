@@ -104,7 +104,7 @@ const prompt = (gpu: FakeGpu): Promise<boolean> => {
   return gpu.pass(makeMapsPrompt(gpu.device, gpu.clock));
 };
 
-test('a browser with a timer maps a buffer within a few milliseconds, and nothing is submitted afterwards', async () => {
+test('a slow browser maps a buffer within a few milliseconds, and nothing is submitted after the map', async () => {
   const gpu = new FakeGpu({ everyMs: 100, reportsAtSubmission: true });
   expect(await gpu.timeMap()).toBeGreaterThan(90);
   expect(await prompt(gpu)).toBe(true);
@@ -114,7 +114,7 @@ test('a browser with a timer maps a buffer within a few milliseconds, and nothin
   expect(gpu.submitted).toBe(submitted);
 });
 
-test('several maps at once share the submissions', async () => {
+test('several maps at the same time share the submissions', async () => {
   const gpu = new FakeGpu({ everyMs: 100, reportsAtSubmission: true });
   await prompt(gpu);
   const { submitted } = gpu;
@@ -123,20 +123,20 @@ test('several maps at once share the submissions', async () => {
   expect(gpu.submitted - submitted).toBe(1);
 });
 
-test('buffers that are not read are left alone', async () => {
+test('maps of buffers that are not for reading cause no submissions', async () => {
   const gpu = new FakeGpu({ everyMs: 100, reportsAtSubmission: true });
   await prompt(gpu);
   expect(await gpu.timeMap(UNIFORM)).toBeGreaterThan(90);
 });
 
-test('a browser that maps at once is left alone', async () => {
+test('a browser that maps buffers quickly gets no submissions', async () => {
   const gpu = new FakeGpu({ everyMs: 2, reportsAtSubmission: true });
   expect(await prompt(gpu)).toBe(false);
   await gpu.timeMap();
   expect(gpu.submitted).toBe(0);
 });
 
-test('a browser in which submissions do not help is left alone', async () => {
+test('a browser in which submissions do not speed up maps gets no submissions', async () => {
   const gpu = new FakeGpu({ everyMs: 100 });
   expect(await prompt(gpu)).toBe(false);
   const { submitted } = gpu;
@@ -144,7 +144,7 @@ test('a browser in which submissions do not help is left alone', async () => {
   expect(gpu.submitted).toBe(submitted);
 });
 
-test('submissions end when a map is rejected, and when the GPU is lost', async () => {
+test('submissions end when the map is rejected or the GPU is lost', async () => {
   const gpu = new FakeGpu({ everyMs: 100, reportsAtSubmission: true });
   await prompt(gpu);
   // From now on the GPU has no results.
@@ -168,7 +168,7 @@ test('submissions end when a map is rejected, and when the GPU is lost', async (
   expect(await during(() => gpu.loss.resolve({} as GPUDeviceLostInfo))).toEqual([5, 0]);
 });
 
-test('a GPU that never answers is reported', async () => {
+test('a GPU that never answers causes an error after 10 s', async () => {
   const gpu = new FakeGpu({ everyMs: 1_000_000 });
   await expect(prompt(gpu)).rejects.toThrow('the GPU did not map a buffer within 10 s.');
 });

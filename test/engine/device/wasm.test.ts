@@ -81,7 +81,7 @@ test('the wasm backend looks up embeddings and adds their gradients like the cpu
   expectClose([actual!, expected!]);
 });
 
-test('the wasm backend makes no tensor of the size of the vocabulary for embedding tokens', () => {
+test('the wasm backend makes no tensor as large as the vocabulary to embed tokens', () => {
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
   const most = tf.tidy(() => {
@@ -173,7 +173,7 @@ const picture = (): tf.Tensor4D => tf.ones([1, 7, 6, 2]);
 const bools = (): tf.Tensor => tf.tensor1d([1, 0, 1], 'bool');
 const ints = (): tf.Tensor => tf.tensor1d([5, -5], 'int32');
 
-describe('the wasm backend rejects by name', () => {
+describe('the wasm backend rejects, with the name of the kernel,', () => {
   test.each<[string, RegExp, () => tf.Tensor]>([
     [
       'padding that is a number, for strides of two lengths',
@@ -205,7 +205,7 @@ describe('the wasm backend rejects by name', () => {
 });
 
 test.each([...jobCases, ...stockCases])(
-  'the wasm backend computes and differentiates %s with all options like the cpu backend',
+  'the wasm backend computes %s with all options, and the gradient, like the cpu backend',
   async (_, cases) => {
     expect(cases.length).toBeGreaterThan(0);
     expect(await differencesOf(cases, 'wasm')).toEqual([]);

@@ -137,7 +137,7 @@ describe('files of one rank', () => {
     ['without bytes', [0]],
     ['of one slice', [SLICE_BYTES]],
     ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
-  ])('%s arrive at all ranks, and every rank receives every byte only once', async (_, sizes) => {
+  ])('%s arrive at all ranks, and every rank receives every byte once', async (_, sizes) => {
     const ranks = await ranksWith(
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
       4,
@@ -153,14 +153,14 @@ describe('files of one rank', () => {
     }
   });
 
-  test('arrive at the second of two ranks, which can then continue alone', async () => {
+  test('arrive completely at the second of two ranks, which can then continue alone', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
     expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
     expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
-  test('are sent to a rank that joins, but not again to ranks that already have the files', async () => {
+  test('are sent to a rank that joins, and not again to ranks that have the files', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
@@ -175,7 +175,7 @@ describe('files of one rank', () => {
 });
 
 describe('a damaged slice', () => {
-  test('is requested again, if possible from another rank', async () => {
+  test('is requested again, from another rank if possible', async () => {
     const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
     const { errors } = await runGeneration(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
     expect(errors).toEqual(NONE(4));
@@ -191,10 +191,10 @@ describe('a damaged slice', () => {
   });
 });
 
-describe('when ranks leave', () => {
+describe('when ranks leave,', () => {
   const SLICES = 24;
 
-  test('during a distribution, the next generation sends only missing slices, also to a rank that joins', async () => {
+  test('the next generation sends only the slices that are missing, also to a rank that joins', async () => {
     for (const frame of [50, 90]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
@@ -210,7 +210,7 @@ describe('when ranks leave', () => {
     }
   });
 
-  test('including the rank that had all files, the distribution succeeds if the remaining ranks together have every slice', async () => {
+  test('among them the rank that had all files, the distribution succeeds if the others together have every slice', async () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
     // A distribution that broke off may leave this situation: each rank has the slices that the
@@ -227,7 +227,7 @@ describe('when ranks leave', () => {
     await expectAllWhole([host, first, second]);
   });
 
-  test('and slices are missing on all remaining ranks, the error names the rank that had all files, and received slices are kept', async () => {
+  test('and no remaining rank has some slices, the error names the rank that had all files, and other slices are kept', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
@@ -246,14 +246,14 @@ describe('when ranks leave', () => {
   });
 });
 
-test('the distribution fails on every rank if no rank has the files', async () => {
+test('the distribution fails on every rank if none has the files', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
   for (const error of (await runGeneration(others)).errors) {
     expect(error!.message).toMatch(/^No rank has all of train\.bin: 1 of 1 slices are missing/);
   }
 });
 
-test('a file that has changed since it was chosen is reported by its name, and its unchanged slices are distributed', async () => {
+test('a file that changed after it was chosen is named, and its unchanged slices are distributed', async () => {
   const { file, change } = changingFile('a', 20 * SLICE_BYTES);
   const ranks = await ranksWith([file], 2);
   change();

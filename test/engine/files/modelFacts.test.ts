@@ -79,7 +79,7 @@ const valuesOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
 describe.each(WEIGHTS_FORMATS)('a model in the format %s', (format) => {
-  test('contains the columns, scales, values and classes of its table, and a run on similar data can start from it', async () => {
+  test('contains columns, scales, values and classes of its table, and a run on similar data can start from it', async () => {
     const training = await prepare(TABLE, buyers);
     await inGeneration([training], 1, TABLE, (one) => one.train());
     const weights = await weightsOf(await exported(training, format));
@@ -107,7 +107,7 @@ describe.each(WEIGHTS_FORMATS)('a model in the format %s', (format) => {
     training.dispose();
   });
 
-  test('contains the unit and mean of the number that it predicts', async () => {
+  test('contains the unit and the mean of the amount that it predicts', async () => {
     const { facts } = await modelOf(TABLE, flats, format);
     if (facts?.kind !== 'table') throw new Error('This is no table.');
     expect(facts.task).toBe('regression');
@@ -128,7 +128,7 @@ describe.each(WEIGHTS_FORMATS)('a model in the format %s', (format) => {
   });
 });
 
-test("a model of federated data has the facts of all ranks' data", async () => {
+test('a model of federated data contains the facts of all ranks', async () => {
   const job = jobOf({ job: 'table', data: { kind: 'federated' } });
   const cats = table('weight,animal', (i) => [4 + (i % 3), 'cat']);
   const dogs = table('weight,animal', (i) => [20 + (i % 9), 'dog']);
@@ -192,7 +192,7 @@ test.each<[string, JobSpec, File, File, string]>([
     images([3, 7], 'f4'),
     'its samples are 2 x 3 x 1 bytes, but here they are 2 x 3 x 1 numbers that are not bytes',
   ],
-])('a model cannot start a run whose data have other %s', async (_, job, learned, own, sentence) => {
+])('a model cannot start a run if the data have other %s', async (_, job, learned, own, sentence) => {
   const weights = await modelOf(job, learned);
   const before = tf.memory().numTensors;
   const preparing = prepare(job, own, weights);
@@ -203,7 +203,7 @@ test.each<[string, JobSpec, File, File, string]>([
   expect(tf.memory().numTensors).toBe(before);
 });
 
-test('a checkpoint is resumed on its own data, and rejected on other data', async () => {
+test('a checkpoint can be resumed on its own data, and is rejected on other data', async () => {
   const training = await prepare(TABLE, buyers);
   await inGeneration([training], 1, TABLE, (one) => one.train());
   const about = { room: 'K7F3QX', job: TABLE, savedAt: 1, worldSize: 1 };
@@ -224,7 +224,7 @@ test('a checkpoint is resumed on its own data, and rejected on other data', asyn
   );
 });
 
-test('a weights file without facts is accepted, and a weights file with invalid facts is rejected as damaged', async () => {
+test('a weights file without facts is accepted, and one with invalid facts is rejected as damaged', async () => {
   const training = await prepare(TABLE, buyers);
   const file = await exported(training, 'safetensors');
   training.dispose();

@@ -47,7 +47,7 @@ test('a received slice is kept only if its hash is right', async () => {
   expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
 });
 
-test('slice hashes that do not belong to the manifest are rejected', async () => {
+test('slice hashes that do not match the manifest are rejected', async () => {
   const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
   const shared = SharedFiles.awaited(source.manifest);
   const half = source.digests!.length / 2;
@@ -55,7 +55,7 @@ test('slice hashes that do not belong to the manifest are rejected', async () =>
   expect(() => shared.setDigests('')).toThrow(DataError);
 });
 
-test('a slice that has changed since its file was chosen is not read any more', async () => {
+test('a slice is not sent if it has changed since its file was chosen', async () => {
   const { file, change } = changingFile('a', 2 * SLICE_BYTES);
   const shared = await chosen(file);
   change();
@@ -66,7 +66,7 @@ test('a slice that has changed since its file was chosen is not read any more', 
   await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\)\. Choose the file again/);
 });
 
-test('too many files, equal names and long names are rejected', async () => {
+test('too many files, files with equal names, and too long names are rejected', async () => {
   const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
   await expect(chosen(...many)).rejects.toThrow(/65 files, but at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);

@@ -187,7 +187,7 @@ describe('a lesson', () => {
     expect(pupils[1]!.state.round.held[2]).toEqual([1 + 77 - 99, 2 + 7, 3 + 7 + 99, 4 + 7 + 5]);
   });
 
-  test('shows how the delay of a slow line reaches one more rank in each ring step', async () => {
+  test('shows that the delay of a slow line reaches one more rank in each ring step', async () => {
     const pupils = pupilsOf(4);
     await meet(pupils);
     await all(pupils, () => true);
@@ -205,7 +205,7 @@ describe('a lesson', () => {
     expect(pupils[2]!.told.some(({ waitsFor }) => waitsFor === 1)).toBe(true);
   });
 
-  test("restarts a round with the remaining ranks' own numbers if a rank is lost during the round", async () => {
+  test('restarts a round with the numbers of the remaining ranks if a rank is lost during the round', async () => {
     const pupils = pupilsOf(4);
     const world = await meet(pupils);
     await all(pupils, () => true);
@@ -233,7 +233,7 @@ describe('a lesson', () => {
     expect(survivors[0]!.state.change).toBeNull();
   });
 
-  test('lets a rank that joins late wait for the next round, and restarts a round if rank numbers have changed', async () => {
+  test('lets a late rank wait for the next round, and restarts a round if the ranks have new numbers', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);

@@ -54,7 +54,7 @@ test.each(LESSON_MODES)(
 );
 
 describe('the state of a lesson', () => {
-  test('counts for each line the larger of sent and received bytes, and stores the maximum over all lines after a round', () => {
+  test('counts, for each line, the larger of its sent and received bytes, and stores the maximum after a round', () => {
     const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
     const done = step(step(before));
     expect(isDone(done.round)).toBe(true);
@@ -62,7 +62,7 @@ describe('the state of a lesson', () => {
     expect(done.measured).toEqual({ ring: null, 'parameter-server': { n: 3, bytes: 16 } });
   });
 
-  test('ignores edits of places that do not exist', () => {
+  test('ignores edits at places that do not exist', () => {
     const state = enter(null, world('a', 'b'));
     const edited = follow(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);
@@ -70,7 +70,7 @@ describe('the state of a lesson', () => {
     expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
   });
 
-  test('lets newcomers wait for the next round if the ranks of the current round keep their positions', () => {
+  test('lets newcomers wait for the next round as long as the ranks of this round keep their numbers', () => {
     const state = step(enter(null, world('a', 'b')));
     const more = enter(state, world('a', 'b', 'c'));
     expect(more.round).toBe(state.round);

@@ -110,7 +110,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
 }
 
 describe('GenerationLink', () => {
-  test('links both ends, and the end with the lower member id initiates', async () => {
+  test('links both ends; the end with the lower member id initiates', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.attempts.alice.map(({ initiator }) => initiator)).toEqual([true]);
@@ -160,7 +160,7 @@ describe('GenerationLink', () => {
     expect(world.attempts.bob).toHaveLength(2);
   });
 
-  test('fails with an error that names the rank that could not be reached, the last failure, and advice', async () => {
+  test('fails with an error that names the unreachable rank, the last failure, and advice', async () => {
     const world = pair(() => false);
     const linking = world.alice.link();
     const failed = linking.catch((error: unknown) => error);
@@ -172,7 +172,7 @@ describe('GenerationLink', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('waits on while one end computes, and fails when neither does', async () => {
+  test('continues to wait while one end computes, and fails when neither end computes', async () => {
     const world = pair(() => false);
     world.delayed.isOne = true;
     let failure: unknown = null;
@@ -188,7 +188,7 @@ describe('GenerationLink', () => {
     expect(await pass()).toBeInstanceOf(TimeoutError);
   });
 
-  test('gives a link on demand more time, and its later attempts, too', async () => {
+  test('gives a link on demand more time, also for its later attempts', async () => {
     const world = pair((attempt) => attempt === 3);
     const links = Promise.all([world.alice.link(true, ON_DEMAND_TIMES), world.bob.link(false, ON_DEMAND_TIMES)]);
     await settle();
@@ -199,7 +199,7 @@ describe('GenerationLink', () => {
     expect((await links).map(({ state }) => state)).toEqual(['open', 'open']);
   });
 
-  test('closes its end of the link when the edge is closed, but keeps the connection', async () => {
+  test('closes its end of the link when it is closed, but keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();
@@ -226,7 +226,7 @@ describe('GenerationLink', () => {
 });
 
 describe('GenerationLink between tabs of one browser', () => {
-  test('links both ends over a message port that both request with the same key', async () => {
+  test('links both ends by a message port if both request one with the same key', async () => {
     const world = pair(() => true, { broker: 'joins' });
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
@@ -248,7 +248,7 @@ describe('GenerationLink between tabs of one browser', () => {
     expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
   });
 
-  test('connects over WebRTC at once if the browser cannot connect its tabs', async () => {
+  test('immediately connects over WebRTC if the browser cannot connect its tabs by ports', async () => {
     const world = pair(() => true, { broker: 'is missing' });
     const links = Promise.all([world.alice.link(), world.bob.link()]);
     await settle();

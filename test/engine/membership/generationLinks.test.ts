@@ -132,7 +132,7 @@ const CASES = BETWEEN.flatMap((between) =>
 
 describe('GenerationLinks', () => {
   test.each(CASES)(
-    'links ranks 0 and 2 when they first send ($sends), if the previous generation left $between (ids reversed: $isReversed)',
+    'links ranks 0 and 2 at their first send ($sends); the last generation left: $between; reversed ids: $isReversed',
     async ({ between, isReversed, sends }) => {
       const { groups, links, pass } = await openWorld(between, { isReversed });
       const talks = sends.map(([from, to]) => talk(groups[from]!, groups[to]!));
@@ -142,7 +142,7 @@ describe('GenerationLinks', () => {
     },
   );
 
-  test('gives a link on demand its full deadline even if a candidate of an earlier attempt has arrived before', async () => {
+  test('gives a link on demand its full deadline, even if a candidate of an earlier attempt has already arrived', async () => {
     const { groups, links, signals, pass } = await openWorld('nothing');
     const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
     links[0]!.signal({ from: 'member-2', attempt: 1, signal: { type: 'candidate', candidate } });
@@ -156,7 +156,7 @@ describe('GenerationLinks', () => {
     expect(talking.outcome).toBe('arrived: 1');
   });
 
-  test('links to a rank whose old connection is found dead while the new link waits for other links', async () => {
+  test('links to a rank whose old connection turns out to be dead while the new link waits for others', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
     // These links are opened only by their second attempts.
     signals.arrive = false;
@@ -167,7 +167,7 @@ describe('GenerationLinks', () => {
     expect(talks.map(({ outcome }) => outcome)).toEqual(talks.map(() => 'arrived: 1'));
   });
 
-  test('fails with an error that names all neighbours that cannot be reached', async () => {
+  test('fails with an error that names all unreachable neighbours', async () => {
     const clock = new ManualClock();
     const members = [0, 1, 2, 3].map((rank): RosterEntry => {
       return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };

@@ -7,7 +7,7 @@ import { verdictOn } from '../../../src/util/activity.ts';
 const INTERVAL_MS = 2_000;
 const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000, awaits: [], bytes: 0, lateMs: 0 };
 
-test('a thread that leaves two questions without an answer is silent, and hangs after its limit', () => {
+test('a thread is silent after two unanswered questions, and hangs after its time limit', () => {
   const thread = new ThreadWatch();
   thread.heard(REPORT);
   const pulses = Array.from({ length: 33 }, () => thread.pulse(INTERVAL_MS));
@@ -22,7 +22,7 @@ test('a thread that leaves two questions without an answer is silent, and hangs 
   expect(verdictOn(thread.pulse(INTERVAL_MS))).toBe('works');
 });
 
-test('a thread that a sleeping machine stopped is not silent, because questions are counted', () => {
+test('a thread is not silent after its machine has slept, because questions count and not time', () => {
   const thread = new ThreadWatch();
   thread.heard(REPORT);
   thread.pulse(INTERVAL_MS);
@@ -30,7 +30,7 @@ test('a thread that a sleeping machine stopped is not silent, because questions 
   expect(thread.pulse(INTERVAL_MS).isSilent).toBe(false);
 });
 
-test('sentences tell what ranks do that an op waits for', () => {
+test('activityOf says in sentences what the ranks do for which an op waits', () => {
   const members = ['Ada', 'Bo', 'Cy', 'Di'].map((name): RosterEntry => {
     return { member: name, name, device: null, browser: 0, rank: null };
   });

@@ -4,7 +4,7 @@ import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';
 
-test('the traffic of a pool never falls: it counts connections that were replaced, dropped or lost, too', async () => {
+test('the traffic of a pool never decreases, because it includes replaced, dropped and lost connections', async () => {
   const pool = new LinkPool(() => {});
   /** Sends a frame over a new connection. Returns the bytes of the pool, and the other end. */
   const connect = async (member: string, generation: number): Promise<{ sent: number; other: SharedLink }> => {

@@ -25,7 +25,7 @@ async function openLink() {
   return { relay, asked, link: await link };
 }
 
-test('a request to describe a link is answered even if the connection of the link closes', async () => {
+test('a question about a link is answered even if its connection closes before the answer', async () => {
   const { relay, asked, link } = await openLink();
   const description = link.describe();
   expect(asked.at(-1)).toEqual({ type: 'peer-describe', id: 1 });
@@ -36,7 +36,7 @@ test('a request to describe a link is answered even if the connection of the lin
   expect(await link.describe()).toEqual({ ...UNKNOWN_WAY, connections: 1 });
 });
 
-test('a page answers a request to describe a link even if the statistics of the connection fail', async () => {
+test('a page answers a question about a link even if the statistics of the connection fail', async () => {
   const replies: RelayReply[] = [];
   const connection: PeerConnection = {
     ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },

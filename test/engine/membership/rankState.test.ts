@@ -64,7 +64,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
   expect(rankStateOf(after(...events), { ...HERE, ...circumstances })).toMatchObject({ state, detail });
 });
 
-test('the detail of a rank says that the server is away, and whether the rank waits for it', () => {
+test('the detail of a rank says that the server is away, and whether this rank waits for the server', () => {
   const away = { ...HERE, isServerAway: true };
   expect(rankStateOf(after(...RUNNING), away).detail).toMatch(/^training; the signaling server is away/);
   expect(rankStateOf(after(...LINKING.slice(0, 1)), away).detail).toMatch(/^waiting for the signaling server/);

@@ -186,7 +186,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['mismatch', 'room-full'] as const)(
-    'requests admission again after the refusal %s, because its own earlier request may have caused it',
+    'requests admission again after the refusal %s, because its own earlier request may be the cause',
     async (code) => {
       (await begin()).closed();
       (await connection(2)).refuses(code);
@@ -206,7 +206,7 @@ describe('a newcomer', () => {
     expect(fatal).toEqual([]);
   });
 
-  test('gives up if it is refused for a minute because its room moves', async () => {
+  test('gives up after a minute of refusals because its room moves', async () => {
     (await begin()).refuses('server-closing');
     for (let number = 2; fatal.length === 0; number++) (await connection(number)).refuses('server-closing');
     expect(fatal).toEqual(['Refused: server-closing.']);
@@ -223,7 +223,7 @@ describe('a newcomer', () => {
     },
   );
 
-  test('that opens a room does not try again if the connection is lost', async () => {
+  test('that opens a room does not try again after a lost connection', async () => {
     (await begin({ hello: CREATE })).closed();
     expect(fatal).toEqual(['The connection to the signaling server is closed.']);
     expect(await isQuiet()).toBe(true);
@@ -249,7 +249,7 @@ describe('a member that reconnects', () => {
     expect(fatal).toEqual(['Refused: rate-limited.']);
   });
 
-  test('keeps its new connection when its previous connection closes late', async () => {
+  test('keeps its new connection when the previous one closes late', async () => {
     const first = await begin();
     first.admits();
     first.refuses('server-closing');
@@ -260,7 +260,7 @@ describe('a member that reconnects', () => {
     expect(await isQuiet()).toBe(true);
   });
 
-  test('ignores an admission over a connection that it has given up', async () => {
+  test('ignores an admission over a connection that it has already given up', async () => {
     const onadmitted = vi.fn();
     const first = await begin({ onadmitted });
     first.admits();
@@ -282,7 +282,7 @@ describe('a member whose machine wakes up', () => {
   test.each([
     ['is told so', 0, () => rendezvous.wake()],
     ['notices that its timers are late', HEARTBEAT_MS, () => (sleptMs = HOUR_MS)],
-  ])('replaces a connection that no longer works within two heartbeats after it %s', async (_, after, wake) => {
+  ])('replaces a dead connection within two heartbeats after it %s', async (_, after, wake) => {
     const first = await begin();
     first.admits(HEARTBEAT_MS);
     wake();
@@ -298,7 +298,7 @@ describe('a member whose machine wakes up', () => {
     expect(second.sent).toEqual([expect.objectContaining({ type: 'reconnect', member: MEMBER })]);
   });
 
-  test('keeps a connection that still works', async () => {
+  test('keeps a connection that works', async () => {
     const first = await begin();
     first.admits(HEARTBEAT_MS);
     sleptMs = HOUR_MS;
@@ -311,7 +311,7 @@ describe('a member whose machine wakes up', () => {
     expect([first.readyState, sockets.length]).toEqual([first.OPEN, 1]);
   });
 
-  test('tries at once to reconnect, and gives up only after a minute awake', async () => {
+  test('immediately tries to reconnect, and gives up only after a minute awake', async () => {
     const first = await begin();
     first.admits(HEARTBEAT_MS);
     first.closed();
@@ -333,7 +333,7 @@ describe('a member whose machine wakes up', () => {
     expect(clock.now() - awakeSince).toBeLessThan(80_000);
   });
 
-  test('does not count the time asleep even if no event reports it', async () => {
+  test('does not count the time asleep, even if no event reports the sleep', async () => {
     const first = await begin();
     first.admits();
     first.closed();
@@ -396,7 +396,7 @@ describe('a rank whose training fails', () => {
     expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
   });
 
-  test('waits half a second for the server, and then reports the link that it has lost', async () => {
+  test('waits half a second for the server, and then reports its lost link', async () => {
     training.reject(new PeerGoneError('Rank 2 lost its link to rank 1.', { rank: RANK, missing: [1] }));
     await settle();
     clock.advance(499);
@@ -409,7 +409,7 @@ describe('a rank whose training fails', () => {
     ['a lost link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
     ['a missed deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
   ])(
-    'leaves it to another rank to report %s of that rank, and later reports only that its own training failed',
+    'lets another rank report %s of that rank, and later reports only that its own training failed',
     async (_, error, reportedAfterMs) => {
       training.reject(error);
       await settle();
@@ -423,13 +423,13 @@ describe('a rank whose training fails', () => {
     },
   );
 
-  test('reports the other ranks that its timeout error names', async () => {
+  test('reports the other ranks that are named in its timeout error', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
     expect(reports()).toEqual([{ type: 'late', generation: GENERATION, peers: ['member-1111', 'member-3333'] }]);
   });
 
-  test('compares states in the next generation only when its training in the previous generation has ended', async () => {
+  test('compares states in the next generation only after its training in the previous generation has ended', async () => {
     const begun = (): number[] =>
       socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.generation] : []));
     expect(begun()).toEqual([GENERATION]);
@@ -458,7 +458,7 @@ describe('a rank whose training fails', () => {
     expect([begun(), isFree]).toEqual([[GENERATION, next], true]);
   });
 
-  test('is given the reason when it is suspended, and then reports nothing to the server', async () => {
+  test('learns the reason when it is suspended, and then reports nothing to the server', async () => {
     socket.says({ type: 'suspended', run: 1, generation: GENERATION + 1, message: 'The others waited for it.' });
     expect(suspended).toEqual(['The others waited for it.']);
     training.reject(new PeerGoneError('The generation is over.'));

@@ -216,7 +216,7 @@ describe('a generation', () => {
 });
 
 describe('an error in training', () => {
-  test('with scope "rank" keeps the failed rank out until it is ready again', async () => {
+  test("with scope 'rank' excludes the failed rank until it is ready again", async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     bo.scope = 'rank';
     bo.fail(new DataError('Bo has other data.'));
@@ -228,7 +228,7 @@ describe('an error in training', () => {
     await trainTogether([ada, bo, cy], 2);
   });
 
-  test('with scope "generation" is followed by another generation with the same ranks', async () => {
+  test("with scope 'generation' is followed by another generation of the same ranks", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.scope = 'generation';
     bo.fail(new PeergradError('A state differs.'));
@@ -236,7 +236,7 @@ describe('an error in training', () => {
     expect([...ada.ended, ...bo.ended]).toEqual([]);
   });
 
-  test("with scope 'run' ends the run for all members, and all receive the error's message", async () => {
+  test("with scope 'run' ends the run for all members, who receive the message", async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.fail(new PeergradError('The loss is NaN.'));
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
@@ -249,7 +249,7 @@ describe('an error in training', () => {
 });
 
 describe('without the server', () => {
-  test('members continue training, and the run ends when each has finished', async () => {
+  test('members continue to train, and the run ends when all have finished', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     world.stopServer();
     await world.pass(90_000);
@@ -276,7 +276,7 @@ describe('without the server', () => {
     expect(ada.status.state).toBe('OFFLINE');
   });
 
-  test('a member sends reports that were lost with its connection again after it has reconnected', async () => {
+  test('a member repeats reports that were lost with its connection after it has reconnected', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.port.cutServer();
     ada.finish();
@@ -288,7 +288,7 @@ describe('without the server', () => {
 });
 
 describe('a member', () => {
-  test('connects again if it missed a change of the room, and acts on no incomplete list of members', async () => {
+  test('reconnects if it missed a change of the room, and never uses an incomplete list of members', async () => {
     const [host, bo] = (await training(['host', 'bo'])) as [Member, Member];
     const rosters: string[][] = [];
     let lost = 0;
@@ -318,7 +318,7 @@ describe('a member', () => {
     expect(bo.status.state).toBe('OFFLINE');
   });
 
-  test("stays in the room after the server has refused its use of a host's command", async () => {
+  test('stays in the room after the server has refused a command that only hosts may use', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.send({ type: 'stop' });
     await world.until('Bo is refused', () => bo.refused.length === 1);
@@ -326,7 +326,7 @@ describe('a member', () => {
     expect(bo.generation.signal.aborted).toBe(false);
   });
 
-  test('leaves only once even if it calls leave() twice, and knows when the server has received this', async () => {
+  test('leaves once even if it calls leave() twice, and learns when the server knows', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.leave();
     bo.rendezvous.leave();

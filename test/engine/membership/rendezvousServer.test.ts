@@ -54,7 +54,7 @@ function host(server: string, clock: ManualClock) {
   return { rendezvous, heard };
 }
 
-test('a host that stays for more than a day is still host after it reconnects to a restarted server', async () => {
+test('a host that has been present for more than a day is still host after the server restarts', async () => {
   const clock = new ManualClock();
   const server = await startSignaling({ logLevel: 'silent', secret: SECRET });
   open.push(() => server.close());

@@ -117,11 +117,11 @@ test.each([
   ['to other tabs', { up: 65_000, down: 0 }],
   ['in both directions', FULL],
   ['of a queue of 20 s', { up: 125_000, down: 125_000 }],
-])('a tab and its server do not give each other up while a line of 50 kbit/s carries data %s', (_, queued) => {
+])('a tab and its server do not give each other up while a 50 kbit/s line carries data %s', (_, queued) => {
   expect(play({ rate: 6_250, queued })).toEqual({ tab: null, server: null });
 });
 
-test('ends that are gone are given up as fast as before on a line that is not busy, or fast', () => {
+test('a missing end is given up within 10 s on an idle line and on a fast one', () => {
   const seconds = [
     play({ rate: 6_250, queued: NOTHING, serverEnds: 60 }).tab,
     play({ rate: 1_250_000, queued: FULL, serverEnds: 60 }).tab,
@@ -131,7 +131,7 @@ test('ends that are gone are given up as fast as before on a line that is not bu
   expect(seconds).toEqual([68, 68, 70, 70]);
 });
 
-test('ends that are gone are given up within three minutes on a busy line', () => {
+test('a missing end is given up within three minutes on a busy line', () => {
   const seconds = [
     play({ rate: 6_250, queued: FULL, serverEnds: 200 }).tab,
     play({ rate: 6_250, queued: FULL, tabEnds: 200 }).server,
@@ -189,7 +189,7 @@ function never(): never {
 test.each([
   ['of 10 s', 65_000],
   ['of 20 s', 125_000],
-])('a tab reaches a server that has restarted over a line of 50 kbit/s with a queue %s', async (_, queued) => {
+])('a tab reaches a restarted server over a 50 kbit/s line with a queue %s', async (_, queued) => {
   const world = new SignalingWorld();
   const { clock } = world;
   const [up, down] = [new Line(6_250), new Line(6_250)];

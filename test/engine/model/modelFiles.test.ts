@@ -77,7 +77,7 @@ async function weightsFrom(file: File): Promise<WeightsFile> {
 }
 
 describe('a model', () => {
-  test.each(WEIGHTS_FORMATS)('can be saved as %s, and another run starts with its weights', async (format) => {
+  test.each(WEIGHTS_FORMATS)('can be saved as %s, and another run can start with its weights', async (format) => {
     const training = await prepare(FIELDS);
     await training.train();
     const file = await exported(format, training);
@@ -89,7 +89,7 @@ describe('a model', () => {
     next.dispose();
   });
 
-  test('that is saved during training has the weights of a single step', async () => {
+  test('that is saved during training contains the weights of exactly one step', async () => {
     const files: Promise<ModelFile>[] = [];
     const states: number[][][] = [];
     const training = await prepare(FIELDS, {
@@ -108,7 +108,7 @@ describe('a model', () => {
     training.dispose();
   });
 
-  test('cannot start a run whose model has another width, and leaks no tensors', async () => {
+  test('cannot start a run with a model of another width, and leaks no tensors', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('tfjs', training)));
     training.dispose();
@@ -119,7 +119,7 @@ describe('a model', () => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('cannot start a run with a strategy whose ranks have state of their own', async () => {
+  test('cannot start a run if the strategy keeps a part of the state on each rank', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
@@ -128,7 +128,7 @@ describe('a model', () => {
     );
   });
 
-  test('that only rank 1 has is used by all ranks', async () => {
+  test('that was read only by rank 1 is used by all ranks', async () => {
     const members = [];
     for (const i of [0, 1, 2]) {
       const task = createCountingTask({ samples: 6 });
@@ -187,7 +187,7 @@ test('the model of the best evaluation is kept, and saved on request', async () 
 /** No member. */
 const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
-test('an export without a model or a run fails with a message that says when a model can be saved', async () => {
+test('an export without a model or a run fails with a message that says when it is possible', async () => {
   expect(await ask('keras')).toEqual({
     ...{ type: 'exported', id: 1, file: null },
     problem: 'This tab has no model yet. Save the model after training has begun.',
@@ -195,7 +195,7 @@ test('an export without a model or a run fails with a message that says when a m
   expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('during a run') });
 });
 
-test('a file that is neither a checkpoint nor weights is rejected, and the error contains its name', async () => {
+test('a file that is neither a checkpoint nor weights is rejected by name', async () => {
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
   await expect(readOrigin(text)).rejects.toThrow(DataError);
   await expect(readOrigin(text)).rejects.toThrow(

@@ -49,7 +49,7 @@ test.each([
   ['a language model in 3 stages', 3, { pipeline: 3 }],
   ['a language model in 2 replicas, with a rank that is left over', 5, { pipeline: 2 }],
   ['an mlp', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, pipeline: 2 }],
-] as const)('rank 0 keeps the file of %s, equal to that of a rank with the whole model', async (_name, n, fields) => {
+] as const)('rank 0 saves %s in the same bytes as a rank with the whole model', async (_name, n, fields) => {
   const job = jobOf(fields);
   const tensors = tf.memory().numTensors;
   const ranks = await runWorld(n, (group) => trainStage(group, job));
@@ -65,7 +65,7 @@ test.each([
   expect(tf.memory().numTensors).toBe(tensors);
 });
 
-test('during a run, any rank saves the model after the current step, and the losses stay the same', async () => {
+test('any rank can save the model of the current step during a run, which changes no losses', async () => {
   const job = jobOf({ pipeline: 2 });
   let saving: Promise<EventOf<'exported'>> | null = null;
   const [plain, asked] = [
@@ -87,7 +87,7 @@ test('during a run, any rank saves the model after the current step, and the los
   for (const { outputs } of [...plain, ...asked]) outputs.dispose();
 });
 
-test('formats that need the whole model are rejected at once', async () => {
+test('formats that need the whole model are rejected before the run', async () => {
   const [rank] = await runWorld(1, (group) => trainStage(group, jobOf({ pipeline: 2, maxSteps: 1 })));
   const answer = await rank!.outputs.answer({ type: 'export', id: 3, format: 'keras', which: 'last' });
   expect(answer).toMatchObject({ type: 'exported', id: 3, file: null, problem: /safetensors files only/ });
@@ -98,7 +98,7 @@ test.each([
   ['2 stages', 2, { pipeline: 2 }],
   ['2 replicas of 2 stages', 4, { pipeline: 2 }],
   ['a job with layers in 2 stages', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, pipeline: 2 }],
-] as const)('%s start with the weights of the file that one rank has', async (_name, n, fields) => {
+] as const)('%s start with the weights of a file that only one rank has', async (_name, n, fields) => {
   const { pipeline: _, ...plain } = fields;
   const source = jobOf({ ...plain, microBatches: null, seed: 9 });
   const task = await wholeTask(source);
@@ -145,39 +145,42 @@ test('weights of another format are rejected', async () => {
   );
 });
 
-test.each([1, 2, 4])('%i stages write the texts of a rank with the same weights, and answer prompts', async (n) => {
-  // A context of 8 tokens is shorter than a text, so the window moves.
-  const job = jobOf({ pipeline: Math.max(2, n), maxSteps: 5 });
-  const events: EngineEvent[] = [];
-  let asked: Promise<EngineEvent> | null = null;
-  const ranks = await runWorld(n, (group) =>
-    trainStage(group, job, {
-      onevent: (event, outputs) => {
-        if (group.rank !== n - 1) return;
-        events.push(event);
-        const prompt = { type: 'generate', id: 4, prompt: 'An old ', temperature: 1 } as const;
-        if (event.type === 'begin' && event.step === 4) asked = outputs.answer(prompt);
-      },
-    }),
-  );
-  const { result } = ranks[n - 1]!;
-  expect(result.samples!.map(({ steps }) => steps)).toEqual([1, 2, 5]);
-  expect(events.filter(({ type }) => type === 'sample')).toHaveLength(3);
-  const task = await wholeTask(job);
-  const author = task.queryModel as TextGenerator;
-  await setWeights(author.jobModel, await openWeights('saved', (await save(ranks[0]!.outputs)).file!.content));
-  expect(result.samples!.at(-1)!.text).toBe(await author.sample());
-  expect(result.bigramLoss).toBe(author.bigramLoss);
-  // The prompt was asked for in the last step, so it was answered with the final weights.
-  const text = await author.write({ prompt: 'An old ', temperature: 1 });
-  expect(await asked!).toEqual({ type: 'generated', id: 4, answer: { steps: 5, text } });
-  task.dispose();
-  const late = { type: 'generate', id: 5, prompt: 'x', temperature: 1 } as const;
-  expect(await ranks[0]!.outputs.answer(late)).toEqual({ type: 'generated', id: 5, answer: null });
-  for (const { outputs } of ranks) outputs.dispose();
-});
+test.each([1, 2, 4])(
+  '%i stages write the same texts as a single rank with these weights, and answer prompts',
+  async (n) => {
+    // A context of 8 tokens is shorter than a text, so the window moves.
+    const job = jobOf({ pipeline: Math.max(2, n), maxSteps: 5 });
+    const events: EngineEvent[] = [];
+    let asked: Promise<EngineEvent> | null = null;
+    const ranks = await runWorld(n, (group) =>
+      trainStage(group, job, {
+        onevent: (event, outputs) => {
+          if (group.rank !== n - 1) return;
+          events.push(event);
+          const prompt = { type: 'generate', id: 4, prompt: 'An old ', temperature: 1 } as const;
+          if (event.type === 'begin' && event.step === 4) asked = outputs.answer(prompt);
+        },
+      }),
+    );
+    const { result } = ranks[n - 1]!;
+    expect(result.samples!.map(({ steps }) => steps)).toEqual([1, 2, 5]);
+    expect(events.filter(({ type }) => type === 'sample')).toHaveLength(3);
+    const task = await wholeTask(job);
+    const author = task.queryModel as TextGenerator;
+    await setWeights(author.jobModel, await openWeights('saved', (await save(ranks[0]!.outputs)).file!.content));
+    expect(result.samples!.at(-1)!.text).toBe(await author.sample());
+    expect(result.bigramLoss).toBe(author.bigramLoss);
+    // The prompt was asked for in the last step, so it was answered with the final weights.
+    const text = await author.write({ prompt: 'An old ', temperature: 1 });
+    expect(await asked!).toEqual({ type: 'generated', id: 4, answer: { steps: 5, text } });
+    task.dispose();
+    const late = { type: 'generate', id: 5, prompt: 'x', temperature: 1 } as const;
+    expect(await ranks[0]!.outputs.answer(late)).toEqual({ type: 'generated', id: 5, answer: null });
+    for (const { outputs } of ranks) outputs.dispose();
+  },
+);
 
-test('weights so large that the loss is not finite write no text, and the run ends with the reason', async () => {
+test('a run ends with the reason, and writes no text, if its weights are so large that the loss is not finite', async () => {
   const job = jobOf({ pipeline: 2, maxSteps: 1 });
   const task = await wholeTask(job);
   const { jobModel } = task.queryModel;

@@ -71,7 +71,7 @@ test.each([
   ['rank 0 of a ring', 0, true],
   ['rank 2 of a ring', 2, true],
 ] as const)(
-  'a run continues without %s, at whichever frame this rank is lost',
+  'a run continues without %s, whichever frame of the run is its last one',
   async (_name, rank, ring) => {
     for (let frame = 3 * rank; ; frame += 29) {
       const members = await counters(3, { pipeline: 3, ring });
@@ -95,7 +95,7 @@ test.each([
   120_000,
 );
 
-test('a rank that has not applied a step that others have applied applies it', async () => {
+test('a rank that has missed a step applies this step if other ranks have applied it', async () => {
   let late = 0;
   for (const rank of [0, 1, 2]) {
     // Ranks agree on the step in these frames.
@@ -115,7 +115,7 @@ test('a rank that has not applied a step that others have applied applies it', a
   expect(late).toBeGreaterThan(0);
 }, 120_000);
 
-test('a run continues although ranks are lost while layers move', async () => {
+test('a run continues if ranks are lost while layers move between ranks', async () => {
   for (let frame = 0; ; frame += 13) {
     const members = await counters(4, { pipeline: 4 });
     await runGeneration(members, { end: { rank: 3, step: 1, frame: 20 } });
@@ -131,7 +131,7 @@ test('a run continues although ranks are lost while layers move', async () => {
   }
 }, 120_000);
 
-test('20 random schedules of lost, returning and new ranks skip and repeat no sample', async () => {
+test('no sample is skipped or repeated in 20 random schedules of lost, returning and new ranks', async () => {
   const before = tf.memory().numTensors;
   let moved = 0;
   for (let seed = 0; seed < 20; seed++) {
@@ -173,7 +173,7 @@ test('20 random schedules of lost, returning and new ranks skip and repeat no sa
   expect(tf.memory().numTensors).toBe(before);
 }, 120_000);
 
-test('two replicas continue as one longer pipeline without a rank, and as two again with a new one', async () => {
+test('two replicas continue as one longer pipeline when a rank is lost, and as two again when a rank joins', async () => {
   const members = await counters(4, { pipeline: 2, epochs: 2 });
   await runGeneration(members, { end: { rank: 1, step: 1, frame: 30 } });
   const three = [members[0]!, ...members.slice(2)];
@@ -199,7 +199,7 @@ test('if a rank and its right neighbour are lost, the error names the lost layer
   dispose(members);
 });
 
-test('a run waits for more tabs if the model does not fit into those that are left', async () => {
+test('a run waits for more tabs if the model does not fit into the remaining tabs', async () => {
   // A layer needs 240 bytes: with three tabs, each has at most two of the five layers.
   const fields = { pipeline: 3, tabBytes: 500 };
   const members = await counters(3, fields);
@@ -218,7 +218,7 @@ test('a run waits for more tabs if the model does not fit into those that are le
   dispose([...members, joiner]);
 });
 
-test('a model that fits into no tab is rejected before the run', async () => {
+test('a model that does not fit into the tabs of a run is rejected before the run', async () => {
   const members = await counters(2, { pipeline: 2, tabBytes: 500 });
   const { results } = await runGeneration(members);
   for (const result of results) {
@@ -229,7 +229,7 @@ test('a model that fits into no tab is rejected before the run', async () => {
   dispose(members);
 });
 
-test('a run in which another rank takes the place of a lost one has the bits of an undisturbed run', async () => {
+test('a run has the bits of an undisturbed run if a new rank takes the place of a lost one', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, layers: 2, heads: 1, width: 8, context: 4, dropout: 0.1 };
   const fields = {
     job: 'gpt',
@@ -252,7 +252,7 @@ test('a run in which another rank takes the place of a lost one has the bits of 
   for (const { run } of [...undisturbed, a, b!, c!, d!]) run.dispose();
 }, 60_000);
 
-test('a rank that is one step behind applies the step although the first rank has joined later', async () => {
+test('a rank that is one step behind applies this step even if the new first rank has joined later', async () => {
   let late = 0;
   for (const rank of [0, 1, 2, 3]) {
     for (let frame = 12; frame < 40; frame++) {

@@ -55,7 +55,7 @@ test.each([
   ['gpt in 4 stages', 4, 'gpipe', { job: 'gpt', gpt }],
   ['gpt with dropout', 3, '1f1b', { job: 'gpt', gpt: { ...gpt, dropout: 0.2 }, recompute: true }],
   ['digits with an mlp', 2, 'gpipe', { job: 'digits', hidden: 16, optimizer: 'sgd', clipNorm: 0.5 }],
-] as const)('%s on %i ranks learns what one rank learns', async (_name, n, pipelineSchedule, fields) => {
+] as const)('%s on %i ranks learns the same as on one rank', async (_name, n, pipelineSchedule, fields) => {
   const plan = { maxSteps: 6, epochs: 1, schedule: 'cosine' };
   const results = await run(n, { ...fields, ...plan, batchSize: 4, pipeline: n, microBatches: 4, pipelineSchedule });
   const { recompute: _, ...without } = { recompute: false, ...fields };
@@ -64,7 +64,7 @@ test.each([
   expect(results[0]!.pipeline!.layers.every((layers) => layers.length > 0)).toBe(true);
 });
 
-test('each pass of a rank is a task, and between them it only waits', async () => {
+test('each forward or backward pass of a rank is a task; between two tasks the rank only waits', async () => {
   const job = parseJob({ job: 'digits', hidden: 8, pipeline: 2, batchSize: 4, microBatches: 3, maxSteps: 2 });
   const tasks = await runWorld(2, async (group) => {
     const activity = new Activity(systemClock);
@@ -77,7 +77,7 @@ test('each pass of a rank is a task, and between them it only waits', async () =
   expect(tasks).toEqual([passes, passes]);
 });
 
-test('two replicas of two stages learn what one rank learns, and a rank that is left over waits', async () => {
+test('two replicas of two stages learn the same as one rank, and a fifth rank waits', async () => {
   const plan = { job: 'gpt', gpt, maxSteps: 4 };
   const results = await run(5, { ...plan, batchSize: 2, pipeline: 2, microBatches: 3 });
   expectEqualLosses(results, await run(1, { ...plan, batchSize: 8 }));
@@ -85,7 +85,7 @@ test('two replicas of two stages learn what one rank learns, and a rank that is 
   expect(results[4]!.pipeline!.layers[4]).toEqual([]);
 });
 
-test('more stages than layers become as many stages as layers', async () => {
+test('a pipeline with more stages than layers gets one stage per layer', async () => {
   const events: { rank: number; event: EngineEvent }[] = [];
   const job = { job: 'digits', hidden: 8, pipeline: 4, batchSize: 4, microBatches: 5, maxSteps: 2, hashEvery: 1 };
   const results = await run(4, job, (rank, event) => events.push({ rank, event }));
@@ -113,7 +113,7 @@ test('more stages than layers become as many stages as layers', async () => {
   }
 });
 
-test('the memory of a rank contains the activations of the micro-batches whose backward pass has not run', async () => {
+test('the memory of a rank includes the activations that it keeps for backward passes', async () => {
   const rows = 8;
   const plan = { job: 'gpt', gpt, maxSteps: 1, batchSize: rows, pipeline: 2, microBatches: 1 };
   // Other tests may have left tensors in this process.

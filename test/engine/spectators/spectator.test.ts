@@ -107,7 +107,7 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
-  test('sends the model and the links with the next update if they follow the one that began the generation', () => {
+  test('sends the model and the links with the next update if they follow the start of the generation', () => {
     const { clock, digests, teller, see } = telling();
     teller.audience = ['wu'];
     see(generationEvent(1, 3));
@@ -121,7 +121,7 @@ describe('a rank', () => {
     expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({ peerRank: 1, up: true });
   });
 
-  test('sends at most one update per second, with a selection of the steps and only the latest of other events', () => {
+  test('sends at most one update per second, with some of the steps and only the latest of other events', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -140,7 +140,7 @@ describe('a rank', () => {
     expect(digests).toHaveLength(2);
   });
 
-  test('sends the trace of the algorithm that sends most bytes, although another bucket was the last', () => {
+  test('sends the trace of the algorithm that sends most bytes, even if another bucket was the last', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     see({ type: 'algorithm', step: 0, algorithm: 'two-level' });
@@ -181,7 +181,7 @@ describe('a rank', () => {
     });
   });
 
-  test('sends no updates to spectators before it becomes rank 0', () => {
+  test('sends updates to spectators only after it has become rank 0', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1, 2, 1), MODEL, stepEvent(0));
     teller.audience = ['wu'];
     clock.advance(2_000);
@@ -195,7 +195,7 @@ describe('a rank', () => {
     ]);
   });
 
-  test('sends all stored events again from time to time, for spectators that missed an update', () => {
+  test('repeats all stored events from time to time, for spectators that missed an update', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     for (let step = 0; step < 32; step++) {
@@ -205,7 +205,7 @@ describe('a rank', () => {
     expect(digests.filter((update) => typesOf(update)[0] === 'generation')).toHaveLength(3);
   });
 
-  test('in the largest world divides events among several updates of the allowed length, the first with a part of the loss curve', () => {
+  test('divides events among several short updates in the largest world, and begins with part of the loss curve', () => {
     const n = MAX_WORLD_SIZE;
     const { clock, digests, teller, see } = telling(generationEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
@@ -250,7 +250,7 @@ describe('a spectator', () => {
     expect(events.filter(({ type }) => type === 'generation' || type === 'hashes')).toHaveLength(1 + 4);
   });
 
-  test('knows the samples per second although it does not receive every step', () => {
+  test('knows the samples per second, even if it does not receive every step', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
@@ -278,7 +278,7 @@ describe('a spectator', () => {
     expect(events.slice(2)).toEqual([confusion(5, 2)]);
   });
 
-  test('emits the result of the run, or only that the run has ended if no result has arrived', () => {
+  test('emits the result of the run, or only the end if no result has arrived', () => {
     const room = { run: 1, phase: 'FORMING' } as Parameters<Spectator['follow']>[0];
     const finished = JSON.stringify([generationEvent(1), { type: 'finished', result: RESULT }]);
     const last = (end: (spectator: Spectator) => void): unknown => {

@@ -95,7 +95,7 @@ test('nothing is saved before the first step or after the final step', async () 
   expect(asked).toEqual([]);
 });
 
-test('the checkpoints of a finished run are removed once a save in progress has ended', async () => {
+test('the checkpoints of a finished run are removed after a save that is in progress', async () => {
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
@@ -110,7 +110,7 @@ test('a tab neither saves nor removes checkpoints while another tab of the same 
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab does not save soon after another tab of the same browser, unless a later step is saved on request', async () => {
+test('a tab saves soon after another tab of its browser only a later step, and only on request', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
@@ -129,7 +129,7 @@ test('a tab does not save soon after another tab of the same browser, unless a l
   expect(saved).toEqual([20, 41, 60]);
 });
 
-test('a run that starts again in the same room is saved although an earlier run has later steps', async () => {
+test('a run that starts again in the same room is saved even if the earlier run had more steps', async () => {
   autosave.save(run(90));
   await autosave.idle;
   clock.advance(AUTOSAVE_MS);
@@ -139,7 +139,7 @@ test('a run that starts again in the same room is saved although an earlier run 
   expect(saved).toEqual([90, 5]);
 });
 
-test('a resumed run removes the checkpoint from which it started once it has saved a new checkpoint', async () => {
+test('a resumed run removes its old checkpoint once it has saved a new one', async () => {
   autosave = autosaveFrom(ORIGIN);
   autosave.save(run(20));
   await autosave.idle;
@@ -149,14 +149,14 @@ test('a resumed run removes the checkpoint from which it started once it has sav
   expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
 });
 
-test('a run that is resumed in the room of its checkpoint removes no checkpoint of this room', async () => {
+test('a run that is resumed in the same room removes no checkpoint of this room', async () => {
   autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
   autosave.save(run(20));
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20']);
 });
 
-test('failing saves of a run are reported once, and tried again', async () => {
+test('failing saves of a run are reported once and tried again', async () => {
   isFull = true;
   autosave.save(run(20));
   await autosave.idle;

@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test('of several tasks with the same name only one runs, and the other tasks are skipped without waiting', async () => {
+test('only one of several tasks with the same name runs, and the others are skipped without waiting', async () => {
   const ended = deferred();
   const ran: string[] = [];
   const first = whileAlone('a', async () => {
@@ -41,7 +41,7 @@ test('of several tasks with the same name only one runs, and the other tasks are
   expect(ran).toEqual(['first', 'other', 'third']);
 });
 
-test('a task that fails runs once, rejects, and releases its lock', async () => {
+test('a task that fails runs once, rejects, and releases the lock', async () => {
   let runs = 0;
   const fail = async (): Promise<void> => {
     runs++;

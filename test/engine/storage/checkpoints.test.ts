@@ -56,7 +56,7 @@ async function saveAll(...metas: CheckpointMeta[]): Promise<Checkpoints> {
   return checkpoints;
 }
 
-test('only the checkpoints of a run up to a given step are removed', async () => {
+test('only checkpoints of the given run, up to the given step, are removed', async () => {
   const checkpoints = await saveAll(metaOf(100), metaOf(500), metaOf(900), metaOf(100, 'QQQQQQ'));
   await checkpoints.removeRun(metaOf(100), 500);
   expect([...files.keys()]).toEqual(['K7F3QX-900', 'QQQQQQ-100']);
@@ -64,7 +64,7 @@ test('only the checkpoints of a run up to a given step are removed', async () =>
   expect([...files.keys()]).toEqual(['QQQQQQ-100']);
 });
 
-test('a save succeeds even if an old checkpoint cannot be removed, and a later save removes it', async () => {
+test('a save succeeds even if an old checkpoint cannot be removed; a later save removes this checkpoint', async () => {
   open.add('K7F3QX-1');
   const steps = Array.from({ length: CHECKPOINTS_KEPT + 2 }, (_, i) => i + 1);
   const checkpoints = await saveAll(...steps.map((step) => metaOf(step)));
@@ -77,7 +77,7 @@ test('a save succeeds even if an old checkpoint cannot be removed, and a later s
   expect([...files.keys()]).toEqual([]);
 });
 
-test('the message of a storage error ends with exactly one full stop', async () => {
+test('the message of a storage error ends with a single full stop', async () => {
   const checkpoints = await saveAll(metaOf(1));
   open.add('K7F3QX-1');
   const removing = checkpoints.remove('K7F3QX-1');

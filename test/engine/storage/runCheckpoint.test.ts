@@ -30,7 +30,7 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
   return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
 }
 
-test('a state is restored unchanged, and its hash is equal to the state hash that ranks compare', async () => {
+test('a state is restored unchanged, and the hash of the checkpoint is the state hash that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
   const checkpoint = toCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });
@@ -42,7 +42,7 @@ test('a state is restored unchanged, and its hash is equal to the state hash tha
   });
 });
 
-test('arrays that do not belong to a state are rejected', async () => {
+test('arrays that do not form a state are rejected', async () => {
   const { state } = await stateAfterTraining();
   const { meta, arrays } = toCheckpoint(state, ABOUT);
   const wrong: StateArray[][] = [[], arrays.slice(1), [...arrays, new Uint8Array(1)]];

@@ -27,7 +27,7 @@ const { inputShape, classes } = heldOut;
 const some: Dataset = { inputShape, classes, size: HELD_OUT, read: heldOut.read.bind(heldOut) };
 
 describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
-  test('counts each held-out sample once, and is equal to a matrix computed by hand', async () => {
+  test('counts each held-out sample once, like a matrix computed by hand', async () => {
     const job = parseJob({ job: 'digits', hidden: 8 });
     const all = await runWorld(n, async (group) => {
       const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
@@ -57,7 +57,7 @@ describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
     for (const one of all) expect(one).toEqual(all[0]);
   });
 
-  test('of a custom model on tensors is equal to a matrix computed by hand', async () => {
+  test('of a custom model on tensors equals a matrix computed by hand', async () => {
     const rng = createRng(5);
     const data = Array.from({ length: 25 }, () => [rng.next() - 0.5, rng.next() - 0.5]);
     const labels = data.map((_, i) => i % 3);
@@ -79,7 +79,7 @@ describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
 });
 
 describe('the confusion matrix of a run', () => {
-  test('is emitted whenever all held-out samples are evaluated, and the final matrix is in the result', async () => {
+  test('is emitted at each evaluation of all held-out samples, and the final matrix is in the result', async () => {
     const { results, events } = await train(
       3,
       { hidden: 8, batchSize: 20, epochs: 2 },
@@ -107,7 +107,7 @@ describe('the confusion matrix of a run', () => {
     });
   });
 
-  test('has the names of the classes, and long names are cut', async () => {
+  test('has the names of the classes, and cuts long names', async () => {
     const what = { classes: 2, classNames: ['cats', 'd'.repeat(1000)] };
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME - 1)}…`]);

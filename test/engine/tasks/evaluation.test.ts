@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { dutiesAfter, INTERMEDIATE_SAMPLES, testInterval } from '../../../src/engine/tasks/evaluation.ts';
 
-test('evaluations are so rare that no more samples are evaluated than trained on, even if `patience` makes each use all held-out samples', () => {
+test('a run evaluates no more samples than it trains on, even if `patience` needs all held-out samples each time', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null }, 32, 2000)).toBe(100);
   // 64 steps train on four times the 500 samples of an evaluation.
@@ -11,7 +11,7 @@ test('evaluations are so rare that no more samples are evaluated than trained on
   expect(testInterval({ train: 64, test: 10_000 }, { patience: 3 }, 32, 400)).toBe(2);
 });
 
-test('a curve starts with the first step and then follows a rhythm, and its early evaluations use fewer samples', () => {
+test('evaluations happen after the first step and then at regular steps, the early ones on fewer samples', () => {
   const plan = { hashEvery: 1000, patience: null };
   const progress = { appliedIn: 0, previousAppliedIn: 0, losses: [], trainedMs: 0, verdicts: [] };
   const after = (step: number, patience: number | null = null) =>

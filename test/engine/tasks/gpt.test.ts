@@ -44,7 +44,7 @@ async function train(
   return { results, events, authors };
 }
 
-test('a comparison of methods expects the steps of a language model', async () => {
+test('a comparison of methods uses the numbers of steps that language models need', async () => {
   const [result] = (await train(1, { measure: 'methods', batchSize: 2 })).results;
   const timeOf = (name: string): number => result!.methods!.costs.find(({ method }) => method === name)!.timeToGoal;
   // One rank communicates nothing, so only numbers of steps differ. Classifiers need fewer with
@@ -52,7 +52,7 @@ test('a comparison of methods expects the steps of a language model', async () =
   expect(timeOf('diloco')).toBeGreaterThan(timeOf('sparseloco'));
 });
 
-test('four ranks have the same losses as one rank with four times the batch, even with dropout', async () => {
+test('four ranks have the losses of one rank with four times the batch, even with dropout', async () => {
   const plan = { maxSteps: 20, learningRate: 0.01 };
   const dropout = { dropout: 0.2, width: 8, context: 8 };
   const [four] = (await train(4, { ...plan, batchSize: 2 }, dropout)).results;
@@ -64,7 +64,7 @@ test('four ranks have the same losses as one rank with four times the batch, eve
 });
 
 test.each(['characters', 'byte-pairs'] as const)(
-  'the first loss is that of an untrained model in nats per character, whatever the tokens are: %s',
+  'the first loss is that of an untrained model in nats per character, for tokens that are %s',
   async (tokens) => {
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
     const text = plainText(writeFables().slice(0, 3000));
@@ -75,7 +75,7 @@ test.each(['characters', 'byte-pairs'] as const)(
   },
 );
 
-test('a run with a time limit ends after the same step on all ranks, as the clock of rank 0 decides', async () => {
+test('a run with a time limit ends after the same step on all ranks; the clock of rank 0 decides', async () => {
   const { results, events } = await train(3, { maxMinutes: 0.4 / 60, maxSteps: null, batchSize: 1 });
   expect(new Set(results.map(({ steps }) => steps)).size).toBe(1);
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
@@ -86,7 +86,7 @@ test('a run with a time limit ends after the same step on all ranks, as the cloc
   expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
 });
 
-test('sample texts are written after 1, 2, 5, 10, ... steps and after the final step, each with the weights after its step', async () => {
+test('sample texts are written after 1, 2, 5, 10, ... steps and after the last step, with the weights of that step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
@@ -104,7 +104,7 @@ test('sample texts are written after 1, 2, 5, 10, ... steps and after the final 
   expect(written[0]!.text).toHaveLength(160);
 });
 
-test('memory does not grow over 200 steps', async () => {
+test('memory does not grow in 200 steps', async () => {
   const { events } = await train(1, { maxSteps: 200, hashEvery: 20, batchSize: 1 }, { width: 8, context: 8 });
   const bytes = events[0]!.flatMap((event) => (event.type === 'ranks' ? [event.ranks[0]!.memoryBytes] : []));
   expect(bytes).toHaveLength(10);

@@ -47,7 +47,7 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
 }
 
 describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
-  test('return images that the model classifies wrongly, ordered from the most to the least probable guess', async () => {
+  test('return the images that the model classifies wrongly, beginning with its most confident mistake', async () => {
     const { built, answerer } = await untrained(model);
     const { asked, wrong, mistakes, steps } = await inspect(answerer);
     expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
@@ -78,7 +78,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
     answerer.model.dispose();
   });
 
-  test('return for an image exactly the output of the model', async () => {
+  test("return the model's output for an image", async () => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
@@ -89,7 +89,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
   });
 });
 
-test('every inspection uses the same images, with one example of each digit', async () => {
+test('all inspections use the same images, with one example of each digit', async () => {
   const [one, other] = [await untrained('mlp'), await untrained('mlp')];
   const inspection = await inspect(one.answerer);
   expect(inspection).toEqual(await inspect(other.answerer));
@@ -98,7 +98,7 @@ test('every inspection uses the same images, with one example of each digit', as
   other.answerer.model.dispose();
 });
 
-test('a query has no answer if there is no model, if its weights are NaN, or if it is disposed of', async () => {
+test('a query has no answer if there is no model, or if the model has NaN weights or is disposed of', async () => {
   const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
   const none = { type: 'prediction', id: 1, answer: null };
   expect(await answer(predict, null)).toEqual(none);
@@ -136,7 +136,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
 }
 
 describe('queries', () => {
-  test('during and after a run are answered with the weights of a single step, and answers improve with training', async () => {
+  test('during and after a run are answered with the weights of exactly one step, and answers improve with training', async () => {
     const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
@@ -157,7 +157,7 @@ describe('queries', () => {
     answerer.model.dispose();
   });
 
-  test('at every step do not change the losses and the final state of a run', async () => {
+  test('at every step change neither the losses nor the final state of a run', async () => {
     const fields = { maxSteps: 4, hashEvery: 2, batchSize: 8 };
     const { results } = await train(1, fields, { testSize: 2000 });
     const answers: Promise<EngineEvent>[] = [];

@@ -50,11 +50,11 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   const byHand = (values: readonly number[]): number =>
     values.reduce((sum, value, i) => sum + weights[i]! * cost(value - targets[i]!), 0);
 
-  test('equals the loss of PyTorch', () => {
+  test('equals the formula of PyTorch, computed by hand', () => {
     expect(sumOf(tf.tensor1d(outputs)).dataSync()[0]).toBeCloseTo(byHand(outputs), 6);
   });
 
-  test('has the same gradient as finite differences, and the gradient 0 if a prediction is exact', () => {
+  test('has the gradient of finite differences, and the gradient 0 for an exact prediction', () => {
     const gradient = tf.grad(sumOf)(tf.tensor1d(outputs)).dataSync();
     const half = 1e-4;
     for (const i of outputs.keys()) {
@@ -65,7 +65,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
     expect(gradient[4]! + 0).toBe(0);
   });
 
-  test('three ranks learn the same as one rank with three times the batch', async () => {
+  test('learns the same on three ranks as on one rank with three times the batch', async () => {
     const values: number[][] = [];
     for (const n of [1, 3]) {
       const job = jobOf({ loss: name, batchSize: 6 / n, maxSteps: 5, learningRate: 0.1, optimizer: 'sgd', epochs: 3 });
@@ -108,7 +108,7 @@ async function told(create: (n: number) => Promise<JobTask>) {
   return worlds;
 }
 
-test('errors and R² of a regression are exact over all ranks, whatever the loss is', async () => {
+test('errors and R² of a regression are exact over all ranks, for every loss', async () => {
   const job = jobOf({ loss: 'huber', metrics: ['r2', 'mae', 'rmse'] });
   const data = { train: amounts(20), test: amounts(HELD_OUT) };
   const all = await told((n) => createJobTask(job, data, n));
@@ -138,7 +138,7 @@ test('errors and R² of a regression are exact over all ranks, whatever the loss
   expect(all[2]!.metrics).toEqual(all[1]!.metrics);
 });
 
-test('R² of equal labels is 0, or 1 if each label is predicted exactly, and never infinite', () => {
+test('R² of equal labels is 0, or 1 if all predictions are exact, and never infinite', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
   const score = amountMetrics({ metrics: ['r2'] }, 1);
   expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
@@ -148,7 +148,7 @@ test('R² of equal labels is 0, or 1 if each label is predicted exactly, and nev
   }
 });
 
-test('each sample is counted once in top-3 accuracy, whichever rank evaluates it', async () => {
+test('each sample is counted once in top-3 accuracy, on whichever rank it is evaluated', async () => {
   const classes = 8;
   const rows: Dataset = {
     ...{ size: HELD_OUT, inputShape: [1, 1, 2] as const, classes },

@@ -33,7 +33,7 @@ test('four ranks learn the same as one rank with four times the batch, even with
   expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
 });
 
-test('two ranks learn the same as one rank with twice the batch if the layers of the model branch', async () => {
+test('two ranks learn a model with branches like one rank with twice the batch', async () => {
   const [two] = (await train(2, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 4 })).results;
   const [one] = (await train(1, { ...CUSTOM_MODEL_JOB, maxSteps: 4, batchSize: 8 })).results;
   expect(two!.stateHash[0]).toBe(two!.stateHash[1]);

@@ -59,7 +59,7 @@ test.each([
   ['safetensors', { tokens: 'byte-pairs', vocabulary: 262 }],
   ['checkpoint', {}],
 ] as const)(
-  'a %s of a model %o keeps its own tokens on every rank when it is trained further on another text',
+  'a %s of a model %o keeps its tokens on every rank when another text is used for training',
   async (format, gpt) => {
     const job = jobOf(gpt);
     const { file, vocabulary } = await trained(job, format);
@@ -81,7 +81,7 @@ test.each([
   },
 );
 
-test("a text with characters that have no tokens is rejected, and so is a vocabulary that differs from the job's", async () => {
+test("a text with unknown characters is rejected, and so is a vocabulary that differs from the job's", async () => {
   const job = jobOf();
   const { file } = await trained(job, 'safetensors');
   const origin = await readOrigin(file);

@@ -16,7 +16,7 @@ describe('a run of six ranks', () => {
   const ALGORITHMS = ['ring', 'two-level', 'halving-doubling', 'doubling'] as const;
 
   test.each(ALGORITHMS)(
-    'by %s has the loss of the ring and equal states, and names its algorithm',
+    'by %s has the loss of a run on the ring and equal states, and names its algorithm',
     async (algorithm) => {
       const { results: ring } = await train(6, { ...FIELDS, algorithm: 'ring' });
       const { results, events } = await train(6, { ...FIELDS, algorithm });
@@ -35,7 +35,7 @@ describe('a run of six ranks', () => {
     ['ring', 'int8'],
     ['two-level', 'int8'],
     ['halving-doubling', 'fp16'],
-  ] as const)('by %s with %s sends encoded bytes and keeps states equal', async (algorithm, codec) => {
+  ] as const)('by %s with %s sends encoded bytes, and its states stay equal', async (algorithm, codec) => {
     const { results: plain } = await train(6, { ...FIELDS, algorithm });
     const { results } = await train(6, { ...FIELDS, algorithm, codec });
     expect(new Set(results[0]!.stateHash).size).toBe(1);
@@ -57,12 +57,12 @@ test('a run of nine ranks uses the ring if its job says so, and another algorith
   expect(await usedBy('auto')).not.toBe('ring');
 });
 
-test('a run of one rank sends nothing, so it names no algorithm', async () => {
+test('a run of one rank names no algorithm, because it sends nothing', async () => {
   const { results } = await train(1, FIELDS);
   expect(results[0]!.algorithm).toBe('none');
 });
 
-test('a run by two-level continues on the ring when its world size becomes a prime number', async () => {
+test('a run by two-level continues on the ring when its world size becomes prime', async () => {
   const plan = { ...COUNTING_PLAN, algorithm: 'two-level' as const };
   const members: Member[] = await Promise.all(
     Array.from({ length: 4 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 40 }), plan)),
@@ -79,7 +79,7 @@ test('a run by two-level continues on the ring when its world size becomes a pri
 const counter = (name: string): Promise<Member> =>
   createMember(name, createCountingTask({ samples: 40 }), { ...COUNTING_PLAN, maxSteps: 2 });
 
-test('a run whose last world takes no step names the algorithm of the world before', async () => {
+test('a run whose last world takes no step names the algorithm of the previous world', async () => {
   const members: Member[] = await Promise.all(['a', 'b', 'c'].map(counter));
   await runGeneration(members);
   const late = await counter('late');
@@ -90,7 +90,7 @@ test('a run whose last world takes no step names the algorithm of the world befo
   for (const member of [...members, late]) member.dispose();
 });
 
-test('a job by doubling rejects codecs whose roundings would differ between ranks', () => {
+test('a job by doubling rejects codecs that would round differently on each rank', () => {
   for (const codec of ['fp16', 'int8', 'auto']) {
     expect(() => parseJob({ algorithm: 'doubling', codec })).toThrow(/the algorithm doubling supports only the codecs/);
   }

@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 const FIELDS = { batchSize: 4, maxSteps: 8, hashEvery: 4, hidden: 8, learningRate: 0.01 };
 
-test('all ranks choose the same codec before the same step, report the reason, and stay equal', async () => {
+test('all ranks choose the same codec before the same step, report the reason, and have equal states', async () => {
   const { results, events } = await train(3, { ...FIELDS, codec: 'auto' });
   expect(new Set(results[0]!.stateHash).size).toBe(1);
   const choices = events.map((own) => own.filter((event) => event.type === 'codec'));
@@ -48,7 +48,7 @@ test('only ddp chooses a codec', () => {
   expect(parseJob({ codec: 'auto' }).codec).toBe('auto');
 });
 
-test('ranks choose a codec again in another world, and stay equal', async () => {
+test('ranks choose a codec again when the world changes, and their states stay equal', async () => {
   const plan = { ...COUNTING_PLAN, codec: 'auto' };
   const members = await Promise.all(
     Array.from({ length: 3 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 80 }), plan)),

@@ -12,7 +12,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-test('the best model and the written sample texts are kept when the GPU is lost', async () => {
+test('the best model and the written sample texts are kept when the GPU is lost and opened again', async () => {
   const gpt = {
     layers: 1,
     heads: 1,

@@ -7,7 +7,7 @@ async function goesOn(held: Promise<void>): Promise<boolean> {
   return Promise.race([held.then(() => true), new Promise<boolean>((resolve) => setTimeout(resolve, 5, false))]);
 }
 
-test('a run waits at a checkpoint barrier until the checkpoint is saved, and does not wait if the checkpoint is saved already', async () => {
+test('a run waits at a checkpoint barrier until the checkpoint is saved, or not at all if it is saved already', async () => {
   const hold = new CheckpointBarrier(new ManualClock());
   const first = hold.until(9);
   expect(await goesOn(first)).toBe(false);

@@ -41,26 +41,23 @@ describe('a run', () => {
    */
   const SHARE = { fp32: 1, fp16: 0.52, int8: 0.28, powersgd: 0.4 };
 
-  test.each(ENCODED)(
-    'with %s has nearly the same loss as with fp32, sends fewer bytes, and keeps ranks equal',
-    async (codec) => {
-      const [{ results: plain }, { results, events }] = [await train(3, fields), await train(3, { ...fields, codec })];
-      const [a, b] = [results[0]!, plain[0]!];
-      expect(new Set(a.stateHash).size).toBe(1);
-      expect(relative(a.loss, b.loss)).toBeLessThan(TOLERANCE[codec]);
-      expect(a.bytesSentPerRank[1]! / b.bytesSentPerRank[1]!).toBeLessThan(SHARE[codec]);
-      expect(a.codec).toBe(codec);
-      // Every sample is counted, although gradients are rounded.
-      for (const event of events[0]!) if (event.type === 'step') expect(event.samples).toBe(12);
-      if (codec === 'powersgd') return;
-      // The sent bytes are the theoretical number, 2(n-1)/n gradients per step, plus framing.
-      const theory = (4 / 3) * a.gradientBytes * a.steps;
-      expect(a.bytesSentPerRank[1]! / theory).toBeGreaterThan(1);
-      expect(a.bytesSentPerRank[1]! / theory).toBeLessThan(1.05);
-    },
-  );
+  test.each(ENCODED)('with %s has nearly the loss of fp32, sends fewer bytes, and keeps ranks equal', async (codec) => {
+    const [{ results: plain }, { results, events }] = [await train(3, fields), await train(3, { ...fields, codec })];
+    const [a, b] = [results[0]!, plain[0]!];
+    expect(new Set(a.stateHash).size).toBe(1);
+    expect(relative(a.loss, b.loss)).toBeLessThan(TOLERANCE[codec]);
+    expect(a.bytesSentPerRank[1]! / b.bytesSentPerRank[1]!).toBeLessThan(SHARE[codec]);
+    expect(a.codec).toBe(codec);
+    // Every sample is counted, although gradients are rounded.
+    for (const event of events[0]!) if (event.type === 'step') expect(event.samples).toBe(12);
+    if (codec === 'powersgd') return;
+    // The sent bytes are the theoretical number, 2(n-1)/n gradients per step, plus framing.
+    const theory = (4 / 3) * a.gradientBytes * a.steps;
+    expect(a.bytesSentPerRank[1]! / theory).toBeGreaterThan(1);
+    expect(a.bytesSentPerRank[1]! / theory).toBeLessThan(1.05);
+  });
 
-  test('with PowerSGD has nearly the same loss as with fp32, even if epochs end with a step of one sample', async () => {
+  test('with PowerSGD has nearly the loss of fp32, even if epochs end with a step of one sample', async () => {
     const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
     const lossBy = async (codec: string): Promise<number> => {
       // An epoch has five steps of 16 samples and one step of a single sample.
@@ -71,7 +68,7 @@ describe('a run', () => {
     expect(relative(await lossBy('powersgd'), plain)).toBeLessThan(0.05);
   });
 
-  test('with diloco supports fp16 and int8 for its exchanges', async () => {
+  test('with diloco supports fp16 and int8 in its exchanges', async () => {
     const diloco = { ...fields, strategy: 'diloco', syncEvery: 4 };
     const { results: plain } = await train(3, diloco);
     for (const codec of ['fp16', 'int8'] as const) {
@@ -130,7 +127,7 @@ describe('when ranks join and leave', () => {
     },
   );
 
-  test.each(['int8', 'powersgd'])('all ranks have the same model with %s', async (codec) => {
+  test.each(['int8', 'powersgd'])('all ranks have the same model at the end with %s', async (codec) => {
     expect(isElastic(parseJob({ codec }))).toBe(true);
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });

@@ -170,7 +170,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test("keeps steps that a rank took while other ranks were away, at whichever frame the transfer of the rank's state breaks", async () => {
+  test('keeps the steps that one rank took alone, at whichever frame the transfer of the state to other ranks breaks', async () => {
     for (let frame = 0; ; frame += 4) {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('keeps the state of the later generation if two states have equally many steps, even after a rank has opened its GPU again', async () => {
+  test('keeps the state of the later generation if two states have equally many steps, even after a GPU was reopened', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -208,7 +208,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('replaces the state of a member if it differs from the other states', async () => {
+  test("replaces a member's state that differs from all others", async () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.run.snapshot();
@@ -361,7 +361,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test('drops the retained gradient of a rank if the GPU of the rank fails, and computes the samples again', async () => {
+  test("drops a rank's retained gradient if the rank's GPU fails, and computes the samples again", async () => {
     for (const broken of [0, 1]) {
       const members = await counters(2);
       let checks = 0;
@@ -398,7 +398,7 @@ describe('a run', () => {
     }
   });
 
-  test('with synchronized batch normalization continues without a lost rank, and applies every sample once', async () => {
+  test('continues without a lost rank with synchronized batch normalization, and applies every sample once', async () => {
     const rng = createRng(3);
     const xs = tf.tensor2d(Array.from({ length: 18 }, () => [rng.next(), rng.next()]));
     const ys = xs.sum(1, true);
@@ -429,7 +429,7 @@ describe('a run', () => {
     tf.dispose([xs, ys]);
   });
 
-  test('repeats an interrupted step with fewer ranks on the whole window of that step', async () => {
+  test('repeats an interrupted step with fewer ranks, on all samples of that step', async () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
@@ -454,7 +454,7 @@ describe('a run', () => {
 });
 
 describe('entering a generation', () => {
-  test('rejects a rank with other data, and tells the other ranks which rank has other data', async () => {
+  test('rejects a rank with other data, and tells the other ranks which rank it is', async () => {
     const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
@@ -468,7 +468,7 @@ describe('entering a generation', () => {
     dispose(members);
   });
 
-  test('rejects new ranks whose data differ from those of a training rank, even if most ranks are new', async () => {
+  test('rejects new ranks whose data differ from those of a training rank, even if these are the majority', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
@@ -516,7 +516,7 @@ describe('entering a generation', () => {
   });
 });
 
-test('deadlines of ranks expire before those of the server, because only ranks know which rank is late', () => {
+test('deadlines of ranks end before those of the server, because only ranks know which rank is late', () => {
   expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
   expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
   // The longest time that a collective waits for the last step of another rank.

@@ -42,7 +42,7 @@ function expectEachSampleOnce(weights: readonly number[]): void {
 }
 
 describe.each(STRATEGIES)('%s', (strategy) => {
-  test('counts each sample once, at whichever frame a rank is lost', async () => {
+  test('takes every step with equal states, at whichever frame a rank is lost', async () => {
     let late = 0;
     let losses = 0;
     for (let frame = 0; ; frame++) {

@@ -31,7 +31,7 @@ const JOB: JobSpec = parseJob({
 const prepare = (text: string, job = JOB, more: Partial<Parameters<typeof prepareTraining>[0]> = {}) =>
   prepareTraining({ job, files: fileOf(text), ...more });
 
-test('ranks with different rows train one model on all rows, and each rank evaluates it on rows of its own', async () => {
+test('ranks with different rows train one model on all of them, and evaluate it on held-out rows of their own', async () => {
   const events: EngineEvent[] = [];
   const parts = [rows(0, 40), rows(40, 20), rows(60, 40)];
   const trainings = await Promise.all(
@@ -52,7 +52,7 @@ test('ranks with different rows train one model on all rows, and each rank evalu
   for (const training of trainings) training.dispose();
 });
 
-test('a joining rank uses the facts of the run, and is rejected with a reason if its data do not match', async () => {
+test('a joining rank adopts the facts of the run, and is rejected with a reason if its data do not match', async () => {
   const job = { ...JOB, maxSteps: 6 };
   let breaks = 2;
   const emit = (event: EngineEvent): void => {
@@ -117,7 +117,7 @@ test('language models stay equal when they learn from texts that never leave the
   for (const training of [...trainings, ...heirs]) training.dispose();
 });
 
-test('ranks agree on facts again when a rank returns before the first step; after the first step a run keeps its facts', async () => {
+test('ranks agree on facts again if a rank returns before the first step, but not after the first step', async () => {
   const job = { ...JOB, maxSteps: 3, hashEvery: 1 };
   const early = await prepare(
     `${rows(0, 20)}\n${rows(0, 20)
@@ -177,7 +177,7 @@ test.each([
   }
 });
 
-test('a rank whose state has other facts is rejected, and the other ranks keep their facts', async () => {
+test('a rank is rejected if its state has other facts, and the other ranks keep their facts', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];

@@ -27,7 +27,7 @@ describe('a large run', () => {
     [30, 'auto'],
     [64, 'ring'],
   ] as const)(
-    'of %i ranks by %s applies every sample once and keeps states equal while five ranks leave and five join',
+    'of %i ranks by %s applies every sample once with equal states, although five ranks leave and five join',
     async (n, algorithm) => {
       // No deadline passes on this clock, so that a busy machine changes no outcome.
       const clock = new ManualClock();

@@ -35,17 +35,17 @@ describe('a comparison of methods', () => {
     expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
   });
 
-  test('works on a rank that is alone', async () => {
+  test('works on a single rank', async () => {
     const { results } = await train(1, { measure: 'methods', batchSize: 4 });
     expect(results[0]!.methods).toMatchObject({ bytesPerMs: null, best: 'ddp' });
   });
 
-  test('takes all its steps on a small data set', async () => {
+  test('takes all its steps on a data set smaller than these steps', async () => {
     const { results } = await train(2, { measure: 'methods', batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBe(20);
   });
 
-  test('does not time the first steps, which may take longer', async () => {
+  test('excludes its first steps, which may take longer, from the times', async () => {
     let reads = 0;
     let lateMs = 0;
     const { results, events } = await train(
@@ -61,7 +61,7 @@ describe('a comparison of methods', () => {
     expect(results[0]!.methods!.ownMs).toBeLessThan(1000);
   });
 
-  test('times the last steps of all ranks at the same time', async () => {
+  test('begins the timed steps on all ranks together', async () => {
     const taken: string[] = [];
     await train(
       2,
@@ -77,7 +77,7 @@ describe('a comparison of methods', () => {
     expect(taken.indexOf('rank 0, step 9')).toBeLessThan(taken.indexOf('rank 1, step 10'));
   });
 
-  test('is not possible in a Trainer', () => {
+  test('is rejected by Trainer', () => {
     expect(() => new Trainer({ measure: 'methods' })).toThrow(/cannot measure methods/);
   });
 });

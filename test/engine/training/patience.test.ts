@@ -50,7 +50,7 @@ async function createMembers(count: number, patience = 2): Promise<{ members: Me
   return { members, kept };
 }
 
-test('all ranks end after the same evaluation, compare states, and keep the best model', async () => {
+test('all ranks end after the same evaluation with equal states, and keep the best model', async () => {
   const { members, kept } = await createMembers(3);
   const { results } = await runGeneration(members);
   for (const result of results) {
@@ -61,7 +61,7 @@ test('all ranks end after the same evaluation, compare states, and keep the best
   for (const member of members) member.dispose();
 });
 
-test('the result is the same on all ranks if a rank is lost at any frame of the final evaluation', async () => {
+test('the result is the same on all ranks, at whichever frame of the final evaluation a rank is lost', async () => {
   let redone = 0;
   for (let frame = STEP_FRAMES; ; frame++) {
     const { members } = await createMembers(3, 1);
@@ -108,7 +108,7 @@ test('a joining rank receives the results of earlier evaluations', async () => {
 const bestOf = async ({ run }: Member): Promise<number | undefined> =>
   (await run.snapshot()).progress.verdicts.at(-1)?.best;
 
-test('ranks that repeat an evaluation with different rounding errors continue with one common result', async () => {
+test('ranks that repeat an evaluation with other rounding errors continue with one common result', async () => {
   // The sum depends on the order of addition, so three ranks and two ranks compute different last
   // bits.
   const losses = [1e-16, 1e-16, 1e-16, 1];

@@ -58,13 +58,13 @@ describe('a range test', () => {
     expect(events[0]!.some(({ type }) => type === 'evaluation')).toBe(false);
   });
 
-  test('trains on a small data set for more epochs if it needs more steps', async () => {
+  test('trains a small data set for more epochs if it needs more steps', async () => {
     const { results } = await train(2, { ...PLAN, batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBeGreaterThan(18);
     expect(results[0]!.epochs).toBeGreaterThan(9);
   });
 
-  test('ends at the same step on all ranks if the loss is NaN, and restores the model', async () => {
+  test('ends at the same step on all ranks when the loss is NaN, and restores the model', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     const { results } = await runGeneration(members);
@@ -125,7 +125,7 @@ describe('a range test', () => {
     disposeAll(whole);
   }, 60_000);
 
-  test('fails if the loss is NaN before any rate was tried', async () => {
+  test('fails if the loss is NaN before any rate was tested', async () => {
     const { results } = await train(1, { ...PLAN, batchSize: 4 }, { spoil: (inputs) => inputs.fill(NaN) }).catch(
       (error: unknown) => ({ results: [error] }),
     );
@@ -134,7 +134,7 @@ describe('a range test', () => {
     });
   });
 
-  test('with Trainer leaves the weights of the model unchanged', async () => {
+  test('by Trainer leaves the weights of the model unchanged', async () => {
     const xs = tf.tensor2d(Array.from({ length: 64 }, (_, i) => [Math.sin(i), Math.cos(3 * i)]));
     const ys = xs.sum(1).greater(0).cast('float32');
     await runWorld(2, async (group) => {

@@ -70,7 +70,7 @@ describe('a run with a sharded optimizer', () => {
     ['adam', 2],
     ['adamw', 3],
   ])(
-    'has the bits of a run with whole optimizers of %s on %i ranks',
+    'has the bits of a run with whole optimizers: %s on %i ranks',
     async (optimizer, n) => {
       const fields = { optimizer, schedule: 'cosine', warmupSteps: 2 };
       const whole = await trained(n, fields);
@@ -92,7 +92,7 @@ describe('a run with a sharded optimizer', () => {
     60_000,
   );
 
-  test('searches for a learning rate as a run with whole optimizers, and restores the model', async () => {
+  test('finds the learning rate that a run with whole optimizers finds, and restores the model', async () => {
     const fields = { measure: 'learning-rate', maxSteps: 20, optimizer: 'adam', learningRate: 1, hashEvery: 7 };
     const [whole, sharded] = [await trained(2, fields), await trained(2, { ...fields, shardOptimizer: true })];
     expect(sharded.results[0]!.rateTest).toEqual(whole.results[0]!.rateTest);
@@ -104,7 +104,7 @@ describe('a run with a sharded optimizer', () => {
     }
   });
 
-  test('clips by the norm of all shards', async () => {
+  test('clips by the norm over all shards', async () => {
     const fields = { optimizer: 'adamw', clipNorm: 0.05 };
     const [whole, sharded, free] = [
       await trained(3, fields),
@@ -117,14 +117,14 @@ describe('a run with a sharded optimizer', () => {
     for (const [step, loss] of a!.entries()) expect(loss).toBeCloseTo(b![step]!, 6);
   });
 
-  test.each(['fp16', 'int8'])('has the bits of a run with whole optimizers and the codec %s', async (codec) => {
+  test.each(['fp16', 'int8'])('has the bits of a run with whole optimizers, with the codec %s', async (codec) => {
     const fields = { optimizer: 'adam', codec };
     const [whole, sharded] = [await trained(3, fields), await trained(3, { ...fields, shardOptimizer: true })];
     expect(sharded.results[0]!.losses).toEqual(whole.results[0]!.losses);
     for (const { replica } of sharded.states) expect(replica.parameters).toEqual(whole.states[0]!.replica.parameters);
   });
 
-  test('sends the bytes of a ring all-reduce, with the copies of averages', async () => {
+  test('sends as many bytes as a ring all-reduce, including the copies of averages', async () => {
     const n = 4;
     const steps = MIRROR_EVERY + 1;
     // An epoch has as many steps as the run, and ranks compare their states only in the end.
@@ -141,7 +141,7 @@ describe('a run with a sharded optimizer', () => {
     dispose(members);
   }, 60_000);
 
-  test('continues without a rank, at whichever frame of a step it is lost', async () => {
+  test('continues without a rank, at whichever frame of a step this rank is lost', async () => {
     const rank = 1;
     let behind = 0;
     for (let frame = 0; ; frame++) {
@@ -197,7 +197,7 @@ describe('a run with a sharded optimizer', () => {
     expect(tf.memory().numTensors).toBe(before);
   }, 60_000);
 
-  test('saves whole states, which continue in a world of any size, with shards or without', async () => {
+  test('saves whole states, which can continue in a world of any size, with or without shards', async () => {
     const fields = {
       optimizer: 'adam',
       learningRate: 0.1,

@@ -51,7 +51,7 @@ function countsOf(member: Member, all: number): number[] {
   return weights.map((weight) => Math.round(weight * sizes[0]!));
 }
 
-describe('ranks with samples of their own', () => {
+describe('ranks with their own samples', () => {
   test('apply each sample once per epoch, to one common model', async () => {
     const all = await members([6, 3, 9], { batchSize: 3, epochs: 2 });
     const { results } = await runGeneration(all);
@@ -106,7 +106,7 @@ describe('ranks with samples of their own', () => {
     all.forEach((one) => one.dispose());
   });
 
-  test('receive an error that names a rank without samples', async () => {
+  test('learn from an error which rank has no samples', async () => {
     const divergent: Task = {
       ...shardOf(8, 4, 4),
       dataHash: () => Promise.resolve('ff'.repeat(8)),

@@ -20,7 +20,7 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 
 const prepare = (job: JobSpec, shared: SharedFiles): Promise<RunParticipant> => prepareTraining({ job, shared });
 
-test('all ranks train on the files of one rank, even ranks that join later', async () => {
+test('all ranks train on the files of one rank, also ranks that join later', async () => {
   const files = [
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
@@ -39,7 +39,7 @@ test('all ranks train on the files of one rank, even ranks that join later', asy
   for (const training of [host, guest, joiner]) training.dispose();
 });
 
-test('a snapshot before the model is built is rejected, and does not build the model', async () => {
+test('a snapshot before the model is built is rejected, and does not start building it', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const read = vi.fn();
@@ -52,7 +52,7 @@ test('a snapshot before the model is built is rejected, and does not build the m
   participant.dispose();
 });
 
-test('every rank reports files that are not data for the job', async () => {
+test('every rank reports files that do not contain data for the job', async () => {
   const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
   const job = jobOn(shared);
   const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
@@ -62,7 +62,7 @@ test('every rank reports files that are not data for the job', async () => {
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that still prepares its data does not delay the end of a generation, and enters the next generation', async () => {
+test('a rank that still prepares its data does not delay the end of a generation, and enters the next one', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];

@@ -32,7 +32,7 @@ const SAMPLES = 96;
 /** A chunk of 16 KiB takes 16 ms over this link. */
 const SLOW = { rank: 1, bytesPerMs: 1024 };
 
-test('a rank reports its slow link, the room separates the two ranks of this link, and each sample is applied once', async () => {
+test('the room separates two ranks whose link is reported as slow, and each sample is applied once', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),
@@ -58,7 +58,7 @@ test('a rank reports its slow link, the room separates the two ranks of this lin
   }
 });
 
-test('no rank reports a link if all links are equally fast', async () => {
+test('no link is reported if all links are equally fast', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),

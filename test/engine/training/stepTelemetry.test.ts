@@ -3,7 +3,7 @@ import { StepTelemetry } from '../../../src/engine/training/telemetry/stepTeleme
 import { runWorld } from '../../../src/testing/index.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-test('a recording has only traces of the current world', async () => {
+test('a recording contains traces of the current world only', async () => {
   await runWorld(2, async (group) => {
     const telemetry = new StepTelemetry(new ManualClock(), () => false);
     telemetry.enter(group);

@@ -63,7 +63,7 @@ test.each(
       .filter((codec) => STRATEGIES[strategy].codecs.includes(codec))
       .map((codec) => [strategy, codec] as const),
   ),
-)('%s with %s tells when a rank has computed, before it waits for the other rank', async (strategy, codec) => {
+)('%s with %s reports that a rank has computed before this rank waits for another one', async (strategy, codec) => {
   const computed = deferred();
   const losses = await runWorld(2, async (group) => {
     const weights = tf.variable(tf.zeros([10]));
@@ -79,7 +79,7 @@ test.each(
 });
 
 describe('diloco with int8', () => {
-  test('rounds an early exchange after one step no more coarsely than an exchange after twenty steps', async () => {
+  test('rounds after a single step no more coarsely than after twenty steps', async () => {
     const targets = [0, 1].map((rank) => {
       const rng = createRng(rank + 5);
       return Float32Array.from({ length: 1000 }, () => (rng.next() - 0.5) * Math.exp(6 * rng.next() - 3));
@@ -105,7 +105,7 @@ describe('diloco with int8', () => {
 });
 
 describe('strategies', () => {
-  test.each(SYNCHRONOUS)('%s has the same losses as one rank with the whole batch', async (strategy) => {
+  test.each(SYNCHRONOUS)('%s on four ranks has the losses of one rank with the whole batch', async (strategy) => {
     const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
     const { results: four } = await train(4, { batchSize: 8, maxSteps: 8, strategy });
     for (const [step, loss] of one[0]!.losses.entries()) {
@@ -137,7 +137,7 @@ describe('strategies', () => {
     // 5 steps: all ranks wait for each other after the fourth step and at the end. Each time they
     // send as many bytes as in a step.
     ['async-parameter-server', 6],
-  ])('all bytes of a parameter server are sent or received by rank 0: %s', async (strategy, exchanges) => {
+  ])('rank 0 sends or receives all bytes of a parameter server: %s', async (strategy, exchanges) => {
     const n = 4;
     const maxSteps = strategy === 'parameter-server' ? 4 : 5;
     const { results } = await train(n, { batchSize: 2, maxSteps, hashEvery: 2, syncEvery: 4, strategy });
@@ -150,7 +150,7 @@ describe('strategies', () => {
   });
 
   test.each(['local-sgd', 'diloco'])(
-    '%s sends in each period, complete or not, as many bytes as ddp in each step',
+    '%s sends as many bytes per period, complete or not, as ddp per step',
     async (strategy) => {
       const n = 4;
       const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
@@ -160,7 +160,7 @@ describe('strategies', () => {
     },
   );
 
-  test('local-sgd with plain SGD equals ddp if it averages after each step', async () => {
+  test('local-sgd with plain SGD equals ddp if ranks average after each step', async () => {
     const fields = { batchSize: 8, maxSteps: 6, optimizer: 'sgd', learningRate: 0.05 };
     const { results: ring } = await train(2, { ...fields, strategy: 'ddp' });
     const { results: local } = await train(2, { ...fields, strategy: 'local-sgd', syncEvery: 1 });
@@ -191,39 +191,32 @@ describe('strategies', () => {
     }
   });
 
-  test.each(['local-sgd'] as const)(
-    '%s weights ranks by the number of their samples since the previous exchange',
-    async (strategy) => {
-      // Rank 2 has no samples after two steps, and rank 1 has no more samples in the second period.
-      const samples = [
-        [3, 3, 3, 3],
-        [2, 2, 0, 0],
-        [1, 0, 0, 0],
-      ];
-      const values = await runWorld(3, async (group) => {
-        const variable = tf.variable(tf.tensor1d([1]));
-        const made = await makeStrategy(strategy, group, [variable], { syncEvery: 2, learningRate: 0.5 });
-        const seen: number[] = [];
-        for (const count of samples[group.rank]!) {
-          await made.step(
-            () => tf.tidy(() => variable.mul(group.rank + 1).sum<tf.Scalar>()),
-            { samples: count },
-            ignore,
-          );
-          if (made.isSynchronized) seen.push((await variable.data())[0]!);
-        }
-        made.dispose();
-        return seen;
-      });
-      // In the first period ranks reach 0, -1 and -0.5, with 6, 4 and 1 of 11 samples. In the
-      // second period only rank 0 continues.
-      const first = (-1 * 4 - 0.5 * 1) / 11;
-      for (const [i, expected] of [first, first - 1].entries()) {
-        for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
-        expect(new Set(values.map((seen) => seen[i])).size).toBe(1);
+  test.each(['local-sgd'] as const)('%s weights ranks by their samples since the last exchange', async (strategy) => {
+    // Rank 2 has no samples after two steps, and rank 1 has no more samples in the second period.
+    const samples = [
+      [3, 3, 3, 3],
+      [2, 2, 0, 0],
+      [1, 0, 0, 0],
+    ];
+    const values = await runWorld(3, async (group) => {
+      const variable = tf.variable(tf.tensor1d([1]));
+      const made = await makeStrategy(strategy, group, [variable], { syncEvery: 2, learningRate: 0.5 });
+      const seen: number[] = [];
+      for (const count of samples[group.rank]!) {
+        await made.step(() => tf.tidy(() => variable.mul(group.rank + 1).sum<tf.Scalar>()), { samples: count }, ignore);
+        if (made.isSynchronized) seen.push((await variable.data())[0]!);
       }
-    },
-  );
+      made.dispose();
+      return seen;
+    });
+    // In the first period ranks reach 0, -1 and -0.5, with 6, 4 and 1 of 11 samples. In the
+    // second period only rank 0 continues.
+    const first = (-1 * 4 - 0.5 * 1) / 11;
+    for (const [i, expected] of [first, first - 1].entries()) {
+      for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
+      expect(new Set(values.map((seen) => seen[i])).size).toBe(1);
+    }
+  });
 
   test.each(STRATEGY_NAMES)(
     '%s sends buffers that a pass has changed, and sends frozen weights only once',
@@ -303,7 +296,7 @@ describe('strategies', () => {
     });
   });
 
-  test('after an early synchronization, an asynchronous server synchronizes again a whole period later', async () => {
+  test('an asynchronous server that synchronizes early begins a new period', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });

@@ -18,7 +18,7 @@ const ownOf = (rank: number): OwnTelemetry => ({
   lanes: [],
 });
 
-test('a single collective gives all ranks the state hashes and the telemetry of all ranks', async () => {
+test('one collective gives all ranks the state hashes and the telemetry of all ranks', async () => {
   const told = await runWorld(3, async (group) => {
     const { rank } = group;
     const all = await exchangeTelemetry(group, HASHES[rank]!, statisticsOf(rank), ownOf(rank), {

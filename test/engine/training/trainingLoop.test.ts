@@ -35,7 +35,7 @@ describe('TrainingLoop', () => {
     expect(turnsByStep).toEqual([0, 1, 2, 3]);
   });
 
-  test('emits the progress of an evaluation, because an evaluation may take minutes', async () => {
+  test('emits the progress of an evaluation, which may take minutes', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 1 }, { testSize: 600 });
     for (const own of events) {
       const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
@@ -47,7 +47,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('keeps states equal on all ranks, and emits hashes that agree', async () => {
+  test('keeps states equal on all ranks, and emits equal hashes', async () => {
     const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
     for (const result of results) {
       expect(new Set(result.stateHash).size).toBe(1);
@@ -87,7 +87,7 @@ describe('TrainingLoop', () => {
     expect(new Set(results[0]!.stateHash).size).toBe(1);
   });
 
-  test('sends the theoretical number of bytes for its steps, and counts other bytes separately', async () => {
+  test('sends as many bytes for its steps as theory predicts, and counts other bytes separately', async () => {
     for (const n of [2, 4]) {
       const { results } = await train(n, { batchSize: 2, maxSteps: 5 });
       const { bytesSentPerRank, otherBytesSentPerRank, gradientBytes, steps } = results[0]!;
@@ -113,7 +113,7 @@ describe('TrainingLoop', () => {
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 
-  test('emits how every rank spent the time of its steps, with the offsets between the clocks of ranks', async () => {
+  test("emits how every rank spent the time of its steps, and the offsets between the ranks' clocks", async () => {
     const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
     const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
     expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
@@ -140,7 +140,7 @@ describe('TrainingLoop', () => {
     }
   });
 
-  test('evaluates some held-out samples during training, and all held-out samples after the final step', async () => {
+  test('evaluates some held-out samples during training, and all of them after the final step', async () => {
     const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -150,7 +150,7 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('evaluates at most a quarter as many samples within an epoch as it trains on', async () => {
+  test('evaluates within an epoch at most a quarter of the number of samples that it trains on', async () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
@@ -176,7 +176,7 @@ describe('TrainingLoop', () => {
   });
 
   test.each(['local-sgd', 'async-parameter-server'])(
-    'stops all ranks at the same step with advice, even if only one rank has an invalid loss: %s',
+    'stops all ranks at the same step, with advice, even if only one rank has an invalid loss: %s',
     async (strategy) => {
       let reads = 0;
       const failures: string[] = [];

@@ -90,8 +90,8 @@ function expectCountedOnce(members: readonly Member[]): void {
   expect(new Set(members.map(({ run }) => run.stateHash())).size).toBe(1);
 }
 
-describe('a run with one rank of a quarter of the speed', () => {
-  test('gives this rank a quarter of a batch, and applies each sample of each epoch once', async () => {
+describe('a run in which one rank has a quarter of the speed', () => {
+  test('gives this rank a quarter of an equal share, and applies each sample of each epoch once', async () => {
     const all = await counters(ONE_SLOW);
     const { results } = await runGeneration(membersOf(all));
     for (const result of results) expect(result).toMatchObject({ shares: [5, 5, 5, 1] });
@@ -109,7 +109,7 @@ describe('a run with one rank of a quarter of the speed', () => {
     dispose(all);
   });
 
-  test('has the losses of equal shares to 1e-5', async () => {
+  test('has the losses of a run with equal shares to 1e-5', async () => {
     const fields = { batchSize: 8, maxSteps: 32, hidden: 16, learningRate: 0.01 };
     const lossesOf = async (balance: string): Promise<number[]> => {
       const job = parseJob({ ...fields, balance });
@@ -130,7 +130,7 @@ describe('a run with one rank of a quarter of the speed', () => {
     for (const [i, loss] of bySpeed.entries()) expect(relative(loss, equal[i]!)).toBeLessThan(1e-5);
   });
 
-  test('applies each sample once if a rank leaves in the middle of a step and another joins', async () => {
+  test('applies each sample once if a rank leaves during a step and another joins', async () => {
     for (const [rank, frame] of [
       [3, 0],
       [0, 7],
@@ -151,7 +151,7 @@ describe('a run with one rank of a quarter of the speed', () => {
   });
 });
 
-test('a run changes shares within 24 steps when a rank becomes slow, and makes them equal when it recovers', async () => {
+test('a run changes shares within 24 steps of a rank becoming slow, and makes them equal after it recovers', async () => {
   const all = await counters([always(2), (step) => (step >= 12 && step < 44 ? 8 : 2), always(2)], { epochs: 3 });
   await runGeneration(membersOf(all));
   const changes = sharesOf(all[0]!).map(({ step, shares }) => ({ step, shares }));
@@ -164,7 +164,7 @@ test('a run changes shares within 24 steps when a rank becomes slow, and makes t
   dispose(all);
 });
 
-test('a run whose passes have a fixed cost makes shares equal when a slow rank recovers', async () => {
+test('a run makes shares equal after a slow rank recovers, even if each pass has a fixed cost', async () => {
   const speeds = [always(2), always(2), always(2), (step: number) => (step < 24 ? 8 : 2)];
   const all = await Promise.all(speeds.map((speed) => counter(speed, { epochs: 3 }, {}, PASS_SAMPLES)));
   await runGeneration(membersOf(all));
@@ -176,7 +176,7 @@ test('a run whose passes have a fixed cost makes shares equal when a slow rank r
   dispose(all);
 });
 
-test('a run tries shares by speed once if small passes take as long as large ones', async () => {
+test('a run tries unequal shares only once if small passes take as long as large ones', async () => {
   // A pass of no sample takes almost as long as a whole one.
   const all = await Promise.all([2, 4].map((ms) => counter(always(ms), { epochs: 3 }, {}, 1000)));
   await runGeneration(membersOf(all));
@@ -185,7 +185,7 @@ test('a run tries shares by speed once if small passes take as long as large one
   dispose(all);
 });
 
-test('a run emits speeds again if one has changed by a tenth, and only then', async () => {
+test('a run emits speeds again only if one has changed by a tenth', async () => {
   const all = await counters([always(2), always(2), always(2), (step) => (step < 28 ? 8 : 9)]);
   await runGeneration(membersOf(all));
   const emitted = sharesOf(all[0]!).map(({ step, speeds, shares }) => [step, Math.round(speeds[3] ?? 0), shares[3]]);
@@ -201,7 +201,7 @@ test('a run emits speeds again if one has changed by a tenth, and only then', as
 test.each([
   ['NaN', NaN],
   ['1e9', 1e-6],
-])('a rank that reports the speed %s is named, and has at most an equal share', async (_speed, msPerSample) => {
+])('a rank that reports the speed %s is named, and has no more than an equal share', async (_speed, msPerSample) => {
   const all = await counters([always(2), always(msPerSample), always(8)]);
   const { results } = await runGeneration(membersOf(all));
   for (const result of results) expect((result as RunResult).shares![1]).toBeLessThanOrEqual(4);
@@ -214,7 +214,7 @@ test.each([
   dispose(all);
 });
 
-test('a rank whose clock does not advance, or goes back, has no known speed and at most an equal share', async () => {
+test('a rank whose clock stands still or goes back has an unknown speed, and no more than an equal share', async () => {
   for (const ms of [0, -1]) {
     const all = await counters([always(2), always(ms), always(8)]);
     const { results } = await runGeneration(membersOf(all));
