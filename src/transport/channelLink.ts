@@ -35,7 +35,8 @@ const ACKNOWLEDGEMENT_BYTES = 1;
 /** The connections of a link. They may live on another thread. */
 export interface Connection {
   /**
-   * Called once when the first connection has ended or failed, or a further one after it was open.
+   * Called once: when the first connection has ended or failed, or when a further connection ends
+   * after it was open.
    */
   onclose: ((error: Error | null) => void) | null;
   /** Called with the channel of each further connection before that channel is open. */
@@ -63,7 +64,7 @@ class ChannelLink extends BaseLink {
   /** Why the connection has ended. Its channels' close events do not have the reason. */
   #failure: Error | null = null;
 
-  /** @param further channels of further connections so far. */
+  /** @param further channels of the further connections that exist already. */
   constructor(channel: RTCDataChannel, further: readonly RTCDataChannel[], connection: Connection) {
     super();
     this.#connection = connection;
@@ -109,7 +110,7 @@ class ChannelLink extends BaseLink {
     return { ...(await this.#connection.describe()), connections: this.#channels.length };
   }
 
-  /** Uses a further channel once it is open. Its first frames may arrive before. */
+  /** Sends over a further channel once it is open. Its first frames may arrive before that. */
   #await(channel: RTCDataChannel): void {
     this.#listen(channel);
     if (channel.readyState === 'open') this.#add(channel);
@@ -121,7 +122,9 @@ class ChannelLink extends BaseLink {
     channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
   }
 
-  /** Begins to send over an open channel. From then on, its end is that of the link. */
+  /**
+   * Begins to send over an open channel. From then on, the link closes when this channel closes.
+   */
   #add(channel: RTCDataChannel): void {
     if (this.state === 'closed') return channel.close();
     channel.onbufferedamountlow = this.#drain;
@@ -155,8 +158,8 @@ class ChannelLink extends BaseLink {
 
   #sendOver({ channel, probes }: OpenChannel, data: ArrayBuffer): void {
     channel.send(data);
-    // Only peers that are far away have several connections. Over short ways, packets are hardly
-    // ever lost.
+    // Only peers that are far away have several connections. Over short distances, packets are
+    // hardly ever lost.
     if (this.#channels.length > 1) probes.sent();
   }
 

@@ -8,8 +8,8 @@ import { ProtocolError } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Largest weight of frames that are on their way, or wait for an earlier one. On a line of 1 Gbit/s
- * this is a second.
+ * Largest total weight of the frames that are on their way or wait for an earlier frame. A line of
+ * 1 Gbit/s carries it in one second.
  */
 const WINDOW = 128 * MIB;
 /** The receiver acknowledges each block of this weight. */

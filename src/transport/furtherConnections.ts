@@ -1,7 +1,7 @@
 /**
  * Further connections of a link. Over a distance, congestion control limits a connection to a
  * fraction of the line's rate: after each lost packet its rate is halved, and grows by one packet
- * per round trip. Several connections together recover as many times faster.
+ * per round trip. Four connections together recover four times faster.
  *
  * The end that opened the first connection measures the round-trip time over it and opens the
  * further ones. Their signals are sent over the first connection.
@@ -14,8 +14,8 @@ import { ProtocolError } from '../util/errors.ts';
 const MAX_CONNECTIONS = 4;
 
 /**
- * Round trips whose shortest counts, because a busy page answers late. ICE answers on another
- * thread.
+ * Number of pings. The shortest round trip counts, because a busy page answers late. The round trip
+ * that ICE has measured counts, too: ICE answers on another thread.
  */
 const PINGS = 8;
 /**
@@ -44,7 +44,10 @@ interface Further {
 
 interface FurtherOptions {
   initiator: boolean;
-  /** Number of connections; `null`: depends on the round-trip time. Only the initiator's counts. */
+  /**
+   * Number of connections; `null`: depends on the round-trip time. Only the initiator's value
+   * counts.
+   */
   connections: number | null;
   /** Returns milliseconds, as a clock does. */
   now: () => number;
@@ -61,7 +64,7 @@ interface FurtherOptions {
 
 export class FurtherConnections {
   readonly #options: FurtherOptions;
-  /** Further connections by number. `null`: it could not be opened. */
+  /** Further connections by number. `null`: the connection could not be opened. */
   readonly #opened = new Map<number, Further | null>();
   #pingsLeft = PINGS;
   #pingedAt = 0;
@@ -160,8 +163,8 @@ export class FurtherConnections {
   }
 
   /**
-   * The other end may be open before this one. Firefox takes a while to notice that it is open, and
-   * receives the first ping before.
+   * Sends a message once this end is open. The other end may be open earlier: Firefox notices late
+   * that its own end is open, and receives the first ping before it notices.
    */
   #send(message: Message): void {
     if (this.#waiting) this.#waiting.push(message);
@@ -173,6 +176,6 @@ function read(text: string): Message {
   try {
     return v.parse(Message, JSON.parse(text));
   } catch {
-    throw new ProtocolError('The other side sent a message about connections that cannot be read.');
+    throw new ProtocolError('The other side sent a message about its connections, and the message cannot be read.');
   }
 }

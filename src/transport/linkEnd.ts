@@ -9,9 +9,9 @@ import { checkFrameSize, weigh, type Link, type LinkCounters, type LinkDescripti
 const MIB = 1024 * 1024;
 /**
  * Maximum number of bytes that wait for a handler. Between the handshake and the start of its
- * process group, a rank may receive all that the other rank may send ahead: the collectives and
- * messages of one group (`MAX_UNEXPECTED_COLLECTIVES`, `MAX_UNEXPECTED_MESSAGES`), and further
- * groups' share.
+ * process group, a rank may receive everything that the other rank may send ahead: the collectives
+ * and messages of one group (`MAX_UNEXPECTED_COLLECTIVES`, `MAX_UNEXPECTED_MESSAGES`), and a
+ * smaller amount for other groups.
  */
 const MAX_ARRIVED_BYTES = 64 * MIB;
 

@@ -24,10 +24,10 @@ import { UNKNOWN_WAY, type Link, type RouteDescription } from './link.ts';
  */
 const FRAMES_STREAM = 2;
 /**
- * Largest number of further connections of all links of the page. Chromium allows 500 connections,
- * and counts those that were closed until their memory is collected. A rank of 256 may need 255
- * links, so over a hundred remain for repeated attempts. Links to ring neighbours are opened first,
- * and so have further connections before others.
+ * Largest number of further connections of all links of the page. Chromium allows 500 connections;
+ * a closed connection counts until its memory is collected. In a world of 256 ranks, a rank may
+ * need 255 links, so over a hundred connections remain for repeated attempts. Links to ring
+ * neighbours are opened first, so they get further connections first.
  */
 const MAX_FURTHER = 128;
 /** Number of further connections that the page has now. */
@@ -91,8 +91,8 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
       furtherNow += 1;
       opened.connection.onclose = (error) => {
         furtherNow -= 1;
-        // Frames may have been sent over it, so the link ends. If it fails before its channel can
-        // be open, the link continues without it.
+        // Frames may have been sent over this connection, so the link ends. If a connection fails
+        // before its channel can be open, the link continues without that connection.
         if (opened.wasConnected()) peer.destroy(error ?? undefined);
       };
       connection.onchannel?.(opened.connection.channel);
@@ -192,9 +192,9 @@ async function describe(native: RTCPeerConnection): Promise<RouteDescription> {
 }
 
 /**
- * Returns the candidate pair that the connection uses. In Chromium the end that did not nominate
- * the pair uses it for a moment before it is nominated. Other browsers may not name the pair in
- * use, only the nominated one.
+ * Returns the candidate pair that the connection uses. In Chromium, the end that does not nominate
+ * the pair uses it for a moment before the nomination. Other browsers may report only the nominated
+ * pair, not the pair in use.
  */
 function selectedPair(stats: RTCStatsReport): RTCIceCandidatePairStats | undefined {
   const reports = [...stats.values()] as RTCStats[];

@@ -1,6 +1,6 @@
 /**
- * Reports that another thread is gone, a tab's page or a worker. Neither ports nor workers report
- * it. The Web Locks API (https://www.w3.org/TR/web-locks/) does: a thread holds a lock while it is
+ * Reports that another thread (a page or a worker) is gone. Neither ports nor workers report this.
+ * The Web Locks API (https://www.w3.org/TR/web-locks/) does: a thread holds a lock while it is
  * alive, and the browser grants the lock to others as soon as the thread is gone. Browsers provide
  * locks in secure contexts only.
  */
