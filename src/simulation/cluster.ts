@@ -78,7 +78,7 @@ export function simulateStep(
   const count = bytes / FLOAT_BYTES;
   const network = {
     // Rates vary from step to step.
-    lines: machines.map(({ rate }) => ({ msPerByte: between(rng, 0.9, 1.2) / rate, msPerFrame: 0 })),
+    resources: machines.map(({ rate }) => ({ msPerByte: between(rng, 0.9, 1.2) / rate, msPerFrame: 0 })),
     pathOf: (from: number) => ({
       first: from,
       second: null,

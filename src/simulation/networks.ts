@@ -2,7 +2,7 @@
 import type { Costs } from '../collectives/plans/costModel.ts';
 import type { Network, Path } from './simulate.ts';
 
-type Lines = Pick<Path, 'first' | 'second'>;
+type Ends = Pick<Path, 'first' | 'second'>;
 
 /**
  * Creates the network of tabs on one machine. The machine's cores carry all frames one after the
@@ -35,11 +35,11 @@ export function wireless(n: number, costs: Costs, perPoint: number): Network {
   return network(costs, points, (from, to) => ({ first: pointOf(from), second: pointOf(to) }));
 }
 
-function network(costs: Costs, lines: Network['lines'], linesOf: (from: number, to: number) => Lines): Network {
+function network(costs: Costs, resources: Network['resources'], endsOf: (from: number, to: number) => Ends): Network {
   const latency = { latencyMs: costs.hopMs, latencyMsPerByte: costs.hopMsPerByte };
   return {
-    lines,
-    pathOf: (from, to) => ({ ...linesOf(from, to), ...latency }),
+    resources,
+    pathOf: (from, to) => ({ ...endsOf(from, to), ...latency }),
     combineMsPerByte: costs.combineMsPerByte,
   };
 }

@@ -15,21 +15,24 @@ import { COMBINE, SEND, type Schedule } from './schedule.ts';
  * A resource that carries one frame after the other: an uplink, a radio channel, the cores of a
  * machine.
  */
-export interface Line {
+export interface SerialResource {
   readonly msPerByte: number;
   readonly msPerFrame: number;
 }
 
 export interface Path {
-  /** Index of the line on which a sender's frames leave, in order of sending. */
+  /**
+   * Index of the resource that carries a sender's frames away, in the order in which they were
+   * sent.
+   */
   readonly first: number;
   /**
-   * Index of the line on which the frames arrive; `null` if this line never limits them. The line
-   * is cut-through: it passes the first bytes of a frame on before the last bytes have reached it.
+   * Index of the resource on which the frames arrive; `null` if it never limits them. It is
+   * cut-through: it passes the first bytes of a frame on before the last bytes have reached it.
    */
   readonly second: number | null;
   /**
-   * Time from the moment when a frame has left the first line to its receipt: `latencyMs`, and
+   * Time from the moment when a frame has left the first resource to its receipt: `latencyMs`, and
    * `latencyMsPerByte` for each byte of the frame. The bytes matter, because a frame is forwarded
    * only as a whole.
    */
@@ -38,7 +41,7 @@ export interface Path {
 }
 
 export interface Network {
-  readonly lines: readonly Line[];
+  readonly resources: readonly SerialResource[];
   readonly pathOf: (from: number, to: number) => Path;
   /** Time per byte to combine received values with the rank's own values. */
   readonly combineMsPerByte: number;
@@ -79,7 +82,7 @@ const EVENT_BITS = 2;
 export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
   const { n, firstMove, kind, rank, start, end, lane, partner, before, after, lanes } = schedule;
-  const { lines, combineMsPerByte } = network;
+  const { resources, combineMsPerByte } = network;
   const moves = kind.length;
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
@@ -93,7 +96,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const isTaking = new Uint8Array(moves);
   const moveEnds = new Float64Array(moves);
   const laneNext = lanes.first.slice(0, -1);
-  const lineFreeAt = new Float64Array(lines.length);
+  const freeAt = new Float64Array(resources.length);
   /** Time at which a rank finishes combining. */
   const rankFreeAt = new Float64Array(n);
   const isStarted = new Uint8Array(n);
@@ -114,19 +117,19 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     return true;
   };
 
-  /** Passes `bytes` over a line that they reach now. Returns the time at which they have passed. */
-  const pass = (line: number, bytes: number): number => {
-    const { msPerByte, msPerFrame } = lines[line]!;
-    return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]!) + bytes * msPerByte + msPerFrame);
+  /** Passes `bytes` over a resource that they reach now. Returns the time when they have passed. */
+  const pass = (resource: number, bytes: number): number => {
+    const { msPerByte, msPerFrame } = resources[resource]!;
+    return (freeAt[resource] = Math.max(now, freeAt[resource]!) + bytes * msPerByte + msPerFrame);
   };
 
   /**
-   * Passes `bytes` over a cut-through line that their last byte reaches now. The earlier bytes may
-   * already have passed the line. Returns the time at which all bytes have passed.
+   * Passes `bytes` over a cut-through resource that their last byte reaches now. The earlier bytes
+   * may already have passed it. Returns the time at which all bytes have passed.
    */
-  const passCutThrough = (line: number, bytes: number): number => {
-    const { msPerByte, msPerFrame } = lines[line]!;
-    return (lineFreeAt[line] = Math.max(now, lineFreeAt[line]! + bytes * msPerByte + msPerFrame));
+  const passCutThrough = (resource: number, bytes: number): number => {
+    const { msPerByte, msPerFrame } = resources[resource]!;
+    return (freeAt[resource] = Math.max(now, freeAt[resource]! + bytes * msPerByte + msPerFrame));
   };
 
   const advance = (move: number, elements: number): void => {

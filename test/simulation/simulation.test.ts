@@ -14,7 +14,7 @@ const HEADER = FRAME_HEADER_BYTES;
  */
 function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): Network {
   return {
-    lines: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
+    resources: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
     pathOf: (from, to) => ({ first: from, second: n + to, latencyMs, latencyMsPerByte: 0 }),
     combineMsPerByte,
   };
@@ -87,7 +87,7 @@ describe('a simulated all-reduce', () => {
   test('takes as long as all frames one after another if all ranks share one radio channel', () => {
     const n = 4;
     const network: Network = {
-      lines: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
+      resources: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
       pathOf: () => ({ first: 0, second: null, latencyMs: 0, latencyMsPerByte: 0 }),
       combineMsPerByte: 0,
     };
