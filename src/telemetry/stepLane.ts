@@ -222,8 +222,8 @@ export function laneNumbers(segments: number): number {
 /** Finest resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
 const TICK_MS = 0.01;
 /**
- * A float64 exactly holds 53 bits. Each segment has 4 bits for its kind, and as many for its start
- * as for its length. A pass also has 7 bits for its stage and 8 for its micro-batch.
+ * A float64 holds 53 bits exactly. The kind of a segment takes 4 of them. Start and length take 22
+ * bits each; in a pass 17 bits each, because its stage takes 7 and its micro-batch 8.
  */
 const KINDS = 2 ** 4;
 const TICKS = 2 ** 22;

@@ -8,16 +8,16 @@ import type { EventOf, RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
- * A rank is slow if its time is more than this number of times the median of the others. Steps of
+ * A rank is slow if the ratio of its time to the median of the others is larger than this. Steps of
  * equal machines differ by less than this ratio.
  */
 const SLOW_RATIO = 1.3;
 /**
- * A link is slow if its time is more than this number of times the median of the others. The ratio
- * is larger than for ranks, because times of single chunks vary more than times of steps.
+ * A link is slow if the ratio of its time to the median of the others is larger than this. The
+ * limit is higher than for ranks, because times of single chunks vary more than times of steps.
  */
 const SLOW_LINK_RATIO = 2;
-/** A slow link must cost at least this share of a step. */
+/** A slow link is reported only if it costs at least this share of a step. */
 const LINK_COST = 0.15;
 /**
  * Differences up to this number of milliseconds are treated as noise. Browsers round clocks to
@@ -67,9 +67,9 @@ export function findStragglers(statistics: readonly RankStatistics[], telemetry:
 }
 
 /**
- * Returns how many times as fast as this rank the median of the others is; `null` if this rank is
- * not slow. Where work is divided by speed, a slow rank has fewer samples, and its steps take no
- * longer than those of the others. So speeds count as well.
+ * Returns the ratio of the others' median speed to this rank's speed; `null` if this rank is not
+ * slow. If samples are divided by speed, a slow rank has fewer samples, and its steps take as long
+ * as those of the others. So the measured speeds are compared, too.
  *
  * @param shares the ranks' shares of a step; `null` if they are not known.
  */

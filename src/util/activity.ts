@@ -1,14 +1,15 @@
 /**
- * What this thread computes or loads at the moment, for its pulse (docs/adr/0027). A rank whose
- * thread does not answer is not dead while it is in a task that may take this long.
+ * Tracks what this thread computes or loads at the moment; the pulse of the rank reports it
+ * (docs/adr/0027). A thread that does not answer is not taken for dead before the time limit of its
+ * task is over.
  */
 import type { Clock } from './clock.ts';
 
-/** A task that has never been completed may take this many milliseconds, as torch's operations. */
+/** The first task of its kind may take this many milliseconds, like an operation of torch. */
 export const FIRST_LIMIT_MS = 600_000;
-/** A task may take this many times as long as it took at most so far. */
+/** A task may take this many times as long as the longest completed task of its kind. */
 const PACES = 8;
-/** A task may always take this many milliseconds. */
+/** Every task may take at least this many milliseconds. */
 export const LEAST_LIMIT_MS = 60_000;
 /** Progress within a task is reported at most this often, in milliseconds. */
 const REPORT_MS = 1_000;
@@ -17,11 +18,11 @@ const REPORT_MS = 1_000;
 export const MAX_TASK_LENGTH = 80;
 /** The number of ranks that a rank is known to wait for. */
 export const MAX_AWAITED = 8;
-/** No task may take longer without progress, whatever a tab says. */
+/** No task may take longer without progress, even if a tab reports a higher limit. */
 export const MAX_LIMIT_MS = 24 * 3_600_000;
-/** Messages to and from the server may wait in a line behind this number of a link's bytes. */
+/** A message to or from the server may wait until the line has carried this many bytes of links. */
 export const LINE_BYTES = 1024 * 1024;
-/** They never wait longer than this number of milliseconds: 1 MiB takes 168 s at 50 kbit/s. */
+/** Such a message never waits longer than this: 1 MiB takes 168 s at 50 kbit/s. */
 export const MAX_LATE_MS = 180_000;
 
 /** Bytes of this tab's links over the network. */
@@ -37,7 +38,7 @@ export const NO_TRAFFIC: Traffic = { unsent: 0, sent: 0, received: 0 };
 export interface ActivityReport {
   /** The task in progress, such as `step 12`; empty: none is named. */
   readonly task: string;
-  /** Number that grows with each bit of progress. */
+  /** A number that grows whenever the task makes progress. */
   readonly progress: number;
   /** Milliseconds since the task began, or since its latest progress. */
   readonly ms: number;
@@ -73,8 +74,8 @@ export class Activity {
   /** Tasks in progress. The latest is reported. */
   readonly #current: Current[] = [];
   /**
-   * The longest time without progress of each kind of task that was completed, divided by its
-   * amount: within another task, and otherwise.
+   * For each kind of task: the longest time without progress in a completed task, divided by its
+   * amount. `#rehearsed` counts tasks within another task, `#paces` all others.
    */
   readonly #rehearsed = new Map<string, number>();
   readonly #paces = new Map<string, number>();
@@ -97,7 +98,8 @@ export class Activity {
    * `step 12`, have one pace. Call it around work that computes or loads, not around waits for
    * other ranks.
    *
-   * @param work receives a function that ends the task early, if `work` then waits for other ranks.
+   * @param work receives a function that ends the task early. `work` calls it before it waits for
+   *   other ranks.
    * @param amount the number of equal parts of the work, for example samples. A task may take
    *   longer than a smaller one of its kind.
    */
@@ -163,15 +165,15 @@ export class Activity {
   }
 
   /**
-   * Returns the milliseconds to wait for the server: `ms`, or longer if the links' data may delay
-   * messages for longer.
+   * Returns how many milliseconds to wait for the server's answer: `ms`, or more if the links' data
+   * may delay the answer for longer.
    */
   answerMs(ms: number): number {
     return Math.max(ms, this.report.lateMs);
   }
 
   #limitOf(current: Current | undefined): number {
-    // Work without a name, between tasks, has the pace of the longest of them.
+    // The limit of work between tasks, which has no name, follows from the longest task.
     if (!current) return this.#longest === null ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * this.#longest);
     const { kind, amount } = current;
     const pace = this.#paces.get(kind);
@@ -181,7 +183,8 @@ export class Activity {
 
   /**
    * Returns the time since a link has sent bytes; `null` if no bytes wait, or if they have waited
-   * for too long. A slow line sends for minutes what a link has accepted at once.
+   * for too long. A slow line may need minutes to send the bytes that a link has accepted in a
+   * moment.
    */
   #sendingMs({ unsent, sent }: Traffic): number | null {
     const now = this.#clock.now();
@@ -200,7 +203,8 @@ export class Activity {
     const moved = traffic.sent - sent;
     if (unsent === 0 || moved <= 0) return;
     const lateMs = Math.min(MAX_LATE_MS, (LINE_BYTES * ms) / Math.min(moved, unsent));
-    // If all of them have left, nobody knows when. The line is at least that fast.
+    // If all waiting bytes have left, it is unknown when. Then the line may be faster than
+    // measured.
     this.#lateMs = moved < unsent ? lateMs : Math.min(lateMs, this.#lateMs);
   }
 
@@ -242,8 +246,9 @@ export function pulseOf({ task, progress, ms, limitMs, awaits, lateMs }: Activit
 }
 
 /**
- * `works`: the rank computes or loads within its time. `hangs`: its thread has not answered for
- * longer. `idle`: its thread answers, and is in no task, or in one that takes longer than it may.
+ * `works`: the rank computes or loads, within the time limit of its task. `hangs`: its thread has
+ * not answered for longer than the limit. `idle`: its thread answers, but the rank has no task, or
+ * its task takes longer than the limit.
  */
 export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
   const isWithin = ms <= limitMs;

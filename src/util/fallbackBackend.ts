@@ -4,7 +4,10 @@ import { SOFTWARE_RENDERER } from './gpuAdapter.ts';
 /** The fastest first. `simd` and `wasm`: WebAssembly with and without SIMD instructions. */
 export type FallbackBackend = 'webgl' | 'simd' | 'wasm' | 'javascript';
 
-/** A module whose only function uses instructions on vectors, as wasm-feature-detect has it. */
+/**
+ * A WebAssembly module, copied from wasm-feature-detect. Its only function uses vector
+ * instructions.
+ */
 const SIMD_MODULE = [
   ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3],
   ...[2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],

@@ -3,7 +3,7 @@
 /** Matches the names of WebGPU adapters and WebGL renderers that compute in software. */
 export const SOFTWARE_RENDERER = /swiftshader|llvmpipe|software|basic render/i;
 
-/** Requests until a browser is taken to have no adapter. */
+/** After this many requests without an adapter, the browser is taken to have none. */
 const REQUESTS = 3;
 
 /**

@@ -9,7 +9,7 @@ const C2 = 0x1b873593;
 
 /**
  * Austin Appleby's MurmurHash3, x86 32-bit variant, over the words and then the last bytes of
- * `bytes`, for two seeds at once. The part that does not depend on the seed is computed once, and
+ * `bytes`, for two seeds together. The part that does not depend on the seed is computed once, and
  * the processor computes the two independent chains in parallel. One call takes about half the time
  * of two calls with one seed.
  */
