@@ -81,9 +81,10 @@ export const ClientMessage = v.variant('type', [
    * `failed`, and when `room` shows the member's device as `null` because the member missed a
    * deadline. `stateOfRun` is the run whose model state the member has, or `null`.
    *
-   * With `catchUp`, the member asks for a feeder first, and sends `ready` without it when it has
-   * received enough of the run's state. `prefers` is the feeder of whose copy it has a part,
-   * `avoids` are feeders that it could not reach. Without a feeder, the member counts as ready.
+   * With `catchUp`, the member asks for a feeder first. When it has received enough of the run's
+   * state, it sends `ready` again, without `catchUp`. `prefers` is the feeder from which the member
+   * has a part of the state. `avoids` lists feeders that the member could not reach. If there is no
+   * feeder, the member counts as ready.
    */
   v.strictObject({
     type: v.literal('ready'),
@@ -149,7 +150,7 @@ export const ClientMessage = v.variant('type', [
    * These ranks did not call a collective before its deadline. This member observed that itself.
    */
   v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
-  /** How much of the run's state this newcomer has received beside the training. */
+  /** How much of the run's state this newcomer has received while the others train. */
   v.strictObject({ type: v.literal('receiving'), percent }),
   /**
    * The link from this member to the next rank has been far slower than the other links of the ring
@@ -303,8 +304,8 @@ export const OTHER_SERVER_MESSAGES = [
   /** Replaces the ICE servers, because their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
-   * The first of the two members gives the second one the run's state, beside the training. Both
-   * link to each other outside of any generation, under the number `generation`.
+   * The first of the two members sends the run's state to the second one while the run continues.
+   * They open a link to each other outside of any generation, under the number `generation`.
    */
   v.strictObject({
     type: v.literal('feed'),

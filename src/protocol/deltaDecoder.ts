@@ -40,7 +40,7 @@ export class DeltaDecoder {
   #check(base: number): void {
     if (base === this.#version) return;
     throw new ProtocolError(
-      `The server sent changes to version ${base} of the room. Version ${this.#version} is here.`,
+      `The server sent changes to version ${base} of the room. This tab has version ${this.#version}.`,
     );
   }
 }

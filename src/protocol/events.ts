@@ -49,8 +49,8 @@ export interface Receiving {
   /** Steps of the run since the newcomer's state; `null` if it has none. */
   behind: number | null;
   /**
-   * The line carries less than the run's updates, so the newcomer takes part after this many
-   * milliseconds; `null` if not so.
+   * Set if the line is too slow for the run's updates: the newcomer then takes part after this many
+   * milliseconds. Otherwise `null`.
    */
   waitsMs: number | null;
 }
@@ -169,9 +169,11 @@ export type EngineEvent =
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */
   | ({ type: 'note' } & NoticeText)
-  /** This tab's engine computes or loads within its time, although it may send no other event. */
+  /**
+   * This tab's engine still computes or loads, within its time limit, but may emit no other event.
+   */
   | { type: 'working'; task: string; ms: number }
-  /** The run continues without this rank for a while. `message` tells why. */
+  /** The run continues without this rank for a while. `message` says why. */
   | ({ type: 'suspended' } & NoticeText)
   /**
    * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of

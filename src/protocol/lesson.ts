@@ -103,9 +103,8 @@ const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.max
 const Named = v.strictObject({ rank, name: v.string() });
 
 /**
- * Bytes in a whole round on the line of the rank with the busiest line. A rank's line to the
- * network transfers in both directions at once, so each step counts the larger of its sent and
- * received bytes.
+ * Bytes that the busiest rank's line to the network carries in a whole round. The line carries both
+ * directions at the same time, so each step counts the larger of its sent and received bytes.
  */
 const Measured = v.strictObject({ n: worldSize, bytes: count });
 

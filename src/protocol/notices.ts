@@ -18,7 +18,7 @@ const SUSPENSION_REASONS = [
   'apart',
 ] as const;
 
-/** What a rank computes that does not answer, and since when. */
+/** The task of a rank that does not answer, and for how long the rank has not answered. */
 const hanging = { task: text(MAX_TASK_LENGTH), seconds: count };
 
 export const Notice = v.variant('code', [
@@ -35,7 +35,7 @@ export const Notice = v.variant('code', [
 ]);
 export type Notice = v.InferOutput<typeof Notice>;
 
-/** A text for people, and the notice that it writes in English, if there is one. */
+/** A text for people in English, and the notice that it was written from, if there is one. */
 export interface NoticeText {
   message: string;
   notice?: Notice | undefined;
@@ -50,7 +50,7 @@ const NETWORK =
   'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn).';
 const SUSPENSIONS: Record<(typeof SUSPENSION_REASONS)[number], string> = {
   unreachable: `The other ranks could not connect to this tab over the network, so they continue without it. ${NETWORK}`,
-  unstable: `Links between this tab and other ranks failed more than once, so they continue without it. ${NETWORK}`,
+  unstable: `Links between this tab and other ranks failed more than once, so these ranks continue without this tab. ${NETWORK}`,
   late:
     'The other ranks waited for this tab until their deadline, so they continue without it. Close other programs and tabs on this ' +
     'machine, or ask the host for a smaller batch.',
@@ -61,10 +61,10 @@ const SUSPENSIONS: Record<(typeof SUSPENSION_REASONS)[number], string> = {
     'This tab computed without an answer for longer than its earlier work allows, so the other ranks continue without it. If it does not ' +
     'recover by itself, reload it.',
   alone:
-    'This tab repeatedly reported faults that no other rank saw, so they continue without it. Reload it, and check ' +
+    'This tab repeatedly reported faults that no other rank saw, so the others continue without it. Reload it, and check ' +
     'its network.',
   apart:
-    'The other ranks are in a network that this tab cannot reach, so they train without it. Use the same network as they, or ask for a ' +
+    'The other ranks are in a network that this tab cannot reach, so they train without it. Use their network, or ask for a ' +
     'server with a TURN relay (--turn).',
   failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
 };

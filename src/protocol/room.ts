@@ -16,8 +16,8 @@ import {
 } from './scalars.ts';
 
 /**
- * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`: with fewer than `min` ranks it
- * pauses; members beyond `max` wait.
+ * How many ranks a run may have, like torchrun's `--nnodes MIN:MAX`. With fewer than `min` ranks,
+ * the run pauses; members beyond `max` wait.
  */
 export const Nodes = v.pipe(
   v.strictObject({ min: worldSize, max: worldSize }),
@@ -63,8 +63,8 @@ export const RosterEntry = v.strictObject({
    */
   mark: v.optional(count),
   /**
-   * Percent of the run's state that a newcomer has received beside the training; without it, the
-   * member receives none.
+   * Percent of the run's state that a newcomer has received while the others train. Missing if the
+   * member does not receive a state.
    */
   received: v.optional(percent),
 });
@@ -154,7 +154,7 @@ export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 export const Pulse = v.strictObject({
   /** The task in progress, such as `step 12`; empty: none is named. */
   task: v.pipe(v.string(), v.maxLength(MAX_TASK_LENGTH)),
-  /** A number that grows with each bit of progress. */
+  /** A number that grows whenever the task makes progress. */
   progress: count,
   /** Whether the computing thread does not answer. */
   isSilent: v.boolean(),
@@ -163,7 +163,7 @@ export const Pulse = v.strictObject({
    * began, or since the task's latest progress.
    */
   ms: count,
-  /** Milliseconds for which that may last. */
+  /** The largest `ms` before the thread counts as hanging, or its task as idle. */
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),

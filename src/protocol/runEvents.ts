@@ -147,8 +147,8 @@ export const AlgorithmEvent = v.object({
 });
 
 /**
- * From this step on, ranks have these shares of each step. Emitted when shares or reasons change,
- * or a speed by a tenth.
+ * From this step on, ranks have these shares of each step. Emitted when a share or the reason
+ * changes, or when a speed changes by a tenth.
  */
 export const SharesEvent = v.object({
   type: v.literal('shares'),
@@ -159,7 +159,8 @@ export const SharesEvent = v.object({
   /** By rank, in samples per second; `null` if the speed is not known or impossible. */
   speeds: perRank(v.nullable(finite)),
   /**
-   * Ranks that reported an impossible speed, and this speed. Their share is at most an equal one.
+   * Ranks that reported an impossible speed, each with that speed. None of them gets more than an
+   * equal share.
    */
   impossible: perRank(v.object({ rank, reported: text(32) })),
 });

@@ -74,7 +74,7 @@ export const RateTest = v.object({
 });
 export type RateTest = v.InferOutput<typeof RateTest>;
 
-/** The result of a run that measures methods. All ranks have the same. */
+/** The result of a run that measures methods. All ranks have the same result. */
 export const MethodComparison = v.object({
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: finite,
@@ -94,7 +94,10 @@ export const MethodComparison = v.object({
       timeToGoal: finite,
     }),
   ),
-  /** The method that reaches a goal soonest: of all, and of those that learn what `ddp` learns. */
+  /**
+   * `best`: the method that reaches a goal soonest. `unchanged`: the same among the methods that
+   * learn exactly what `ddp` learns.
+   */
   best: v.picklist(METHOD_NAMES),
   unchanged: v.picklist(METHOD_NAMES),
 });

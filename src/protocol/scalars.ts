@@ -7,8 +7,8 @@ export const MAX_WORLD_SIZE = 256;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
-/** Number of a run or a generation; frames store a generation in 32 bits. */
 export const percent = v.pipe(count, v.maxValue(100));
+/** Number of a run or a generation; frames store a generation in 32 bits. */
 export const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
 export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 export const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));

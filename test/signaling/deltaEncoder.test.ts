@@ -189,9 +189,9 @@ describe('a delta', () => {
     decoder.decode(sent(encoder.encode(before)));
     encoder.encode({ ...before, waitingFor: 1 });
     const late = sent(encoder.encode({ ...before, waitingFor: 2 }));
-    expect(() => decoder.decode(late)).toThrow(/changes to version \d+ of the room. Version \d+ is here/);
+    expect(() => decoder.decode(late)).toThrow(/changes to version \d+ of the room. This tab has version \d+/);
     const { version } = sent(new DeltaEncoder().encode(before)) as { version: number };
-    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: version })).toThrow(/Version 0 is here/);
+    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: version })).toThrow(/This tab has version 0/);
     expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: 0 })).toThrow(/has not sent before/);
   });
 

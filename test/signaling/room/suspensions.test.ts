@@ -169,7 +169,7 @@ test('a rank is not suspended if tabs of only one browser report it as late, eve
 
 test.each<[Reason, RegExp]>([
   ['unreachable', /could not connect to this tab .* \(--turn\)\. This tab will be tried again within 30 s\.$/],
-  ['unstable', /failed more than once, so they continue without it\. Check the network of this machine/],
+  ['unstable', /failed more than once, so these ranks continue without this tab\. Check the network of this machine/],
   [
     'late',
     /Close other programs and tabs on this machine, or ask the host for a smaller batch\. This tab will be tried/,
