@@ -178,7 +178,10 @@ export class Connection implements Peer {
     this.#outbox.send({ type: 'ice', iceServers: this.#mintIce() });
   }
 
-  /** Whether a pulse differs from the latest one of a rank that does nothing. */
+  /**
+   * Whether a pulse must be passed on. It need not if the rank was idle, still is, and has made no
+   * progress.
+   */
   #tellsNews(pulse: Pulse | undefined): boolean {
     const before = this.#pulse;
     this.#pulse = pulse;

@@ -25,8 +25,8 @@ export interface RoomOwner {
 }
 
 /**
- * A directory of rooms. All methods may reject with a SignalingError if the location of the room is
- * unknown now.
+ * A directory of rooms. All methods may reject with a SignalingError if it is unknown at the moment
+ * where the room is.
  */
 export interface RoomDirectory {
   /**

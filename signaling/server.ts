@@ -100,7 +100,7 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
 
 /** Maximum number of fragments of one message. Browsers send a message in a single fragment. */
 const MAX_FRAGMENTS = 16;
-/** Letters of an origin in messages. */
+/** Maximum number of characters of an origin in messages. */
 const MAX_LOGGED_ORIGIN = 200;
 /**
  * Maximum number of buffered chunks of one message. In the smallest packets in use, the longest

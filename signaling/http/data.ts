@@ -1,10 +1,11 @@
 /**
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
  * runs the server chooses a single file or a folder. The list names all visible files of a folder,
- * at any depth, and the sizes of those that a job may read: IDX files and pictures or, without any,
- * text files. Only these are served, so no path is built from a request. Files may also be links to
- * files elsewhere, because the user chose the folder and its contents. Thousands of files are
- * served by a few requests: `/data/index.bin` has the contents of all of them, in this order.
+ * at any depth. It has the sizes of the files that a job may read: IDX files and pictures or, if
+ * there are none, text files. Only files with a size are served, so no path is built from a
+ * request. Files may also be links to files elsewhere, because the user chose the folder and its
+ * contents. Thousands of files are served by a few requests: `/data/index.bin` has the contents of
+ * all of them, in this order.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -62,7 +63,9 @@ async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
   return found;
 }
 
-/** Names the pictures and texts in a hidden folder. So a run reports that they are left out. */
+/**
+ * Names the pictures and texts in a hidden folder, so that a run reports that they are left out.
+ */
 async function namesInHidden(root: string, folder: string): Promise<DataFileEntry[]> {
   const options = { recursive: true, withFileTypes: true } as const;
   const entries = await readdir(path.join(root, folder), options).catch(() => []);

@@ -18,9 +18,9 @@ export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string
   return {
     'content-security-policy': contentSecurityPolicy(host, isTls),
     'referrer-policy': 'no-referrer',
-    // The page never uses the microphone. But Chromium connects over every network interface only
-    // in pages that may use the microphone. On machines without a network, the launcher's tabs need
-    // this. The wake lock keeps the display on during a run.
+    // The page never uses the microphone. But Chromium uses all network interfaces for WebRTC only
+    // if the page may use the microphone. On machines without a network, the launcher's tabs need
+    // this permission to connect. The wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
     // If the origin is neither https nor loopback, browsers ignore this header and log an error.

@@ -1,7 +1,8 @@
 /**
  * Decides to which hosts the server answers. A page of another site can let its own name resolve to
- * this machine (DNS rebinding). Its browser then takes the server for a part of that site, and the
- * page may read every answer. But the request's Host header still has the name of the site.
+ * this machine (DNS rebinding). The browser then takes this server for a part of that site, and
+ * lets the page read every answer. But the Host header of such a request still has the name of the
+ * site.
  */
 import { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -20,7 +21,7 @@ interface HostOptions {
   trustProxy: boolean;
 }
 
-/** Letters of a host in messages. */
+/** Maximum number of characters of a host in messages. */
 const MAX_SHOWN = 200;
 
 export class AnsweredHosts {
@@ -36,7 +37,7 @@ export class AnsweredHosts {
     this.#scheme = tls !== null || trustProxy ? 'https' : 'http';
   }
 
-  /** Returns why a request is not answered; `null` if it is. */
+  /** Returns why the server refuses a request; `null` if it answers. */
   refusalOf({ headers: { host = '' } }: IncomingMessage): string | null {
     const name = nameOf(host);
     if (name === null) return 'The request has no valid Host header.';

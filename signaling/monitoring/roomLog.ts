@@ -1,7 +1,7 @@
 /**
  * Logs and counts events of rooms. Whoever knows a room's code can join, so logs contain a name
- * that is a keyed hash of the code. A plain hash would not hide the codes: there are few enough of
- * them to try them all.
+ * that is a keyed hash of the code. A plain hash would not hide the codes, because all possible
+ * codes can be tried.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';

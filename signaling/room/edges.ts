@@ -2,8 +2,7 @@
  * Finds ring orders that avoid broken and slow links. The server decides this because only it knows
  * both ends of a link. After its first break a link is opened again. After the second break the two
  * ranks are no longer neighbours, or they connect over a relay. If both are impossible, one of the
- * two is suspended. If possible, ranks with a slow link between them are no longer neighbours
- * either.
+ * two is suspended. The two ends of a slow link are separated, too, if a suitable order exists.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 

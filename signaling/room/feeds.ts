@@ -23,8 +23,9 @@ type CatchUp = NonNullable<Extract<RoomEvent, { type: 'ready' }>['catchUp']>;
 const FAST_MS = 1_000;
 
 /**
- * Names the feeder of a newcomer. Returns `null` if the newcomer joins without: the run has not
- * trained yet or is paused, the ring is full, or the newcomer avoids all members with the state.
+ * Names the feeder of a newcomer. Returns `null` if the newcomer joins without a feeder: the run
+ * has not trained yet or is paused, the ring is full, or the newcomer avoids all members with the
+ * state.
  */
 export function nameFeeder(state: RoomState, member: string, { prefers, avoids }: CatchUp): Step | null {
   const nodes = nodesOf(state);
@@ -32,7 +33,8 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
   const newcomer = state.members.find((one) => one.member === member);
   const busy = [...state.feeds].flatMap(([fed, { feeder }]) => (fed === member ? [] : [feeder]));
   /**
-   * Milliseconds that 1 MiB takes for this newcomer. The feeder's own frames wait behind them.
+   * Milliseconds that a feeder needs to send 1 MiB to this newcomer. Frames of the ring wait
+   * meanwhile.
    */
   const costOf = (feeder: string): number => {
     if (feeder === prefers) return 0;
@@ -72,7 +74,7 @@ export function showReceived(state: RoomState, member: string, received: number)
   });
 }
 
-/** Returns the feeds without that of `member`, who needs it no longer. */
+/** Returns the feeds without the feed of `member`, which no longer needs it. */
 export function withoutFeed({ feeds }: RoomState, member: string): RoomState['feeds'] {
   if (!feeds.has(member)) return feeds;
   const rest = new Map(feeds);

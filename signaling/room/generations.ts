@@ -186,9 +186,9 @@ function withoutState({ membersWithState }: RoomState, members: readonly RosterE
 }
 
 /**
- * Judges the newcomers among `members`, with whom SYNCING failed: the ranks that train cannot go on
- * meanwhile. A newcomer with whom it has failed before is suspended, others are tried once more.
- * Returns `null` if there are no newcomers.
+ * Decides about the newcomers among `members` after SYNCING with them failed: during SYNCING, the
+ * other ranks cannot train. A newcomer with which SYNCING failed before is suspended; the others
+ * are tried once more. Returns `null` if there are no newcomers.
  */
 export function tryNewcomers(state: RoomState, members: readonly RosterEntry[]): Step | null {
   const isNew = withoutState(state, state.ring);

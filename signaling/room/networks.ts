@@ -1,8 +1,8 @@
 /**
  * Recognizes a room whose members are in networks without a path between them. A ring shows this
  * slowly: however large two networks are, the ring crosses from one to the other at two pairs. So
- * the next ring crosses as often as possible. If no pair across can link in either, the members of
- * the larger network train without the others.
+ * the next ring crosses as often as possible. If no pair of members from different networks can
+ * link in that ring either, the members of the larger network train without the others.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { edgeKey, neighbours, type Pairs } from './edges.ts';
@@ -16,7 +16,7 @@ import type { RoomState } from './state.ts';
 const MIN_PAIRS = 4;
 /** Largest share of failed links between members of the same network. */
 const MAX_INSIDE = 0.1;
-/** Number of LINKINGs in which they must have failed. */
+/** Number of LINKING phases in which these pairs must have failed. */
 const MIN_GENERATIONS = 2;
 
 /**
@@ -78,7 +78,7 @@ export function testOrder({ linked, faults }: RoomState, members: readonly Roste
 /** Returns the pairs of neighbours that linked in this generation, and those known before. */
 export function linkedAfter({ ring, reports, complaints, linked }: RoomState, down: Pairs): Pairs {
   const failed = new Set(down.map((pair) => edgeKey(...pair)));
-  // A report that links to some neighbours are missing shows that the others are open.
+  // If a report says which links are missing, the reporter's other links are open.
   const knowsLinks = (member: string): boolean => reports.has(member) || complaints.get(member)?.type === 'broken';
   const open = neighbours(ring)
     .map(([a, b]) => [a.member, b.member] as const)

@@ -38,9 +38,10 @@ function latestPulse(state: RoomState, member: string): Pulse | null | undefined
 }
 
 /**
- * Returns the members that are late if `member` says that `peers` are: a peer that only waits for
- * others is not late, but those at the end of the waits, unless they have reported a failure
- * themselves. Members that wait for each other, or for `member`, stay late.
+ * Returns the members that are really late after `member` has reported that `peers` are late. If a
+ * peer only waits for others, the members at the end of this chain of waits are late instead of it,
+ * except those that have reported a failure themselves. Members that wait for each other, or for
+ * `member`, stay late.
  */
 export function lateBehind(state: RoomState, member: string, peers: readonly string[]): string[] {
   const late = peers.flatMap((peer) => {
@@ -64,7 +65,7 @@ export function onPulse(state: RoomState, member: string, pulse: Pulse): Step {
   return { state: next, effects: verdict === 'works' || hasProgress ? deadlinesAgain(next, member) : [] };
 }
 
-/** Returns the timers of the phase from their beginning, if the phase waits for this member. */
+/** Returns the effects that restart the timers of the phase, if the phase waits for this member. */
 function deadlinesAgain(state: RoomState, member: string): RoomEffect[] {
   if (rankOf(state, member) < 0 || state.reports.has(member)) return [];
   if (state.phase === 'LINKING') return [deadlineOf(state, LINKING_MS)];
@@ -72,10 +73,10 @@ function deadlinesAgain(state: RoomState, member: string): RoomEffect[] {
   return [deadlineOf(state, SYNCING_MS), ...(state.begun.has(member) ? [] : enteringOf(state, 0))];
 }
 
-/** Leaves a rank out whose thread has not answered for longer than its work may take. */
+/** Leaves out a rank whose thread has not answered for longer than its work may take. */
 function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
   const rank = rankOf(state, member);
-  // The page of a rank that is alone says it itself: nobody else waits.
+  // If the rank is alone, nobody waits for it, and its own page reports that it hangs.
   if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
   const isOver = nodesOf(state) === null;
   const { name } = state.ring[rank]!;

@@ -34,8 +34,8 @@ import {
 } from './state.ts';
 
 /**
- * Milliseconds within which members return after a restart, at least. They spread their attempts
- * over this time. A member on a busy line lets the others have as much time as it needs itself,
+ * Members have at least this many milliseconds to return after a restart. They spread their
+ * attempts over this time. If a member on a busy line needs more time, all members get this time,
  * because they may share the line.
  */
 export const RESTORE_MS = 15_000;
