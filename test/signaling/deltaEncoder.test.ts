@@ -191,7 +191,9 @@ describe('a delta', () => {
     const late = sent(encoder.encode({ ...before, waitingFor: 2 }));
     expect(() => decoder.decode(late)).toThrow(/changes to version \d+ of the room. This tab has version \d+/);
     const { version } = sent(new DeltaEncoder().encode(before)) as { version: number };
-    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: version })).toThrow(/This tab has version 0/);
+    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: version })).toThrow(
+      /This tab has version 0/,
+    );
     expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: 0 })).toThrow(/has not sent before/);
   });
 
