@@ -42,8 +42,8 @@ export async function runCli(argv: readonly string[], io: Io, env: Environment =
 }
 
 /**
- * Each command is imported when it runs: the imports of all commands take longer than naming a bad
- * argument.
+ * Each command is imported only when it runs. Importing all commands would delay reports of bad
+ * arguments.
  */
 function buildProgram(io: Io, env: Environment): Command {
   const program = createProgram(

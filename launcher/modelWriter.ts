@@ -1,6 +1,6 @@
 /**
  * Writes the files of a run: checkpoints during the run, and the model at the end. A file is always
- * complete, because a new version replaces the previous one at once.
+ * complete: a new version is written to another file first, which then replaces it.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent, EventOf } from '../src/protocol/events.ts';

@@ -48,8 +48,8 @@ const LOAD_MS = 120_000;
 
 /**
  * The app calls `peergradReport` with every engine event. The events `begin`, `trace` and
- * `segments` are not forwarded: only the page's animation needs them, and so many messages to this
- * process would slow down the run.
+ * `segments` are not forwarded: only the page's animation needs them, and so many of them would
+ * slow down the run.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});

@@ -37,7 +37,7 @@ export async function example(name: string | undefined, options: ExampleOptions,
   const { data, served } = await dataOf(name, options.data);
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
-  // The server's packages load slowly, and bad arguments are found before.
+  // The server's packages load slowly, so they are imported after the arguments are checked.
   const { startSignaling } = await import('../../signaling/index.ts');
   const server = await startSignaling({ dist: DIST, data: served });
   try {

@@ -38,7 +38,7 @@ const MAX_NAME = 36;
 export function shortened(name: string): string {
   if (name.length <= MAX_NAME) return name;
   const half = Math.floor((MAX_NAME - 1) / 2);
-  // A cut through a character leaves a part of it.
+  // If the cut splits a character of two code units, the part that is left is removed.
   return `${name.slice(0, half)}…${name.slice(-half)}`.replaceAll(/\p{Surrogate}/gu, '');
 }
 

@@ -167,7 +167,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   }
 }
 
-/** Returns the error of a node whose id is another one than that of node 0. */
+/** Returns the error message of a node whose `--rdzv-id` differs from that of node 0. */
 function noRun(url: string, rdzvId: string | undefined): string {
   const name = rdzvId === undefined ? 'without --rdzv-id' : `with --rdzv-id ${rdzvId}`;
   return `The server at ${url} has no run ${name}. It has a run with another id, or no run. Pass the same --rdzv-id on every machine.`;
@@ -224,8 +224,8 @@ function checkFolder(option: string, file: string | undefined): void {
 }
 
 /**
- * @throws UsageError if an option needs checkpoints, initial weights, a trained model or a format,
- *   which this job does not have.
+ * @throws UsageError if an option needs something that this job does not have: checkpoints, initial
+ *   weights, a trained model or a format.
  */
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
   if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
@@ -276,7 +276,7 @@ async function serveRoom(
   const { worldSize, elastic, tabs, master } = placement;
   const { rdzvId } = options;
   await ensureBuilt(io);
-  // The server's packages load slowly, and bad arguments are found before.
+  // The server's packages load slowly, so they are imported after the arguments are checked.
   const { startSignaling } = await import('../../signaling/index.ts');
   const { host, port } = master;
   const others = Math.max(0, worldSize - tabs);

@@ -41,7 +41,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   // A client that bypasses the proxy could claim any address.
   const { host = trustProxy ? '127.0.0.1' : '0.0.0.0' } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
-  // The server's packages load slowly, and bad arguments are found before.
+  // The server's packages load slowly, so they are imported after the arguments are checked.
   const { startSignaling } = await import('../../signaling/index.ts');
   // The server listens before the build, so that an error about a port in use appears at once.
   const server = await startSignaling({

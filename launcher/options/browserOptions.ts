@@ -35,7 +35,7 @@ export function addBrowserOptions(command: Command, timeoutSeconds: number | nul
     .addOption(new Option('--gpu <mode>', 'device that WebGPU runs on').choices(GPU_MODES).default('auto'))
     .option(
       '--timeout <seconds>',
-      'abort the run after this time (with --minutes, after that time and this time)',
+      'abort the run after this time (with --minutes: after the sum of both times)',
       wholeNumber(1, MAX_TIMEOUT_S),
       timeoutSeconds ?? undefined,
     );

@@ -237,7 +237,7 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 /**
  * Returns the fields that define the size of a language model; none for other jobs.
  *
- * @throws UsageError if an option for them is set for another job.
+ * @throws UsageError if one of these options is set, but the job is not a language model.
  */
 function gptFields(
   job: string | undefined,

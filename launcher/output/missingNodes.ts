@@ -8,7 +8,10 @@ const MAX_NAMED = 8;
 /** Follows the room until all nodes are there. */
 export class MissingNodes {
   readonly #placement: Placement;
-  /** Whether each process is one rank, as with RANK and WORLD_SIZE, and users know no nodes. */
+  /**
+   * Whether each process is one rank, as with RANK and WORLD_SIZE. Messages then name ranks, not
+   * nodes.
+   */
   readonly #isByRank: boolean;
   #line: string | null = null;
   #isComplete = false;
@@ -18,12 +21,15 @@ export class MissingNodes {
     this.#isByRank = nnodes === undefined;
   }
 
-  /** The sentence about the nodes that are missing; `null` if none is, or nothing is known yet. */
+  /**
+   * The sentence about the nodes that are missing; `null` if no node is missing or nothing is known
+   * yet.
+   */
   get line(): string | null {
     return this.#isComplete ? null : this.#line;
   }
 
-  /** Handles an event of one tab. Returns a line if other nodes are missing than before. */
+  /** Handles an event of one tab. Returns a line if the missing nodes have changed. */
   on(event: EngineEvent): string | null {
     if (event.type !== 'room' || event.phase !== 'FORMING') return null;
     const { worldSize, tabs } = this.#placement;

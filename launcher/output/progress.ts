@@ -89,7 +89,7 @@ export class Progress {
     this.#report('state', { total, done: waitsMs === null ? bytes : total, line });
   }
 
-  /** Shows a bar, or logs the line now and then. */
+  /** Shows a bar, or logs the line at intervals. */
   #report(of: Counted, { total, done, line }: { total: number; done: number; line: string }): void {
     if (this.#io.terminal !== null) {
       this.#show(this.#io.terminal, of, { format: '{bar} {line}', total, done, line });

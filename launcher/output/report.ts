@@ -49,7 +49,7 @@ export function summarize(result: RunResult): string {
         ]
       : []),
     `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computation ${ms(stepMs.compute)}, ` +
-      `communication ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} were not overlapped.`,
+      `communication ${ms(stepMs.communicate)} (${ms(stepMs.exposed)} not overlapped).`,
     `The busiest rank sent ${megabytes(sent)}; one gradient has ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
 }
@@ -71,7 +71,7 @@ export function formatMetrics(result: Parameters<typeof allMetrics>[0]): string[
 
 /** Returns one line with the codec that the ranks chose, and the reason. */
 export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion }: CodecChoice): string {
-  const added = `${ms(exposedMs)} to ${ms(ownMs)} of computation`;
+  const added = `${ms(exposedMs)} per step (computation: ${ms(ownMs)})`;
   const reason =
     codec === 'fp32'
       ? `communication adds ${added}, and a codec would save too little to be worth its rounding.`
@@ -82,14 +82,16 @@ export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion 
 
 type SharesDecision = Pick<EventOf<'shares'>, 'shares' | 'reason' | 'impossible'>;
 
-/** Returns whether shares were decided from speeds, and are not merely those of the beginning. */
+/**
+ * Returns whether shares were decided from speeds, and are not the equal shares of the beginning.
+ */
 export function isDecided({ reason }: SharesDecision): boolean {
   return reason !== 'equal' && reason !== 'unknown';
 }
 
 /**
- * Returns a text that is the same for two decisions if people need not read the second one. Speeds
- * may change without the shares, and equal shares may have another reason at each decision.
+ * Returns a text that is equal for two decisions if people need not read the second one. Such
+ * decisions differ only in speeds, or in the reason for equal shares.
  */
 export function gistOfShares(decision: SharesDecision): string {
   return [dividedStep(decision), ...decision.impossible.map(({ rank }) => rank)].join(' ');
@@ -118,7 +120,7 @@ function foundRate({ rates, suggested, reason }: RateTest): string {
   const tried = `Learning rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
   if (suggested !== null) return `${tried}; the loss fell steepest at ${suggested}: train with --lr ${suggested}.`;
   return reason === 'short'
-    ? `${tried}. These are too few for a suggestion, because the loss rose at once or the time was up. Try other data or more time.`
+    ? `${tried}. These are too few for a suggestion, because the loss rose immediately or the time was up. Try other data or more time.`
     : `${tried}, and the loss did not clearly fall. Use a larger --batch or more --steps, and check that the labels fit the data.`;
 }
 

@@ -100,11 +100,11 @@ test('JSON lines contain the chosen codec and the reason', () => {
       tab: 'a',
       step: 3,
       choice,
-      msg: 'Codec int8: with fp32, communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.',
+      msg: 'Codec int8: with fp32, communication added 95 ms per step (computation: 20 ms); with int8 it should add about 24 ms.',
     }),
     expect.objectContaining({
       msg:
-        'Codec fp32: communication adds 95 ms to 20 ms of computation, and a codec would save too little to be worth its ' +
+        'Codec fp32: communication adds 95 ms per step (computation: 20 ms), and a codec would save too little to be worth its ' +
         'rounding. The strategy diloco communicates less often.',
     }),
   ]);

@@ -124,7 +124,7 @@ test('the summary of a run states its steps, loss, times and bytes', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
     '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
-    'A step took 50 ms (p95 60 ms): computation 20 ms, communication 20 ms, of which 5.0 ms were not overlapped.',
+    'A step took 50 ms (p95 60 ms): computation 20 ms, communication 20 ms (5.0 ms not overlapped).',
     'The busiest rank sent 5.00 MB; one gradient has 0.10 MB.',
   ]);
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
