@@ -64,8 +64,8 @@ export class FaultInjector {
 
   /**
    * Injects the planned faults until `minutes` have passed or the run has ended. No fault is
-   * injected before its planned time. If a kind of fault has not occurred when the minutes are
-   * over, it is injected then.
+   * injected before its planned time. When the minutes are over, each kind of fault that has not
+   * occurred is injected once.
    *
    * @throws (rejects) the errors of {@link TabPool.until}.
    */

@@ -185,8 +185,9 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 /**
  * Returns the steps whose samples count, with the samples of all ranks. For most strategies, these
  * are all steps, as they were reported. If ranks train alone between exchanges, a step is reported
- * with the samples of one rank, but ranks have equal shares. And a generation begins after the
- * latest exchange, and repeats the steps after it, so the earlier ones do not count.
+ * with the samples of one rank. Ranks then have equal shares, so the samples of all ranks follow. A
+ * new generation repeats the steps since the latest exchange, so the earlier reports of these steps
+ * do not count.
  */
 function countedSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
   const batches = new Map<number, number>();

@@ -83,7 +83,7 @@ function reportOf(trials: Trial[]): ElasticReport {
 
 function summarize({ seeds, recoveryMs, ...report }: ElasticReport): string {
   return [
-    `${seeds} jobs in four tabs, in each of which one tab was killed and one joined.`,
+    `${seeds} jobs in four tabs. In each job, one tab was killed and another one joined.`,
     `${report.samplesSkipped} samples were skipped and ${report.samplesRepeated} repeated; the weights of ${report.hashMismatches} jobs differ.`,
     `At most ${report.stepsRepeated} steps of a job were repeated. Training continued ${recoveryMs.median} ms after a kill (median), at most ${recoveryMs.max} ms.`,
   ].join('\n');

@@ -22,6 +22,6 @@ export interface Result {
   hash: string;
   /** The epoch and the samples of each committed step, of all ranks together. */
   steps: { epoch: number; indices: number[] }[];
-  /** Number of steps that this tab has begun, but were lost with a generation. */
+  /** Number of steps that this tab has begun and that were lost with a generation. */
   repeated: number;
 }

@@ -9,7 +9,10 @@ declare global {
   interface Window {
     /** Takes part in a job. */
     trainElastic: (job: Job) => Promise<Result>;
-    /** Defined by the tool: called with the code of the tab's room, and before each step. */
+    /**
+     * Both are defined by the tool. `onroom` is called with the code of the tab's room, `onstep`
+     * before each step.
+     */
     onroom: (room: string) => void;
     onstep: (step: number, generation: number) => void;
   }

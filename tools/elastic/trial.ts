@@ -1,4 +1,4 @@
-/** One job of `tools elastic`: in real tabs, one of which is killed, and one joins. */
+/** One job of `tools elastic` in real tabs. One tab is killed, and another one joins. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
@@ -126,7 +126,7 @@ export async function runTrial({ browser, url, seed, backend }: TrialOptions): P
   }
 }
 
-/** Counts the samples of all epochs that were not used exactly once, over all results. */
+/** Counts the samples that an epoch did not use, and those that it used again, over all results. */
 function countSamples(results: readonly Result[]): Pick<Trial, 'samplesSkipped' | 'samplesRepeated'> {
   let [samplesSkipped, samplesRepeated] = [0, 0];
   for (const { steps } of results) {

@@ -1,6 +1,6 @@
 /**
- * A relay of UDP packets between tabs and a TURN server on this machine, which gives each tab a
- * line with a limited rate, delay and loss. Tabs that may use only the TURN server then are as far
+ * Relays UDP packets between tabs and a TURN server on this machine. It gives each tab a line with
+ * limited rate, delay and loss. So tabs that may connect only through the TURN server are as far
  * apart as over the internet. All connections of a tab share its line: a connection belongs to the
  * member whose name is in its TURN user.
  */
@@ -15,7 +15,7 @@ import { turnUserOf } from './turnUser.ts';
 const LOOPBACK = '127.0.0.1';
 /** Bytes of the headers of Ethernet, IP and UDP, which a line also carries. */
 const HEADER_BYTES = 42;
-/** Socket buffers, so that packets are lost on lines only. */
+/** Size of socket buffers. It is large, so that packets are lost only on the simulated lines. */
 const SOCKET_BYTES = 8 * 1024 * 1024;
 
 interface Line {
@@ -69,7 +69,7 @@ export class LineRelay {
     this.#spec = spec;
   }
 
-  /** Packets that were lost on all lines, and packets that found a full queue. */
+  /** Number of packets that were lost at random, and that found a full queue, over all lines. */
   get losses(): { lost: number; dropped: number } {
     const ways = [...this.#lines.values()].flatMap(({ up, down }) => [up.counts, down.counts]);
     return {

@@ -1,7 +1,9 @@
 /** Lines that connect a tab to the internet. */
 import type { OneWayOptions } from './oneWay.ts';
 
-/** A line, as a pair of tabs sees it that both have such a line. */
+/**
+ * A line. Round-trip time, jitter and loss are those between two tabs that both have such a line.
+ */
 export interface LineSpec {
   /** Rate to the internet, and rate from the internet. */
   upKbit: number;

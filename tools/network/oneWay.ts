@@ -16,8 +16,8 @@ export interface OneWayOptions {
 }
 
 /**
- * Milliseconds for which the line's queue lasts. A packet that finds a longer queue is lost.
- * Routers at home have queues of about this length.
+ * Longest queue of the line, in milliseconds that it takes to send. A packet that finds a longer
+ * queue is lost. Routers at home have queues of about this length.
  */
 const QUEUE_MS = 100;
 const BITS = 8;

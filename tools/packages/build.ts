@@ -1,6 +1,7 @@
 /**
- * Builds what npm packs of the package in the current folder. npm starts it before it packs
- * (`prepack`). The package's `exports` name the entries of the library, so no other list exists.
+ * Builds the files of the package in the current folder. npm runs this program before it packs the
+ * package (`prepack`). The package's `exports` name the entries of the library, so no other list
+ * exists.
  */
 import { execFile } from 'node:child_process';
 import { cp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -21,8 +22,8 @@ interface Manifest {
 }
 
 /**
- * Compiles the library file by file, so that a user's bundler drops the files that a page does not
- * import; and each export in `dist/` as one file, for pages without a bundler.
+ * Compiles the library twice. File by file, so that a user's bundler drops the files that a page
+ * does not import; and each export in `dist/` into one file, for pages without a bundler.
  */
 async function buildLibrary(manifest: Manifest): Promise<void> {
   const entries = Object.values(manifest.exports ?? {})
@@ -52,7 +53,7 @@ async function buildLibrary(manifest: Manifest): Promise<void> {
 
 /**
  * Writes each source as one file of `dist/`, with the dependencies of the package, and each worker
- * as a file beside it. Peers stay imports.
+ * as a file beside it. Peer dependencies stay imports.
  */
 async function bundleFiles({ peerDependencies }: Manifest, sources: Map<string, string>): Promise<void> {
   const output: OutputOptions = { codeSplitting: false, minify: true };

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { Plugin, PluginContext } from 'rolldown';
 
-/** Not in a comment, whose lines begin with an asterisk. */
+/** Does not match in comments, whose lines begin with an asterisk. */
 const WORKER = /(?<!\*.*)new URL\('(\.[^']+)\.ts', import\.meta\.url\)/g;
 
 /**

@@ -13,7 +13,7 @@ export interface FinalHistory {
 
 /** @param observations events in the order of time, without those of tabs that have left. */
 export function finalHistory(observations: readonly Observation[]): FinalHistory {
-  /** For each tab, steps that are taken again later, by the observation that is left out. */
+  /** Observations of steps that the same tab takes again later. */
   const undone = new Set<Observation>();
   const earliest = new Map<string, number>();
   const lost = new Map<string, number>();

@@ -33,7 +33,7 @@ export interface PipelineRecoveryReport {
   hashMismatches: number;
   /** Number of runs that did not take all steps, or did not continue after the kill. */
   unfinished: number;
-  /** Steps of a run that were undone: the most, and their sum. */
+  /** Undone steps: the largest number in one run, and the sum over all runs. */
   stepsLost: { max: number; total: number };
   /** Times from a kill until training continued; `null` if it never did. */
   recoveryMs: { median: number; max: number } | null;
@@ -101,7 +101,7 @@ export function reportOf(
 
 function summarize({ seeds, tabs, pipeline, stepsLost, recoveryMs, ...report }: PipelineRecoveryReport): string {
   return [
-    `${seeds} runs of ${tabs} tabs with pipelines of ${pipeline} stages, in each of which one tab was killed.`,
+    `${seeds} runs of ${tabs} tabs with pipelines of ${pipeline} stages. In each run, one tab was killed.`,
     `${report.samplesSkipped} samples were skipped and ${report.samplesRepeated} repeated; states of ${report.hashMismatches} runs differ; ` +
       `${report.unfinished} runs did not continue.`,
     `At most ${stepsLost.max} steps of a run were lost.`,

@@ -1,4 +1,4 @@
-/** One run of `tools pipeline-recovery`: a pipeline in real tabs, one of which is killed. */
+/** One run of `tools pipeline-recovery`: a pipeline in real tabs. One of the tabs is killed. */
 import type { BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
@@ -36,7 +36,7 @@ export interface Trial {
   kill: 'close' | 'crash';
   /** The rank of the killed tab. */
   victim: number;
-  /** The tab is killed so many milliseconds after this step. */
+  /** The tab is killed `delayMs` milliseconds after this step. */
   killedAt: number;
   delayMs: number;
   /** Milliseconds from the kill until another tab has taken a step without it. */

@@ -35,7 +35,7 @@ const LOADER = `import('tsx/esm/api').then(({ tsImport }) => tsImport('./stepTim
 const REFERENCE = path.join(import.meta.dirname, 'stepTimes.py');
 
 /**
- * Measures one after the other.
+ * Measures peergrad, then PyTorch.
  *
  * @param python a Python program that has PyTorch.
  */
