@@ -53,7 +53,7 @@ export function App() {
 function Page() {
   const now = view.value;
   const address = route.value;
-  // Each page opens at its top, even if the one before was scrolled.
+  // Each page opens at its top, even if the previous page was scrolled.
   useLayoutEffect(() => scrollTo(0, 0), [screen.value]);
   switch (screen.value) {
     case 'home':

@@ -1,5 +1,5 @@
 /**
- * The members whom the page shows, by rank. Texts, marks and charts know ranks only, and look up
+ * The members that the page shows, by rank. Texts, marks and charts know only ranks; they look up
  * names and marks here.
  */
 import { signal } from '@preact/signals';

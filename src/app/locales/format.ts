@@ -92,7 +92,7 @@ export function formatRate(rate: number): string {
   return short < 0.001 ? short.toExponential() : String(short);
 }
 
-/** How many times something is as large as something else: `2.1`, `9.0`, `13`. */
+/** A ratio of two amounts: `2.1`, `9.0`, `13`. */
 export function formatRatio(ratio: number): string {
   return ratio < 10 ? ratio.toFixed(1) : String(Math.round(ratio));
 }

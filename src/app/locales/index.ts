@@ -22,8 +22,8 @@ export function isLanguage(text: string | null): text is Language {
 }
 
 /**
- * Loads the language of the page: the one in the address, else the stored one, else the first
- * language of the browser that the page supports.
+ * Loads the language of the page. The language in the address comes first, then the stored one,
+ * then the first language of the browser that the page supports.
  */
 export function startLanguage(asked: string | null): Promise<void> {
   const wishes = [asked, stored.get(), ...navigator.languages.map((tag) => tag.split('-')[0]!)];

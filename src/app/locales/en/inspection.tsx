@@ -53,7 +53,7 @@ export const inspection = {
   confusion: {
     title: 'Confusion matrix',
     about: (samples: number, step: number) =>
-      `All ${formatCount(samples)} held-out samples, predicted after step ${step}. Each row is a class, and each column is a prediction. A stronger colour is a larger share of the row.`,
+      `All ${formatCount(samples)} held-out samples, predicted after step ${step}. Each row is a class, and each column is a prediction. A stronger colour means a larger share of the row.`,
     most: (truth: ComponentChildren, answer: ComponentChildren, times: number) => (
       <>
         Most frequent mistake: {truth} predicted as {answer} ({times === 1 ? 'once' : `${times} times`}).
@@ -68,7 +68,7 @@ export const inspection = {
   pixelsOfUnit: (count: number, units: number) =>
     `Each picture shows one of the ${units} units${count < units ? ` (${count} are shown)` : ''}. The colours show where ink activates the unit and where ink inhibits it.`,
   windowOfUnit: (units: number, side: number) =>
-    `Each picture shows one of the ${units} filters, which slide over the image. It is the window of ${side} × ${side} pixels that activates the filter most.`,
+    `Each picture shows one of the ${units} filters, which slide over the image. The picture is the window of ${side} × ${side} pixels that activates the filter most.`,
   pictures: (count: number, scale: string) =>
     `${count} pictures of the weights of the first layer. Weights are between −${scale} and ${scale}.`,
   inhibits: 'inhibits',

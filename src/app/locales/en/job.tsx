@@ -53,7 +53,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
   },
   diloco: {
     name: 'DiLoCo',
-    does: 'This works like local SGD with longer intervals. A second optimizer applies the averaged change. It sends few bytes, but the models differ for longer.',
+    does: 'This works like local SGD with longer intervals. A second optimizer applies the averaged change. Few bytes are sent, but the models differ for longer.',
     instead: (steps) =>
       `Each rank trains by itself; an outer optimizer applies the averaged change ${often(steps)}. Nothing is sent in between.`,
   },
@@ -65,7 +65,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
   },
   sparseloco: {
     name: 'SparseLoCo',
-    does: 'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. It sends the fewest bytes of all strategies, and suits home connections and phones.',
+    does: 'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. Of all strategies, this one sends the fewest bytes. It suits home connections and phones.',
     instead: (steps) =>
       `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
   },
@@ -257,7 +257,7 @@ export const job = {
       `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest. * These methods do not learn exactly what DDP learns, and need more steps.`,
     unchanged: (name: string) => `Of the other methods, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
-      `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
+      `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },
   /** What ranks do in a run that compares methods. */
   insteadOfTraining: 'Each rank takes a few steps by itself. Then the ranks measure their links.',

@@ -61,7 +61,7 @@ export const join = {
       text: 'no WebGPU',
       needsHttps: 'WebGPU needs https (see above).',
       newer:
-        'This browser has no WebGPU. Newer versions of Chrome, Edge and Safari have it, and Firefox on some systems.',
+        'This browser has no WebGPU. Newer versions of Chrome, Edge and Safari have it. Firefox has it on some systems.',
     },
     gpuSilent: { text: 'the GPU does not answer', fix: 'Restarting the browser often helps.' },
     gpuNone: 'no GPU that WebGPU can use',
@@ -83,8 +83,8 @@ export const join = {
       text: 'the browser blocks the local network',
       denied: 'The browser blocks the local network for this page.',
       unanswered:
-        'The browser may be asking, beside the address, whether this page may reach the local network. Without that, tabs in your own network may not reach this tab. Allow it.',
-      fix: 'Tabs in your own network may not reach this tab. Click the icon in front of the address, allow access to the local network, and reload the page.',
+        'The browser may be asking, next to the address, whether this page may access the local network. Allow it. Otherwise, tabs in your own network may be unable to reach this tab.',
+      fix: 'Tabs in your own network may be unable to reach this tab. Click the icon in front of the address, allow access to the local network, and reload the page.',
     },
     noStart: { text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' },
   },

@@ -68,7 +68,7 @@ export const lesson = {
     bytes: ({ n, k }: ThoughtFacts): Thought => ({
       title: 'Count the bytes',
       text: `A number has 4 bytes. In each of the ${plural(2 * (n - 1), 'step')}, every link carries one chunk. In all steps together, one link carries 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
-      task: 'A link sends and receives at once. For each step, only the larger of the two amounts is counted.',
+      task: 'A link sends and receives at the same time. So for each step, only the larger of the two amounts is counted.',
     }),
     server: ({ n, k }: ThoughtFacts): Thought => ({
       title: 'The obvious way',
@@ -174,7 +174,7 @@ export const lesson = {
     title: 'Method',
     ring: 'ring',
     'parameter-server': 'parameter server',
-    note: 'Another method starts a new round.',
+    note: 'If you change the method, a new round starts.',
   },
 
   bytes: {

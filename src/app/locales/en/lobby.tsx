@@ -50,7 +50,7 @@ export const lobby = {
     `${formatBytes(bytes)} of ${formatBytes(total)}` +
     (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClock(((total - bytes) / rate) * 1000)} left`),
   waits: (needs: number, left: number) =>
-    `This line needs ${formatClock(needs * 1000)} for the model, and the run changes it faster. The others train on, and this tab joins in about ` +
+    `The model needs ${formatClock(needs * 1000)} to arrive here, but the run changes it faster. The others continue to train, and this tab joins in about ` +
     `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
   loadedOf: (unit: LoadProgress['unit'], done: number, total: number) =>

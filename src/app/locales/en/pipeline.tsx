@@ -18,7 +18,7 @@ export const pipeline = {
     (replicas > 1 ? `${replicas} replicas do the same with other samples. ` : '') +
     `Ranks: ${names}.`,
   legend:
-    'Each box is a micro-batch, a part of the samples of a step. It passes all stages, and its gradient returns. Until then, a rank keeps its activations.',
+    'Each box is a micro-batch: a part of the samples of a step. It passes through all stages, and then its gradient returns. Until the gradient returns, ranks keep the activations of the micro-batch.',
   moreReplicas: (count: number) =>
     `${plural(count, 'more replica')} ${count === 1 ? 'does' : 'do'} the same at the same time, with other samples.`,
   stages: (stages: readonly number[]) => `${stages.length === 1 ? 'stage' : 'stages'} ${list(stages)}`,
@@ -48,7 +48,7 @@ export const pipeline = {
   plan: 'Plan of a step',
   planLabel: (ranks: number, ticks: number) => `The plan: ${plural(ranks, 'rank')}, ${plural(ticks, 'tick')}`,
   planNote: (share: string, ring: boolean) =>
-    `A row is a rank, a column is a tick. In empty cells a rank waits: ${share} of all cells, if all passes take the same time.` +
+    `Each row is a rank, and each column is a tick. In an empty cell, the rank waits. If all passes take the same time, ${share} of the cells are empty.` +
     (ring ? ' Passes of stage 0 are not shown: they only look up embeddings, and take almost no time.' : ''),
   passIn: (kind: PassKind, microBatch: number, stage: number, tick: number) =>
     `tick ${tick}: ${kinds[kind]} of micro-batch ${microBatch} in stage ${stage}`,
@@ -57,11 +57,11 @@ export const pipeline = {
   passOf: (kind: string, microBatch: number, stage: number) => `${kind} of micro-batch ${microBatch} in stage ${stage}`,
   waits: 'waiting',
   idle: (step: number, measured: string, plan: string) =>
-    `In step ${step}, ranks waited for ${measured} of the time. The plan has ${plan}, if all passes take the same time and sending takes none.`,
+    `In step ${step}, ranks waited for ${measured} of the time. The plan has ${plan}; it assumes that all passes take the same time and sending takes none.`,
   idleLater: (plan: string) =>
     `By the plan, ranks wait for ${plan} of the time. The measured share is shown after the first exchange of statistics.`,
   timelineHelp:
-    'Each box is a pass with the number of its micro-batch. In hatched parts the rank waits for another one. Point at a box for details. Drag to move; pinch or press + and − to zoom.',
+    'Each box is a pass with the number of its micro-batch. In hatched parts, the rank waits for another rank. Point at a box for details. Drag to move; pinch or press + and − to zoom.',
   aligned: (error: string, you: number | null) =>
     `Clocks are aligned at the end of a common exchange. Lanes may be shifted by up to ${error}. ` +
     (you === null
@@ -97,8 +97,8 @@ export const pipeline = {
   dividesUnknown: (tabs: number) => `The model is divided over ${tabs} tabs. Each holds some of its layers.`,
   has: (bytes: string, isReported: boolean) =>
     !isReported
-      ? `A tab is assumed to have ${bytes}.`
-      : `A tab is assumed to have ${bytes}, an eighth of the memory that this browser reports.`,
+      ? `A tab is assumed to have ${bytes} of memory.`
+      : `A tab is assumed to have ${bytes} of memory, an eighth of what this browser reports for the machine.`,
   tooLarge: 'That is too much.',
   offer: (tabs: number, needs: string) => `Divide over ${tabs} tabs (${needs} each)`,
   undo: 'Do not divide the model',
@@ -108,7 +108,7 @@ export const pipeline = {
   buffer: (needs: string, most: string) =>
     `The largest matrix has ${needs}, but a buffer of this tab’s GPU has at most ${most}. A pipeline does not cut a matrix: choose a smaller vocabulary or width.`,
   hides:
-    'Each tab holds some of the layers. Gradients stay on the rank of their layers, so a pipeline has no all-reduce to choose. If there are twice as many tabs, two replicas average their gradients.',
+    'Each tab holds some of the layers. Gradients stay on the rank that has their layers, so there is no all-reduce to choose. If there are twice as many tabs as stages, two replicas of the model average their gradients.',
 
   // The lobby.
   needsTabs: (stages: number, tabs: number) =>
@@ -124,6 +124,6 @@ export const pipeline = {
       : `There are enough tabs for ${replicas} replicas of ${plural(stages, 'stage')}.`,
   leftOver: (tabs: number) => `${plural(tabs, 'tab')} will have no stage and wait.`,
   plannedLayers: 'Planned stages',
-  measuredLater: 'The layers are timed when the run starts, so the cut may differ.',
+  measuredLater: 'The layers are timed when the run starts, so the division into stages may change.',
   alone: 'With one tab there is no pipeline: this tab would hold the whole model.',
 };

@@ -74,7 +74,7 @@ export const pipelineLesson = {
           passes as soon as they can, which is called 1F1B.
         </>
       ),
-      task: 'Finish the step. Lose no tick, and keep little.',
+      task: 'Finish the step in as few ticks as possible, and keep few activations.',
     }),
     compare: ({ stages, microBatches }: PipelineFacts): Thought => ({
       title: 'Same time, less memory',
@@ -184,7 +184,8 @@ export const pipelineLesson = {
     /** The unit is the duration of a forward pass. */
     passes: (time: string) => `${time} × forward`,
     row: (stage: number, share: string) => `Stage ${stage} waits for ${share} of the time.`,
-    share: (share: string, still: string) => `The stages wait for ${share} of the time. If nothing travels: ${still}.`,
+    share: (share: string, still: string) =>
+      `The stages wait for ${share} of the time. If results needed no time to travel: ${still}.`,
   },
 
   ending: { room: 'Train in a pipeline', lesson: 'The lesson about the all-reduce' },

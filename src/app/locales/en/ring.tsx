@@ -65,12 +65,12 @@ const phases = {
   doubling: {
     title: 'doubling',
     text: (who: string) =>
-      `pairs exchange finished sums. Each ${who} has twice as many finished chunks after the step.`,
+      `pairs exchange finished sums. After the step, each ${who} has twice as many finished chunks as before.`,
   },
   exchange: {
     title: 'exchange',
     text: (who: string) =>
-      `pairs exchange all their numbers. Each ${who} has the sum of twice as many ${who}s after the step.`,
+      `pairs exchange all their numbers. After the step, each ${who} has the sum of twice as many ${who}s as before.`,
   },
   unfold: {
     title: 'unfold',
@@ -160,11 +160,13 @@ export const ring = {
     `The transfer arrived ${ms} after the round began (clock of ${formatRank(clock)}).`,
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
-      ? `Times are those of ${formatRank(clock)}, which did not measure this step.`
-      : `${startWithRank(clock)} cannot measure this hop, so the hop is drawn at the times of that rank: ${list([
-          ...(left === null ? [] : [`its own transfer left after ${left}`]),
-          ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),
-        ])}.`,
+      ? `Times are from ${formatRank(clock)}, which did not measure this step.`
+      : `${startWithRank(clock)} cannot measure this hop. It is drawn at the times that this rank measured in the step: ${list(
+          [
+            ...(left === null ? [] : [`its own transfer left after ${left}`]),
+            ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),
+          ],
+        )}.`,
   noTimes: 'Times are simulated, not measured.',
   hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
   grid: (n: number, chunks: number) =>
@@ -180,7 +182,7 @@ export const ring = {
   closes: (isRing: boolean): string =>
     isRing ? 'The ring closes when a second tab joins.' : 'An all-reduce is shown when a second tab joins.',
   /** Shown instead of a preview that moves. */
-  still: (most: number) => `The preview moves with up to ${most} tabs.`,
+  still: (most: number) => `With more than ${most} tabs, the preview does not move.`,
   legend: (gradient: ComponentChildren) => (
     <>Each capsule is a chunk of a {gradient}. Its slots show whose numbers are in its sum.</>
   ),

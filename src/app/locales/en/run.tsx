@@ -11,7 +11,7 @@ export const run = {
   /** A note on a simulated run. */
   simulated: (ranks: number) =>
     `Simulated: these ${ranks} ranks do not exist. Times are computed from the plan of the all-reduce and a simulated network. Loss and accuracy are computed from a formula.`,
-  /** The asked algorithm cannot run. */
+  /** Shown if the ranks cannot run the requested algorithm. */
   simulatedRing: (note: string, problem: string) => `${note} ${problem} These ranks use the ring.`,
   title: 'Training',
   ring: 'The ring',
@@ -45,9 +45,9 @@ export const run = {
     state: {
       title: 'Model',
       about: (held: number, total: number) =>
-        `This tab has received ${formatBytes(held)} of ${formatBytes(total)} of the model. Then all train on.`,
+        `This tab has received ${formatBytes(held)} of ${formatBytes(total)} of the model. Then all tabs continue to train.`,
       all: (total: number) =>
-        `A tab that has joined receives the present model (${formatBytes(total)}). Then all train on.`,
+        `A tab that has joined receives the present model (${formatBytes(total)}). Then all tabs continue to train.`,
     },
   },
 
@@ -143,7 +143,7 @@ export const run = {
     mae: (steps: number, time: string) =>
       `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>
-      `is R², the explained share of the variance of held-out amounts, after ${plural(steps, 'step')} in ${time}.`,
+      `is R², the share of the variance of held-out amounts that the model explains, after ${plural(steps, 'step')} in ${time}.`,
   },
   /** Result of a learning-rate range test. */
   rateTest: {
@@ -153,7 +153,7 @@ export const run = {
     flat: (steps: number) =>
       `No learning rate in ${plural(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
     short: (steps: number) =>
-      `The test ended too early, after ${plural(steps, 'step')}, because the loss rose at once or the time was over. Allow more time or use other data.`,
+      `The test ended too early, after ${plural(steps, 'step')}, because the loss rose immediately or the time limit was reached. Allow more time or use other data.`,
   },
   useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
@@ -176,7 +176,7 @@ export const run = {
     readback: 'reading back',
     update: 'update',
     send: 'sending',
-    wait: 'waiting for the left',
+    wait: 'waiting for the left rank',
     reduce: 'reducing',
     exchange: 'exchange',
     forward: 'forward pass',
@@ -217,7 +217,8 @@ export const run = {
   /** For the user of a slow rank: why its machine may be slow, and what helps. */
   slowHere: {
     label: 'Why this tab is slow',
-    title: (times: string) => `This tab is slow: the others are ${times} times as fast. Found on this machine:`,
+    title: (times: string) =>
+      `This tab is slow: the others are ${times} times as fast. Possible causes on this machine:`,
     reasons: {
       hidden: {
         why: 'This tab is or was hidden. Browsers slow down hidden tabs.',
@@ -248,7 +249,8 @@ export const run = {
         help: 'Turn off low power mode or battery saver, or plug the machine in.',
       },
     },
-    unknown: 'None of the usual causes. Other programs may keep it busy: close those that you do not need.',
+    unknown:
+      'None of the usual ones was found. Other programs may keep the machine busy: close programs that you do not need.',
   },
   separated: (a: string, b: string) =>
     `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the order of the ring was changed.`,

@@ -29,7 +29,7 @@ export const shell = {
     'Every tab holds the same model and computes on its own share of the samples.',
     'Each tab computes a gradient from its share: the direction in which every number of the model should change.',
     'The tabs form a ring. Each cuts its gradient into as many chunks as there are tabs and sends chunks to the right. In the first round the chunks are added up (reduce-scatter); in the second the sums are copied to all (all-gather).',
-    'All tabs now hold the same average and take the same step. They stay equal to the last bit, as if one tab had seen all samples.',
+    'All tabs now hold the same average and take the same step. So their models stay equal to the last bit, and learn as if one tab had seen all samples.',
   ],
   straight:
     'The chunks travel directly from browser to browser. The server only helps tabs connect; it never sees a gradient.',

@@ -40,7 +40,7 @@ export const terms = {
   overlapped: {
     word: 'overlapped',
     means:
-      'Communication is overlapped if the rank computes at the same time. The other communication is exposed: the step waits for it.',
+      'Communication is overlapped if the rank computes at the same time. The rest of the communication is exposed: the step waits for it.',
   },
   share: {
     word: 'share',
@@ -49,7 +49,7 @@ export const terms = {
   dispatches: {
     word: 'dispatches',
     means:
-      'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each costs time of its own. The table shows medians for a step: dispatches / submits.',
+      'A dispatch starts one compute shader on the GPU; a submit sends recorded dispatches to the GPU. Each dispatch and each submit costs time. The table shows medians for a step: dispatches / submits.',
   },
   stage: {
     word: 'stage',
