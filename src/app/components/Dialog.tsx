@@ -1,4 +1,4 @@
-/** A dialog with a title. It closes by its button, by Escape, and by a click beside it. */
+/** A dialog with a title. Its button, Escape, and a click outside of it close the dialog. */
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';

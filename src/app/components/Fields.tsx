@@ -8,8 +8,8 @@ import { MAX_NAME_LENGTH } from '../state/route.ts';
 import { messages } from '../locales/index.ts';
 
 /**
- * A choice. If the value that the user picks is refused, the earlier value stays, and the reason is
- * shown until the next choice.
+ * A choice. If the picked value is refused, the earlier value stays, and the reason is shown until
+ * the user picks again.
  */
 export function Select<Value extends string>({
   label,
@@ -55,8 +55,8 @@ export function Select<Value extends string>({
 }
 
 /**
- * An input for a number. If `empty` is given, an empty field means `null` and shows the text of
- * `empty`. An invalid number stays in the field, next to its error, and the form cannot be
+ * An input for a number. If `empty` is given, an empty field means `null`, and the field shows the
+ * text `empty`. An invalid number stays in the field, next to its error, and the form cannot be
  * submitted.
  */
 export function NumberField<Value extends number | null>({

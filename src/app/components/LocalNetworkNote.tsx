@@ -2,7 +2,9 @@
 import { localNetwork } from '../browser/localNetwork.ts';
 import { messages } from '../locales/index.ts';
 
-/** @param hasFailed whether this tab has failed to connect, so that each possible reason counts. */
+/**
+ * @param hasFailed whether this tab has failed to connect. If so, even a possible reason is shown.
+ */
 export function LocalNetworkNote({ hasFailed }: { hasFailed: boolean }) {
   const { denied, unanswered, fix } = messages.value.join.checks.localNetwork;
   const state = localNetwork().value;

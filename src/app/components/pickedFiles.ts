@@ -10,7 +10,7 @@ export function withFolders(files: Iterable<File>): File[] {
 
 /**
  * Returns all dropped files, including the content of folders. Must be called during the drop
- * event, because its items are not available later.
+ * event, because the items of the event are not available later.
  */
 export async function droppedFiles({ items, files }: DataTransfer): Promise<File[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);

@@ -9,7 +9,7 @@ export type Verdict =
   | { kind: 'good'; text: string }
   /** The tab can train, but slower. */
   | { kind: 'meh'; text: string; fix: string }
-  /** Cannot work. */
+  /** The tab cannot take part. */
   | { kind: 'bad'; text: string; fix: string };
 
 /**
@@ -30,7 +30,7 @@ export function checkSecure(): Verdict {
 
 export async function checkGpu(): Promise<Verdict> {
   const labels = messages.value.join.checks;
-  /** What this tab computes with instead, and how fast that is. */
+  /** The text about the backend that replaces WebGPU in this tab. */
   const instead = (): string => labels.fallback[fallbackBackend()];
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
     const { text, newer, needsHttps } = labels.noWebGpu;

@@ -1,7 +1,7 @@
 /**
  * The marks of ranks. A mark has a shape, and a colour of the Okabe-Ito palette, which colour-blind
- * people can distinguish. There are eight shapes and eight colours. Marks 8 to 15 are outlined;
- * from 16 on, marks repeat. A member keeps its mark when its rank changes.
+ * people can distinguish. There are eight shapes and eight colours. Marks 8 to 15 are outlines.
+ * From 16 on, the marks repeat. A member keeps its mark when its rank changes.
  */
 import { markOf } from '../people.ts';
 

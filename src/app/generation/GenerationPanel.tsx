@@ -27,8 +27,8 @@ const USUAL_TEMPERATURE = 0.8;
  * @param asks whether this tab has a model that can continue a prompt.
  */
 export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
-  // This state is outside of the fold, because the content of the fold is created again when a
-  // phone is turned.
+  // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
+  // turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const generation = useGeneration();

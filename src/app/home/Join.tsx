@@ -29,7 +29,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
       )}
       <form
         class="stack"
-        // A removed tab does not return by a click.
+        // A removed tab cannot return by a click.
         hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();

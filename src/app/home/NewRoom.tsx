@@ -23,8 +23,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /**
-   * The number of job files opened so far. The form is created again for each file, which discards
-   * values that are only half typed.
+   * The number of job files opened so far. The form is created again for each file, so that
+   * half-typed values are discarded.
    */
   const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);
@@ -69,7 +69,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
-        {/* A checkpoint has its own job, so the form is hidden. */}
+        {/* A checkpoint contains its own job, so the form is hidden. */}
         {checkpoint === null && (
           <JobForm key={opened.value} job={job.value} onjob={take}>
             <NumberField
@@ -106,7 +106,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/*
-           * A host may only watch, for example on a projector. But the host of a lesson takes part.
+           * A host may watch without training, for example on a projector. The host of a lesson
+           * must take part.
            */}
           {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button

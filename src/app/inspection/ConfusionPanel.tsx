@@ -69,7 +69,7 @@ function kindOf(count: number, isRight: boolean): string {
 }
 
 /**
- * Returns the strength of the colour of a cell, from its share of the row. The square root makes
+ * Returns the strength of a cell's colour, from the cell's share of its row. The square root makes
  * mistakes of a few per cent visible.
  */
 function shade(count: number, row: readonly number[]): number {

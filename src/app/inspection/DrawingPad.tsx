@@ -22,8 +22,8 @@ interface Props {
 /** The width of the pen, as a share of the side of the pad. */
 const PEN = 1 / 14;
 /**
- * How far one press of an arrow key moves the pen, as a share of the side of the pad. The distance
- * is small enough to draw a 3, and large enough to be fast if the key is held down.
+ * The distance that one press of an arrow key moves the pen, as a share of the side of the pad. It
+ * is small enough to draw a 3, and large enough for fast movement if the key is held down.
  */
 const KEY_STEP = 1 / 24;
 
@@ -65,7 +65,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   };
   const onmove = (event: PointerEvent): void => {
     if (!canvas.current!.hasPointerCapture(event.pointerId)) return;
-    // Between two frames, a fast movement passes several places.
+    // A fast pointer has several positions between two frames.
     const all = event.getCoalescedEvents();
     const places = (all.length > 0 ? all : [event]).map(placeOf);
     ondraw((so) => places.reduce((drawn, place) => extendStroke(drawn, ...place), so));

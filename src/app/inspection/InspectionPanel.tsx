@@ -22,8 +22,8 @@ import { Weights } from './Weights.tsx';
 
 /** The state of this panel belongs to one run, because another run has another model. */
 export function InspectionPanel({ run }: { run: Run }) {
-  // This state is outside of the fold, because the content of the fold is created again when a
-  // phone is turned.
+  // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
+  // turned.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => clearAnswers, []);

@@ -1,6 +1,6 @@
 /**
- * A small picture, either of ink on paper or of weights, from orange (below zero) to blue (above
- * zero).
+ * A small picture of ink on paper, or of weights. Weights below zero are orange, and weights above
+ * zero are blue.
  */
 import { computed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -42,7 +42,7 @@ export function Picture({ pixels, side }: Props) {
   return <canvas ref={canvas} class="picture" width={side} height={side} aria-hidden="true" />;
 }
 
-/** The absolute value of a pixel is its alpha, so a pixel of value zero shows the paper. */
+/** The absolute value of a pixel is its opacity, so a pixel with the value zero shows the paper. */
 function paint(
   canvas: HTMLCanvasElement,
   pixels: Uint8Array | Int8Array,

@@ -11,9 +11,10 @@ export type Stroke = readonly number[];
 export type Drawing = readonly Stroke[];
 
 /**
- * What is placed at the centre of the image: the centre of mass of the ink, as in MNIST (LeCun et
- * al., http://yann.lecun.com/exdb/mnist/), or the middle of the box, as in generated digits. A
- * model that was trained on images of one kind takes a 9 of the other kind for a 4.
+ * The point of the drawing that is placed at the centre of the image: the centre of mass of the
+ * ink, as in MNIST (LeCun et al., http://yann.lecun.com/exdb/mnist/), or the middle of the box, as
+ * in generated digits. It must be the same as in the training images: otherwise, a model mistakes a
+ * 9 for a 4.
  */
 type Centre = 'mass' | 'box';
 
@@ -22,13 +23,13 @@ const BOX = 20;
 /** Radius of the pen, pixels. MNIST's strokes are two to three pixels wide. */
 const RADIUS = 1.2;
 /**
- * A drawing that is smaller than this share of the pad is scaled as if it had this size. So a dot
- * stays a dot.
+ * A drawing that is smaller than this share of the pad is scaled as if it had this size, so that a
+ * dot stays a dot.
  */
 const LEAST_EXTENT = 0.1;
 /**
- * The largest number of points in a drawing. This is enough for minutes of drawing, and so many
- * points are painted in about a millisecond.
+ * The largest number of points in a drawing. This is enough for minutes of drawing. Painting this
+ * number of points takes about a millisecond.
  */
 export const MAX_POINTS = 4096;
 

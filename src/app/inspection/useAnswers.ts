@@ -1,6 +1,6 @@
 /**
- * Hooks that ask the model, with one question at a time. Inspections are requested about once a
- * second. Nothing is requested while nobody can see the answer.
+ * Hooks that ask the model one question at a time. Inspections are requested about once a second.
+ * While the panel is not visible, nothing is requested.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
@@ -8,7 +8,8 @@ import { ask } from '../state/store.ts';
 import { inspected, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
 
 /**
- * Milliseconds between an inspection and the next request. Faster changes would not be readable.
+ * Milliseconds between an inspection and the next request. If the panel changed faster, nobody
+ * could read it.
  */
 const PERIOD_MS = 1000;
 
@@ -30,7 +31,7 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 /**
  * Returns the latest inspection of the model, and requests it again while the model trains.
  *
- * @param steps the steps that the model has trained, as far as the page knows.
+ * @param steps the number of steps that the model has trained, according to the page.
  */
 export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {
   const last = inspected.value;

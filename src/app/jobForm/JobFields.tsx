@@ -3,8 +3,8 @@ import type { JobSpec } from '../../spec/job.ts';
 import { NumberField } from '../components/Fields.tsx';
 
 /**
- * Offers a changed job to the form. The form stores the job if the change is settled and the job is
- * valid. Returns the error, or `null`.
+ * Offers a changed job to the form. The form stores the job if the user has finished the change and
+ * the job is valid. Returns the error, or `null`.
  */
 export type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
 

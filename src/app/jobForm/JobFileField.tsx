@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { Problem } from '../components/Problem.tsx';
 
-/** This code is loaded when the first file is opened, as most visitors never need it. */
+/** This code is loaded when the first file is opened, because most visitors never open one. */
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
@@ -18,8 +18,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // A file that is longer than the limit is rejected, so only one character more than the limit
-      // is read.
+      // One byte more than the limit is enough to see that a file is too long.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

@@ -210,8 +210,8 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
           {has('syncEvery') && (
             <JobNumber
-              // Each strategy has its own key. So a change of the strategy discards values that are
-              // only half typed.
+              // Each strategy has its own key. So a change of the strategy discards half-typed
+              // values.
               key={strategy}
               name="syncEvery"
               label={has('staleness') ? labels.allWait : labels.exchange}

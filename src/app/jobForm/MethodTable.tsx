@@ -8,7 +8,7 @@ interface Props {
   methods: MethodComparison;
   /** Number of ranks that were measured. */
   worldSize: number;
-  /** Called when the host accepts a method. `null`: this member cannot. */
+  /** Called when the host picks a method; `null` if this member cannot pick one. */
   onpick: ((method: string) => void) | null;
 }
 

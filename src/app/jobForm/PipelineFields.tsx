@@ -48,8 +48,8 @@ export function PipelineFields({ job, offer }: Props) {
 }
 
 /**
- * Says what the model needs in a tab and what a tab has, and offers the number of stages that fits.
- * Small models need no sentence.
+ * Compares the memory that the model needs with the memory of a tab, and offers a number of stages
+ * that fits. For small models, nothing is shown.
  */
 export function MemoryOffer({ job, offer }: Props) {
   const { pipeline: labels } = messages.value;

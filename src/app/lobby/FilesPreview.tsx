@@ -34,7 +34,7 @@ export function FilesPreview({ preview, problem, opening }: Props) {
     <div class="preview">
       <Problem of={problem} />
       {opening !== null && <Loading {...opening} />}
-      {/* On a change, screen readers announce this, but not the rows below it. */}
+      {/* Screen readers announce changes of this part, but not of the rows below it. */}
       <div class="small" aria-live="polite">
         <p>
           {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
@@ -53,7 +53,7 @@ export function FilesPreview({ preview, problem, opening }: Props) {
   );
 }
 
-/** Shows how much data there is, and what is used of it. */
+/** Shows the amount of data, and which part of it is used. */
 function Found({ preview }: { preview: Preview }) {
   const { files: labels } = messages.value.lobby;
   switch (preview.kind) {

@@ -1,4 +1,4 @@
-/** How others enter the room: its code, its link, and the link as a QR code. */
+/** The ways for others to enter the room: its code, its link, and the link as a QR code. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';

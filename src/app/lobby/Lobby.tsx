@@ -170,7 +170,9 @@ function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
   );
 }
 
-/** Number of people above which their list scrolls, so that the button to start stays in reach. */
+/**
+ * With more people than this, their list scrolls, so that the button to start stays on the screen.
+ */
 const MANY_PEOPLE = 32;
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -217,8 +219,8 @@ function roles(you: boolean, host: boolean): string {
 }
 
 /**
- * Shows a preview of the ring, or of what replaces it. It has a mark for each member, which is pale
- * until the member is ready, and a mark for each free place.
+ * Shows a preview of the ring, or of what replaces it. It has a mark for each member and for each
+ * free place. The mark of a member is pale until the member is ready.
  */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   const { job } = lobby;

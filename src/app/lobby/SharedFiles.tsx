@@ -43,8 +43,8 @@ function FromHost({ files }: { files: readonly ManifestFile[] }) {
 }
 
 /**
- * Shows the progress of reading the files that this tab shares. After a reload, the tab no longer
- * has these files, and a notice says so.
+ * Shows the progress of reading the files that this tab shares. If the tab no longer has them,
+ * because it was reloaded, a notice says so.
  */
 function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
   const { sharedFiles: labels } = messages.value.lobby;

@@ -24,8 +24,8 @@ const keep = (format: ModelFormat): void =>
   ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
- * @param isOn whether the run is in progress, so that a checkpoint can be saved. `bestStep`: the
- *   step of the best evaluation, once the run has ended.
+ * @param isOn whether the run is in progress. Only then can a checkpoint be saved.
+ * @param bestStep the step of the best evaluation, once the run has ended.
  */
 export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: labels } = messages.value.run;
