@@ -18,7 +18,7 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
  * room.
  */
 export function showRoomInAddress(room: string): void {
-  // If the address is a link of this room already, it does not change. With `auto`, a reload then
+  // If the address is already a link of this room, it stays as it is: with its `auto`, a reload
   // joins again.
   if (route.peek().room === room) return;
   history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));

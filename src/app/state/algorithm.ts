@@ -1,6 +1,6 @@
 /**
- * The all-reduce algorithm of a room: the page's default, whether the tabs can run it, and what
- * `auto` would save; pure.
+ * The all-reduce algorithm of a room: the page's default, whether the tabs can run the algorithm,
+ * and the time that `auto` would save; pure.
  */
 import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
@@ -21,8 +21,8 @@ import { sizeOf } from '../../util/shape.ts';
 import { messages } from '../locales/index.ts';
 
 /**
- * Fields of a job that have another default on the page than in the library and in `run`. People
- * open a room on the page to watch a ring, so the ring is used at any world size.
+ * Fields of a job whose default on the page differs from the default in the library and in `run`.
+ * People open a room on the page to watch a ring, so the page uses the ring for every world size.
  */
 export const PAGE_JOB = { algorithm: 'ring' } as const satisfies Partial<JobSpec>;
 
@@ -47,15 +47,18 @@ export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'str
   return whyAlgorithmDoesNotFit(algorithm, n) === null ? null : algorithmProblems.groups(n);
 }
 
-/** Characters of a usual text. The vocabulary of a language model has one token for each. */
+/**
+ * The number of different characters in a usual text. The vocabulary of a language model has one
+ * token for each of them.
+ */
 export const USUAL_CHARACTERS = 65;
 const CNN_PARAMETERS = 11_274;
 const CLASSES = 10;
 
 /**
- * Returns the numbers of elements of the parameters, in the order of the forward pass; `null` if
- * they depend on people's files. For a cnn and for own layers, parameters of a layer count as one:
- * their largest parameter decides where a bucket ends.
+ * Returns the number of elements of each parameter, in the order of the forward pass; `null` if it
+ * depends on people's files. The parameters of a cnn count as one parameter, and so do the
+ * parameters of each custom layer: the largest of them decides where a bucket ends.
  */
 function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
@@ -69,8 +72,8 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
 }
 
 /**
- * Returns the bytes of the buckets of a gradient, as far as they are known before a run. A codec
- * that replaces the gradient, and `auto`, count as float32.
+ * Returns the number of bytes of each bucket of a gradient; `null` if it is not known before a run.
+ * With the codec `auto`, or a codec that replaces the gradient, buckets are assumed to be float32.
  */
 export function bucketBytesOf(job: JobSpec): number[] | null {
   const sizes = parameterSizes(job);
@@ -84,7 +87,7 @@ export function bucketBytesOf(job: JobSpec): number[] | null {
   );
 }
 
-/** Returns the algorithm by which `auto` sends most bytes of the buckets. */
+/** Returns the algorithm with which `auto` sends the largest part of the buckets' bytes. */
 export function mainAlgorithm(n: number, bucketBytes: readonly number[], isEncoded: boolean): AllReduceName {
   const chosen = bucketBytes.map((bytes) => ({ bytes, name: autoAlgorithm(n, bytes, isEncoded) }));
   const bytesBy = (name: AllReduceName): number =>
@@ -119,9 +122,8 @@ export function autoSaving(job: JobSpec, n: number): string | null {
 }
 
 /**
- * Returns the algorithm of a simulated run with the settings of the address. Like a real run, it
- * uses the ring if the ranks cannot run the algorithm, and `problem` says why. It also uses the
- * ring if the algorithm does not exist.
+ * Returns the algorithm of a simulated run with the settings of the address. If the algorithm does
+ * not exist, or if the ranks cannot run it, the run uses the ring, and `problem` says why.
  */
 export function simulatedAlgorithm(
   query: URLSearchParams,

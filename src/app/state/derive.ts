@@ -36,16 +36,16 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
 }
 
 /**
- * Returns whether a run ends only by its time limit: the job has no limit of steps, and so many
- * epochs (`ENDLESS_EPOCHS`) that they count as endless.
+ * Returns whether only its time limit ends a run: the job has no limit of steps, and at least
+ * `ENDLESS_EPOCHS` epochs, which count as endless.
  */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
 
 /**
- * Returns the share of a step that is communication, and the share of communication that is
- * overlapped by other work.
+ * Returns two shares: the share of a step that is communication, and the share of this
+ * communication that is overlapped by other work.
  */
 export function communication(run: Run): { share: number; overlapped: number } | null {
   const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>
@@ -60,8 +60,8 @@ export function communication(run: Run): { share: number; overlapped: number } |
 export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
 
 /**
- * Returns whether all ranks have the same state, and the ranks whose hash differs from the most
- * common hash.
+ * Returns whether all ranks have the same state. If not, also returns the ranks whose hash differs
+ * from the most common hash.
  */
 export function agreement(hashes: Run['hashes']): Agreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
@@ -86,16 +86,16 @@ export function edgeRates(run: Run): (number | null)[] {
 }
 
 /**
- * Returns the bytes that each rank sends in theory for `steps` all-reduces of `gradientBytes`. For
- * each all-reduce this is 2(n-1)/n of the gradient.
+ * Returns the number of bytes that each rank sends in theory for `steps` all-reduces of
+ * `gradientBytes`: 2(n-1)/n of the gradient for each all-reduce.
  */
 export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
   return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
 }
 
 /**
- * Returns the neighbours of a rank, in ascending order: two ranks, one in a world of two, or none
- * in a world of one.
+ * Returns the neighbours of a rank, in ascending order. There are two; in a world of two there is
+ * one, and in a world of one there is none.
  */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
@@ -126,7 +126,7 @@ export function ownRank(view: View, run: Run): number | null {
   return isSpectating(view) ? null : run.rank;
 }
 
-/** Returns whether steps are being taken, as far as this tab knows. */
+/** Returns whether this tab's room is taking steps now, according to this tab. */
 export function isTraining(view: View): boolean {
   return view.state === 'RUNNING' || (isSpectating(view) && view.lobby?.phase === 'RUNNING');
 }
@@ -147,21 +147,21 @@ export function goneRanks(run: Run, lobby: Lobby | null): number[] {
 }
 
 /**
- * Returns whether the run was ended before its last step, by the host or because a rank left. This
- * tab is still in the room. The name is that of RunOverError.
+ * Returns whether the run ended before its last step, because the host ended it or a rank left.
+ * This tab is still in the room. Such a failure has the name of RunOverError.
  */
 export function isEndedEarly({ run, failure }: View): boolean {
   return run !== null && failure?.name === 'RunOverError';
 }
 
-/** Returns whether the host has removed this tab. The name is that of RemovedError. */
+/** Returns whether the host has removed this tab. Such a failure has the name of RemovedError. */
 export function isRemoved(failure: View['failure']): boolean {
   return failure?.name === 'RemovedError';
 }
 
 /**
- * Returns whether this tab loses something by leaving the room: its part in a run, its model, or
- * the others. A tab that only watches loses nothing.
+ * Returns whether this tab loses something if it leaves the room: its part in a run, its model, or
+ * its connection to other tabs. A tab that only watches loses nothing.
  */
 export function losesByLeaving(view: View): boolean {
   const { lobby, run } = view;

@@ -1,4 +1,6 @@
-/** Says what a member that is not ready does, as far as the room knows. */
+/**
+ * Describes what a member that is not ready is doing, from the reports that the room has received.
+ */
 import type { RosterEntry } from '../../protocol/room.ts';
 import { messages } from '../locales/index.ts';
 

@@ -30,11 +30,11 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 };
 
 /**
- * Changes the job. Fields that still have the default of the previous job get the default of the
- * new job. Fields that somebody set stay, except those that depend on the data: model, target,
- * task, size and colours of pictures, loss, metrics. The kind of data is also replaced. For mnist,
- * it becomes the address `folder`, or files that every tab chooses if `folder` is `null`. A lesson
- * always gets the strategy `ddp`.
+ * Changes the job. Fields with the default of the previous job get the default of the new job.
+ * Fields that somebody set stay, except fields that depend on the data: model, target, task, size
+ * and colours of pictures, loss, metrics. The kind of data is also replaced. The data of mnist
+ * becomes the address `folder`; if `folder` is `null`, every tab chooses files. A lesson always
+ * gets the strategy `ddp`.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
@@ -60,8 +60,8 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
 }
 
 /**
- * Returns a model for the new job. Custom layers are kept only if the samples keep their shape,
- * which is so for the two jobs that learn digits.
+ * Returns a model for the new job. Custom layers are kept only between the two jobs that learn
+ * digits, because their samples have the same shape.
  */
 function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec['model'] {
   if (typeof model !== 'string') return learnsDigits(before) && learnsDigits(job) ? model : 'mlp';
@@ -104,8 +104,9 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 }
 
 /**
- * Changes what the run measures; `null`: it trains. The number of steps becomes the usual one,
- * unless somebody set a number that is valid for both. Only whole models in all tabs are measured.
+ * Changes what the run measures; `null` if it trains. The number of steps becomes the default,
+ * unless somebody set another number that is also valid for the new purpose. A measuring run has no
+ * pipeline, and its strategy averages gradients.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
   const fitting = measure === null || reducesGradients(spec.strategy) ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
@@ -142,7 +143,7 @@ function optionOf({ title, share }: CodecFacts): string {
   return share === null ? title : `${title} (${share})`;
 }
 
-/** The fields of pipelines in a job without one. */
+/** The values of the pipeline fields in a job without a pipeline. */
 const NO_PIPELINE = {
   pipeline: DEFAULT_JOB.pipeline,
   microBatches: DEFAULT_JOB.microBatches,
@@ -159,7 +160,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const { syncEvery, outerLearningRate, staleness, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
-  // Only whole models that learn from averaged gradients are measured.
+  // A run can only measure if its strategy averages gradients.
   const fitting = reducesGradients(strategy) ? optimized : withMeasure(optimized, null);
   return {
     ...fitting,
@@ -186,14 +187,14 @@ export function withMethod(spec: JobSpec, method: string): JobSpec {
 /** The fields, besides strategy and codec, on which the costs of a step depend. */
 const COST_FIELDS = ['job', 'model', 'hidden', 'gpt', 'side', 'channels', 'data', 'batchSize', 'precision'] as const;
 
-/** Returns whether costs that were measured for one job are those of the other. */
+/** Returns whether costs that were measured for one job are valid for the other. */
 export function hasSameCosts(one: JobSpec, other: JobSpec): boolean {
   return COST_FIELDS.every((field) => JSON.stringify(one[field]) === JSON.stringify(other[field]));
 }
 
 /**
- * Changes the number of stages of a pipeline. With several, fields get values that a pipeline
- * supports: its strategy is DDP, and values between stages have no codec of gradients.
+ * Changes the number of stages of a pipeline. With several stages, other fields get values that a
+ * pipeline supports, such as the strategy DDP.
  */
 export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
   if (pipeline <= 1) return { ...spec, pipeline, microBatches: null, recompute: false };

@@ -14,11 +14,11 @@ import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
-/** The text for `null`, if the default is not `null`. */
+/** The text for the value `null` in fields whose default is not `null`. */
 const NONE = 'none';
 /**
- * Values of the setting `source`. HOST: the host shares files, and has not chosen them yet. TABS:
- * every tab chooses the same files, for a job that also has built-in data.
+ * Values of the setting `source`. HOST: the host shares files that are still to be chosen. TABS:
+ * every tab chooses the same files. It is only written for jobs that also have built-in data.
  */
 const HOST = 'host';
 const TABS = 'tabs';
@@ -118,8 +118,8 @@ function modelInLink(model: JobSpec['model']): string {
 }
 
 /**
- * Returns the unpacked model. A text that was not packed, or is longer than those of links, which
- * could unpack to gigabytes, is returned as it is, and is not a valid model.
+ * Returns the unpacked model. A text that was not packed, or is too long for a link, is returned
+ * unchanged, and is not a valid model. A longer text could unpack to gigabytes.
  */
 function unpacked(text: string): unknown {
   if (text.length > MAX_PACKED_LENGTH) return text;
@@ -137,21 +137,22 @@ function sourceOf({ job, data }: JobSpec): string | null {
   return data.kind === 'files' && !readsFiles(job) ? TABS : null;
 }
 
-/** Returns whether `job` always reads files, so that it needs no `source`. */
+/** Returns whether `job` always reads files. If so, its link needs no `source`. */
 function isOfFiles(job: unknown): boolean {
   return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
 /**
- * Returns the boolean for `true` or `false`. Any other text is returned as it is, and is not valid.
+ * Returns the boolean for `true` or `false`. Any other text is returned unchanged, and is not a
+ * valid value.
  */
 function switchOf(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }
 
 /**
- * Returns a number, or `null` for the text of `null`. An empty text becomes NaN, which is not valid
- * in any field.
+ * Returns a number, or `null` for the text {@link NONE}. An empty text becomes NaN, which no field
+ * accepts.
  */
 function numberOf(text: string): number | null {
   if (text === NONE) return null;

@@ -9,7 +9,9 @@ declare global {
   /** Installed with {@link peergradOrigin}: returns some bytes of the file. */
   // oxlint-disable-next-line no-var
   var peergradOriginPart: ((from: number, to: number) => Promise<Uint8Array<ArrayBuffer>>) | undefined;
-  /** For the launcher: returns some bytes of the latest exported file; fewer at its end. */
+  /**
+   * For the launcher: returns the requested bytes of the latest exported file, or fewer at its end.
+   */
   // oxlint-disable-next-line no-var
   var peergradModelPart: ((from: number, to: number) => Promise<Uint8Array<ArrayBuffer>>) | undefined;
 }
@@ -22,7 +24,7 @@ export async function launcherOrigin(): Promise<File | null> {
   if (!origin || !read) return null;
   const { name, size } = await origin();
   const parts: Blob[] = [];
-  // Each part becomes a blob at once, so that the browser can store it.
+  // Each part becomes a blob immediately, so that the browser can move it out of memory.
   for (let at = 0; at < size; at += PART_BYTES) parts.push(new Blob([await read(at, at + PART_BYTES)]));
   return new File(parts, name);
 }

@@ -1,6 +1,6 @@
 /**
- * The latest answers of the model. Each kind has a signal of its own, so that only the panel that
- * asked is drawn again.
+ * The latest answers of the model. Each kind of answer has its own signal, so that only the panel
+ * that asked is drawn again.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EventOf } from '../../protocol/events.ts';
@@ -23,7 +23,7 @@ export function setAnswer(event: Prediction | InspectionAnswer | GeneratedText):
   else lastInspection.value = event;
 }
 
-/** Clears the answers, which belong to another run. */
+/** Clears the answers at the start of another run. */
 export function clearAnswers(): void {
   lastPrediction.value = null;
   lastInspection.value = null;

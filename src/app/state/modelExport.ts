@@ -13,8 +13,8 @@ interface ModelExport {
   /** Error message of the engine. */
   problem: string | null;
   /**
-   * The number of steps that the exported weights were trained for, if the user requested the best
-   * weights.
+   * If the user requested the best weights: the number of steps after which the exported weights
+   * were reached.
    */
   bestStep: number | null;
 }

@@ -6,7 +6,7 @@ import type { EventOf, LoadProgress } from '../../protocol/events.ts';
 import type { DataNote, Preview } from '../../spec/preview.ts';
 
 export interface OriginView {
-  /** Progress of reading the files that this tab shares with all. */
+  /** Progress of reading the files that this tab shares with all other tabs. */
   reading: { bytes: number; total: number } | null;
   /**
    * The content of this tab's data files, or the problem with them. Both are `null` while the files
@@ -16,13 +16,13 @@ export interface OriginView {
   /** Progress of reading this tab's data files for their preview; `null` if none are read. */
   opening: LoadProgress | null;
   /**
-   * The number of steps in this tab's checkpoint, which the first run of the room continues. `null`
-   * without a checkpoint.
+   * If the first run of the room continues a checkpoint of this tab: the number of steps in this
+   * checkpoint. Otherwise `null`.
    */
   resumesAfter: number | null;
   /**
-   * The name of this tab's file whose weights the first run of the room begins with. `null` without
-   * such a file.
+   * If the first run of the room begins with weights from a file of this tab: the name of the file.
+   * Otherwise `null`.
    */
   beginsWith: string | null;
   /** Notes about arrays of that file that are left out or rounded. */
@@ -58,8 +58,9 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
 }
 
 /**
- * Returns the origin after a run has begun. The run has used the origin, so it is cleared. But a
- * run that only measures does not change the weights, so the next run begins with them too.
+ * Returns the origin after a run has begun. The run has used the origin, so the origin is cleared.
+ * Only the weights are kept if the run only measures: it does not change them, so the next run
+ * begins with them, too.
  */
 export function withoutOrigin(origin: OriginView, onlyMeasures: boolean): Partial<OriginView> {
   return { resumesAfter: null, beginsWith: onlyMeasures ? origin.beginsWith : null };

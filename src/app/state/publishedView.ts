@@ -1,7 +1,7 @@
 /**
- * The view that results from the engine's events. Each event is reduced at once. The view is
- * published a few times a second, on an animation frame. So drawing never delays training, and a
- * hidden tab draws nothing.
+ * The view that results from the engine's events. Each event is reduced immediately, but the view
+ * is published only a few times a second, on an animation frame. So drawing never delays training,
+ * and a hidden tab draws nothing.
  */
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { assignRanks } from '../../protocol/seating.ts';
@@ -12,7 +12,7 @@ import { people } from '../people.ts';
 import { titleOf } from './title.ts';
 import { initialView, type View } from './view.ts';
 
-/** Milliseconds between two redraws. Digits that change faster are not readable. */
+/** Milliseconds between two redraws. If digits changed faster, nobody could read them. */
 const PUBLISH_MS = 200;
 /** Milliseconds between two redraws if the CPU both trains and paints. */
 const THRIFTY_PUBLISH_MS = 500;
@@ -48,8 +48,8 @@ export function publishNow(next: View): void {
 }
 
 /**
- * Publishes the view on a later frame. A change to another screen is published at once. Otherwise a
- * click could hit a button that should no longer be shown.
+ * Publishes the view on a later frame. A change to another screen is published immediately, because
+ * otherwise a click could hit a button that should no longer be shown.
  */
 export function publishSoon(next: View): void {
   latest = next;

@@ -25,7 +25,7 @@ export interface RoomView {
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  /** The key that makes this tab a host of the room again when the tab sends it to the server. */
+  /** The tab sends this key to the server to become a host of the room again. */
   hostKey: string | null;
   lobby: Lobby | null;
   /** What the engine is preparing now; `null` if nothing. */
@@ -34,7 +34,10 @@ export interface RoomView {
   shaders: ShaderProgress | null;
   /** The progress of loading data; `null` before it is known. */
   loading: LoadProgress | null;
-  /** How much of the run's state this newcomer has received; `null` if it receives none. */
+  /**
+   * The part of the run's state that this newcomer has received; `null` if it does not receive
+   * state.
+   */
   received: Receiving | null;
 }
 
@@ -76,7 +79,7 @@ export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> 
       return { hostKey: event.hostKey };
     case 'room': {
       const { type: _, ...lobby } = event;
-      // If a tab has become ready, it has nothing left to prepare until a run begins.
+      // A tab that has become ready has nothing to prepare until a run begins.
       const becameReady = hasDevice(lobby, room.member) && !hasDevice(room.lobby, room.member);
       return { lobby, warmup: becameReady ? null : room.warmup };
     }

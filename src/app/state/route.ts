@@ -1,10 +1,10 @@
 /**
- * Reads and writes the address of the page. The page and its settings are in the hash: one
- * static file is enough for every page, and a room code never appears in the log of a server.
- * `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#pipeline` the lesson
- * about pipelines, `#recording` shows recordings, `#simulated?ranks=32` is a simulated run, and
- * `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins a room. Each page reads its settings after
- * the question mark, so a link can have all settings of a page.
+ * Reads and writes the address of the page. The page and its settings are in the hash, for two
+ * reasons: one static file is enough for every page, and a room code never appears in the log of a
+ * server. `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#pipeline`
+ * the lesson about pipelines, `#recording` shows recordings, `#simulated?ranks=32` is a simulated
+ * run, and `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins a room. Each page reads its settings
+ * after the question mark, so a link can have all settings of a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
@@ -24,7 +24,7 @@ export interface Route {
   kernels: KernelChoice;
   /** Whether to join without a click. */
   auto: boolean;
-  /** The text where a room code should be, if the text is not a code. */
+  /** The text in the place of the room code, if it is not a valid code. */
   wrongCode: string | null;
   /** All settings after the question mark. */
   query: URLSearchParams;

@@ -1,4 +1,4 @@
-/** State of a run as the page shows it: its generation, its progress, and what ranks report. */
+/** State of a run as the page shows it: its generation, its progress, and the reports of ranks. */
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -11,7 +11,7 @@ import {
   type TelemetryEvent,
 } from './runTelemetry.ts';
 
-/** A change of the world: ranks left, or others joined, or both. */
+/** A change of the world: ranks left, joined, or both. */
 export interface WorldChange {
   /** The latest step before the change, and its time. */
   step: number;
@@ -45,7 +45,7 @@ export interface Run extends RunProgress, RunTelemetry {
   lesson: LessonView | null;
 }
 
-/** The number of changes that are stored. A chart with more lines would not be readable. */
+/** The number of changes that are stored. A chart with more lines would be hard to read. */
 const MAX_CHANGES = 50;
 /** The largest number of ids in `met`. If there are more, the earliest are dropped. */
 const MAX_MET = 1000;

@@ -26,16 +26,15 @@ export interface RunProgress {
   firstStep: number | null;
   last: StepView | null;
   /**
-   * The latest steps of this generation, newest last. Steps of another generation are not included,
-   * because their times depend on its ranks.
+   * The latest steps of this generation, newest last. Steps of other generations are not included,
+   * because the times of steps depend on the ranks of a generation.
    */
   recent: readonly StepView[];
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * Added to the times of the engine to get times of the run, in milliseconds. It is 0 at first.
-   * When the GPU is lost, the engine counts from 0 again, so `since` becomes the time of the latest
-   * step.
+   * The time of the run, in milliseconds, at which the engine's clock was 0. It is 0 at first. When
+   * the GPU is lost, the engine counts from 0 again, so this becomes the time of the latest step.
    */
   since: number;
   evaluations: readonly Evaluation[];
@@ -63,14 +62,11 @@ export const initialProgress: RunProgress = {
 };
 
 /**
- * The number of steps from which rates are computed: enough to be steady, few enough to follow a
- * change.
+ * The number of steps from which rates are computed. It is large enough for steady rates, and small
+ * enough to follow a change.
  */
 export const RECENT_STEPS = 40;
-/**
- * The largest number of evaluations that are stored. If there are more, every second one is
- * dropped.
- */
+/** The largest number of stored evaluations. If there are more, every second one is dropped. */
 const MAX_EVALUATIONS = 1000;
 /** The number of checkpoints that are stored as marks of a chart. */
 const MAX_SAVES = 50;

@@ -1,5 +1,5 @@
 /**
- * State of what ranks report about one generation of a run: links, the trace of an all-reduce,
+ * State of the reports of ranks about one generation of a run: links, the trace of an all-reduce,
  * statistics and hashes.
  */
 import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
@@ -24,14 +24,20 @@ export type PipelineView = Omit<EventOf<'pipeline'>, 'type'>;
 interface Statistics {
   step: number;
   ranks: readonly RankStatistics[];
-  /** Whether they are of an earlier generation, whose bytes were counted from another start. */
+  /**
+   * Whether these statistics are from an earlier generation. Its bytes were counted from an earlier
+   * start, so no rates can be computed from them.
+   */
   isCarried?: true;
 }
 
 export interface RunTelemetry {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
-  /** The distribution of the job's files: all bytes, and the bytes that each rank has. */
+  /**
+   * The distribution of the job's files, or of the run's state: the total number of bytes, and the
+   * number of bytes that each rank has.
+   */
   distribution: { what: 'files' | 'state'; total: number; bytesPerRank: readonly number[] } | null;
   /** The stages of a run with a pipeline. */
   pipeline: PipelineView | null;
@@ -126,7 +132,7 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
     case 'trace': {
       const { step, bucket, bytes, algorithm, startedAt, hops } = event;
       const trace = { step, bucket, bytes, algorithm, startedAt, hops };
-      // Small buckets may use another algorithm than the one that sends most bytes.
+      // Small buckets may use another algorithm than `run.algorithm`, which sends most bytes.
       const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
       return isMinor || !isComplete(trace, run) ? {} : { trace };
     }
@@ -154,8 +160,8 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
 }
 
 /**
- * Returns the statistics of the previous generation with the ranks that its members have now. So
- * tables stay filled until the first exchange of the new generation.
+ * Returns the statistics of the previous generation, but with the members' present ranks. With
+ * them, tables stay filled until the first exchange of the new generation.
  */
 export function carriedStatistics(
   { statistics, members: before }: Pick<RunTelemetry, 'statistics'> & { members: readonly RosterEntry[] },
@@ -170,8 +176,8 @@ export function carriedStatistics(
 }
 
 /**
- * Returns whether the trace has exactly the steps of the rank's plan. Traces of another world size
- * have other steps.
+ * Returns whether the trace has exactly the steps of the rank's plan. A trace of another world size
+ * does not have them.
  */
 export function isComplete(
   { algorithm, hops }: RecordedTrace,

@@ -18,8 +18,8 @@ const found = signal<SavedRuns>({ runs: [], damaged: [], problem: null });
 export const savedRuns: ReadonlySignal<SavedRuns> = found;
 
 /**
- * Checkpoints that were found to be damaged when their content was read, with the reason. Their
- * headers do not show the damage.
+ * Checkpoints whose content is damaged, with the reason. Their headers do not show the damage, so
+ * it is found only when the content is read.
  */
 const unreadable = new Map<string, string>();
 
@@ -62,8 +62,8 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
 }
 
 /**
- * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. Damaged checkpoints
- * that it meets are listed as damaged when the runs are looked up again.
+ * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. From then on, the
+ * damaged checkpoints that were found are also shown as damaged in the list of runs.
  */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {

@@ -19,14 +19,14 @@ export interface Series {
   pending: readonly Point[];
 }
 
-/** More points than a chart has pixels would only cost time. */
+/** The largest number of points. A chart has fewer pixels, so it could not show more points. */
 const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
 
 /**
- * Returns `series` with one more sample. If its step is not after the latest one, the run has
- * restarted: the sample replaces all samples from its step on.
+ * Returns `series` with one more sample. If its step is not after the latest step, the run has
+ * restarted. Then the sample replaces all samples from its step on.
  */
 export function append(series: Series, sample: Point, max: number = MAX_POINTS): Series {
   const kept = truncate(series, sample.step);
@@ -50,7 +50,7 @@ export function truncate(series: Series, step: number): Series {
 
 /**
  * Returns the smoothed line: the mean of two exponential moving averages, one from the left and one
- * from the right. So it does not lag behind the data.
+ * from the right. With both, the line does not lag behind the data.
  *
  * @param weight the weight of the previous average, 0 <= weight < 1.
  */
@@ -82,7 +82,7 @@ export function smoothingFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));
 }
 
-/** Returns the mean of samples, at the step and time of the final one. */
+/** Returns the mean of samples. Its step and time are those of the last sample. */
 function mean(points: readonly Point[]): Point {
   const last = points.at(-1)!;
   const value = points.reduce((sum, point) => sum + point.value, 0) / points.length;

@@ -28,7 +28,7 @@ import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun } from './view.ts';
 
 declare global {
-  /** Installed by a launcher that drives this page: receives every engine event at once. */
+  /** Installed by a launcher that drives this page: receives every engine event immediately. */
   // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
   var peergradReport: ((event: EngineEvent) => void) | undefined;
   /** For the launcher: makes this tab's engine export the model. */
@@ -196,8 +196,8 @@ export function giveFiles(files: File[]): void {
 }
 
 /**
- * Asks this tab's model for a prediction, an inspection, a text or a file.
- * inspection/modelAnswers.ts receives the answers, and modelFiles/modelExport.ts receives the file.
+ * Asks this tab's model for a prediction, an inspection, a text or a file. modelAnswers.ts receives
+ * the answers, and modelExport.ts receives the file.
  */
 export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>): void {
   send(question);
@@ -253,8 +253,8 @@ export function followVisibility(): void {
 }
 
 /**
- * Tells the engine when the machine may have slept or changed its network. No event reports either
- * in every browser, so the engine also notices late timers.
+ * Tells the engine when the machine may have slept or changed its network. Not every browser has
+ * events for both, so the engine also notices late timers.
  */
 export function followWakes(): void {
   addEventListener('online', wake);
@@ -266,8 +266,8 @@ export function followWakes(): void {
 }
 
 /**
- * Reloads a page that the browser restores after its back button was pressed, because the engine of
- * that page was stopped.
+ * Reloads the page if the browser restores it after the back button was pressed, because its engine
+ * was stopped.
  */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {

@@ -1,4 +1,4 @@
-/** Tells what the page can show of a strategy; pure. */
+/** Decides what the page can show for a strategy; pure. */
 import {
   ALL_REDUCE_NAMES,
   whyAlgorithmDoesNotFit,
@@ -11,8 +11,8 @@ import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
 /**
- * Returns whether the loss and the samples that this rank reports for a step are its own only. The
- * ranks then exchange results after several steps, not in every step.
+ * Returns whether the loss and the samples that this rank reports for a step are only its own. This
+ * is so if ranks do not exchange results in every step.
  */
 export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: number): boolean {
   return (measure === 'methods' || !STRATEGIES[strategy].isSynchronous) && worldSize > 1;
@@ -49,7 +49,7 @@ export function pictureOf(
   const known = ALL_REDUCE_NAMES.find((name) => name === used);
   if (known !== undefined) return known;
   if (shardOptimizer) return 'ring';
-  // A world that cannot run the algorithm uses the ring.
+  // If the ranks cannot run the algorithm, they use the ring.
   if (algorithm !== 'auto') return whyAlgorithmDoesNotFit(algorithm, worldSize) === null ? algorithm : 'ring';
   if (bucketBytes === null || worldSize < 2) return 'ring';
   return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));

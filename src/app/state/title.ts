@@ -6,7 +6,7 @@ import { upperFirst } from '../../util/text.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
 
-/** @param room the room in the address, whether this tab has entered it or not. */
+/** @param room the room in the address. This tab need not have entered it. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
   if (room === null) return `peergrad: ${messages.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
@@ -15,6 +15,6 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   const { word } = describeState(view);
   const { state } = messages.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
-  // The number is first, because a tab shows only a few letters.
+  // The number of the step is first, because a browser tab shows only a few letters.
   return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;
 }

@@ -29,7 +29,10 @@ export interface Failure extends NoticeText {
 export interface View extends RoomView, OriginView {
   model: ModelSizes | null;
   run: Run | null;
-  /** The latest comparison of methods in this room, and what was measured. */
+  /**
+   * The latest comparison of methods in this room, with the job and the world size that were
+   * measured.
+   */
   compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
   note: NoticeText | null;
@@ -73,7 +76,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         ...withoutOrigin(view, event.job.measure !== null),
-        // A note of an earlier run does not concern this one.
+        // A note of an earlier run does not apply to this run.
         note: view.run?.number === event.run ? view.note : null,
         suspension: null,
         run: runAtGeneration(view.run, event),
@@ -122,11 +125,11 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'testing':
     case 'working':
     case 'pass':
-    // inspection/modelAnswers.ts handles these events.
+    // modelAnswers.ts handles these events.
     case 'prediction':
     case 'inspection':
     case 'generated':
-    // modelFiles/modelExport.ts handles this event.
+    // modelExport.ts handles this event.
     case 'exported':
       return view;
     default:
