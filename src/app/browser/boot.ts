@@ -1,6 +1,6 @@
 /**
- * The entry point: loads the page, or shows an error if a part of the page fails to load. The error
- * texts are in this file, because `locales/` may be the part that fails.
+ * The entry point: loads the page, or shows an error if a part of the page fails to load. The texts
+ * of this error are in this file, because `locales/` may fail to load, too.
  */
 const MISSING = {
   en: ['A part of this page did not load. Check the connection, then ', 'reload it', '.'],

@@ -5,7 +5,7 @@
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
-/** The names of the permission. The first is newer; browsers reject names that they do not know. */
+/** The names of the permission, newest first. Browsers reject names that they do not know. */
 const NAMES = ['local-network', 'local-network-access'];
 
 /** Names of hosts in the local network, and private addresses (RFC 1918, 3927, 4193, 4291). */
@@ -13,7 +13,7 @@ const LOCAL_NAME = /^localhost$|\.(localhost|local)$/;
 const LOCAL_IPV4 = /^(10|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168)\.[\d.]+$/;
 const LOCAL_IPV6 = /^\[(::1\]|f[cd]|fe[89ab])/;
 
-/** What decides whether a page needs the permission, and has it. */
+/** The facts that decide whether a page needs the permission, and whether it has it. */
 export interface Surroundings {
   permissions: Pick<Permissions, 'query'> | undefined;
   isSecure: boolean;
@@ -22,9 +22,9 @@ export interface Surroundings {
 }
 
 /**
- * Calls `report` with the state of the permission, now and after each change. A page from the local
- * network does not need the permission, and a page that is not secure cannot have it, so there
- * nothing is reported.
+ * Calls `report` with the state of the permission, now and after each change. Nothing is reported
+ * for a page from the local network, which does not need the permission, and for an insecure page,
+ * which cannot have it.
  */
 export async function watchLocalNetwork(
   { permissions, isSecure, host }: Surroundings,

@@ -6,7 +6,7 @@ interface Battery extends EventTarget {
   readonly charging: boolean;
 }
 
-/** The number of frames that are measured: one second of a low power mode. */
+/** The number of measured frames. In a low power mode, they take one second. */
 const MEASURED_FRAMES = 30;
 
 const onBattery = signal<boolean | null>(null);

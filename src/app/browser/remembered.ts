@@ -1,8 +1,8 @@
 /** Choices and names that this browser stores for the next visit. */
 
 /**
- * A value in the storage of the browser. If storage is forbidden, the value lasts as long as the
- * page.
+ * A value in the storage of the browser. If storage is forbidden, the value is kept until the page
+ * is closed.
  */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
   return {

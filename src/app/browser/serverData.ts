@@ -1,4 +1,4 @@
-/** Finds out what the server of this page also serves: data files, and its addresses. */
+/** Asks the server of this page for its data files, and for its addresses. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The address of the data folder of the server, which a job can use as its data source. */
@@ -23,8 +23,8 @@ export async function askForOrigins(): Promise<void> {
 }
 
 /**
- * Resolves with a list that the server sends. A server without data sends an empty list. A server
- * of another kind may answer 404 or send its start page, which also means an empty list.
+ * Resolves with a list that the server sends. A server without data sends an empty list. Other
+ * server software may answer 404 or send its start page; the list is then empty, too.
  */
 async function namesAt(path: string): Promise<unknown[]> {
   try {

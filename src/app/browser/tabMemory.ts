@@ -1,21 +1,20 @@
-/** The memory that a tab can use, as far as a browser reports it, as a signal. */
+/** The memory that a tab can use, estimated from what the browser reports, as a signal. */
 import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { TAB_BYTES } from '../../spec/pipeline.ts';
 
 export interface TabMemory {
-  /** Bytes that a tab should need at most. */
+  /** The largest number of bytes that a tab should use. */
   bytes: number;
-  /** Whether the bytes follow from the memory that the browser reports. */
+  /** Whether `bytes` was computed from the memory that the browser reports. */
   isReported: boolean;
   /** The largest buffer of the GPU; `null` if not known. */
   maxBufferBytes: number | null;
 }
 
 /**
- * The share of a machine's reported memory that one tab can use, if that is less than the usual
- * memory of a tab. Other programs and the GPU need a part, and a room often has several tabs on one
- * machine.
+ * A tab is assumed to have this share of the machine's reported memory, but at most `TAB_BYTES`.
+ * Other programs and the GPU need memory, too, and a room often has several tabs on one machine.
  */
 const SHARE_OF_DEVICE = 1 / 8;
 
@@ -23,7 +22,8 @@ const memory = signal<TabMemory>(tabMemoryOf(undefined, null));
 let isAsked = false;
 
 /**
- * Returns the memory of a tab. No browser reports what a tab may use.
+ * Returns the memory of a tab. It is an assumption, because no browser reports how much a tab may
+ * use.
  *
  * @param deviceGigabytes `navigator.deviceMemory`: the machine's memory in GB, rounded by the
  *   browser.
@@ -33,7 +33,7 @@ export function tabMemoryOf(deviceGigabytes: number | undefined, maxBufferBytes:
   return { bytes: Math.min(TAB_BYTES, reported), isReported: reported < TAB_BYTES, maxBufferBytes };
 }
 
-/** The memory of this tab. The other tabs are assumed to have the same. */
+/** The memory of this tab. The other tabs are assumed to have the same amount. */
 export function tabMemory(): ReadonlySignal<TabMemory> {
   if (!isAsked) void ask();
   isAsked = true;

@@ -23,8 +23,8 @@ export const zoom = computed(() => (projector.value ? 1.5 : 1));
 export const smallText = computed(() => 13 * zoom.value);
 
 /**
- * Limits of the page width, pixels. A page below NARROW folds its less important parts. A page
- * below MIDDLE has fewer columns.
+ * Limits of the page width, pixels. A page that is narrower than NARROW folds its less important
+ * parts. A page that is narrower than MIDDLE has fewer columns.
  */
 const NARROW = 720;
 const MIDDLE = 1200;

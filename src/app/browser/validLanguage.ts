@@ -1,6 +1,6 @@
 /**
  * Makes `navigator.language` a language that `Intl` accepts. WebKitGTK reports the language "C" if
- * its process has no other, and then the library of the charts, uPlot, fails to load.
+ * its process has no language. With this value, uPlot, the library of the charts, fails to load.
  */
 export function ensureValidLanguage(): void {
   try {

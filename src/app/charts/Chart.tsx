@@ -1,6 +1,6 @@
 /**
  * A chart with one curve over steps or time, drawn by uPlot. It shows either points, or a smoothed
- * line over faint raw values. All charts of a page show the same range of x: a drag selects a
+ * line over faint raw values. All charts of a page show the same range of x. A drag selects a
  * range, and a double click or Escape resets it. The crosshairs of the charts move together.
  */
 import type { Signal } from '@preact/signals';
@@ -46,7 +46,7 @@ interface Props {
   isLog?: boolean;
   /** The visible range of the x axis; `null` means all. */
   shown: Signal<Range | null>;
-  /** The place on the x axis that the user points at in another view. */
+  /** The place on the x axis at which the user points in another view. */
   pointedX: number | null;
   formatX: (value: number) => string;
   formatY: (value: number) => string;
@@ -113,7 +113,7 @@ function point(plot: uPlot, x: number | null): void {
 
 /** Pixels between the labels of the y axis and the curve. */
 const LABEL_GAP = 8;
-/** A drag over fewer pixels is a click. */
+/** A drag over fewer pixels than this is a click. */
 const LEAST_DRAG = 4;
 
 function optionsFor(
@@ -209,7 +209,7 @@ function optionsFor(
 }
 
 /**
- * Draws the marks. A mark with a label is a faint line, and the label is shown if there is room. A
+ * Draws the marks. A mark with a label is a faint line; its label is only shown if there is room. A
  * mark without a label is a notch.
  */
 function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {

@@ -156,10 +156,13 @@ function LossCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   );
 }
 
-/** What is measured on held-out samples. */
+/** A quantity that is measured on held-out samples. */
 type Measure = MetricName | 'loss';
 
-/** The curve of a measure of held-out samples: the one that the user chose, or the first metric. */
+/**
+ * The curve of one measure on held-out samples: the measure that the user chose, or else the first
+ * metric.
+ */
 function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const { charts } = messages.value;
   const { evaluations, losses } = run;

@@ -11,8 +11,8 @@ import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**
- * A loss is drawn no higher than this multiple of the highest loss in the first quarter of the
- * steps. An exploding loss is then visible, but does not flatten the rest of the curve.
+ * Losses are drawn at most as high as this multiple of the highest loss in the first quarter of the
+ * steps. So an exploding loss is visible, but does not flatten the rest of the curve.
  */
 const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;

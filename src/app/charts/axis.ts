@@ -3,8 +3,8 @@
 export type XAxis = 'step' | 'time';
 
 /**
- * The step under the pointer, and the view that the pointer is in. That view moves its own
- * crosshair.
+ * The step under the pointer, and the view in which the pointer is. The crosshair of that view
+ * follows the pointer by itself.
  */
 export interface Pointed {
   step: number;

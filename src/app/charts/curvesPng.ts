@@ -1,4 +1,7 @@
-/** Draws the curves on the page, one below the other, as a PNG on the colour of the paper. */
+/**
+ * Makes a PNG of the curves on the page, one below the other. Its background has the colour of the
+ * paper.
+ */
 
 /** Space around the curves, CSS pixels. */
 const MARGIN = 16;

@@ -14,7 +14,7 @@ export function xOf(axis: XAxis, place: MarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
-/** If a change has more names than this, the text shows only their number. */
+/** If more members than this joined, returned or left, the text shows only their number. */
 const MOST_NAMES = 2;
 
 /** Returns the text of a change: `ada joined`, `ben left, ada is back`, `6 joined`. */
