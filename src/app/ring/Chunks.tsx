@@ -1,15 +1,16 @@
 /**
- * Draws the chunks that travel between ranks. With enough room, they are a capsule with their name,
- * their numbers if these are known, and one slot for each rank. A slot is filled if the numbers of
- * its rank are in the sum. With less room, they are a bar that fills up, and with even less room a
- * dot. They are rendered once in each step. On every frame they are moved without rendering.
+ * Draws the chunks that travel between ranks. With enough room, chunks are drawn as a capsule:
+ * their name, their numbers if known, and one slot for each rank. A slot is filled if the numbers
+ * of its rank are in the sum. With less room, chunks are drawn as a bar that fills up, and with
+ * even less room as a dot. They are rendered once in each step, and moved without rendering on
+ * every frame.
  */
 import { effect, useComputed } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { identityOf } from '../components/rankIdentity.ts';
 import { capsuleFor, type Capsule } from './capsule.ts';
 import { chunkName, type Flight, type Frame, type Parts } from './frameAt.ts';
-import { boxOn, wayOf, type RingLayout, type Way } from './geometry.ts';
+import { boxCentre, wayOf, type RingLayout, type Way } from './geometry.ts';
 import { moveOf } from './narrate.ts';
 import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
 import type { Player } from './player/player.ts';
@@ -18,13 +19,13 @@ interface Props {
   layout: RingLayout;
   player: Player;
   textSize: number;
-  /** The rank that the picture is about. Its chunks have names, also if there are many ranks. */
+  /** The rank in focus. Its chunks have names even if there are many ranks. */
   focus: number | null;
 }
 
-/** With more ranks, only the chunks of the rank that the picture is about have names. */
+/** With more ranks than this, only chunks of the rank in focus have names. */
 const MOST_NAMED = 12;
-/** With fewer pixels for each rank, chunks of other ranks are dots. */
+/** With fewer pixels per rank than this, chunks of other ranks are dots. */
 const LEAST_SPACE = 14;
 /** The room of a chunk of a pair, as a share of the picture. */
 const PAIR_ROOM = 0.25;
@@ -54,7 +55,7 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
         const flight = flights[place];
         element.setAttribute('visibility', flight === undefined ? 'hidden' : 'visible');
         if (flight === undefined) return;
-        const { x, y } = boxOn(way, flight.progress, { width: capsule.width / 2, height: capsule.height / 2 });
+        const { x, y } = boxCentre(way, flight.progress, { width: capsule.width / 2, height: capsule.height / 2 });
         element.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
       });
     });
@@ -89,13 +90,13 @@ interface Drawn {
   name: string;
 }
 
-/** Returns the chunks on their way, small ones first, so that larger ones are drawn over them. */
+/** Returns the travelling chunks, small ones first, so that large ones are drawn on top. */
 function drawnIn(
   { plan, flights }: Frame,
   layout: RingLayout,
   { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
 ): Drawn[] {
-  // Ways of pairs cross, so their chunks must leave room for each other.
+  // The ways of different pairs cross, so chunks must leave room for other chunks.
   const room = layout.shape === 'ring' ? Infinity : Math.min(layout.width, layout.height) * PAIR_ROOM;
   const isCrowded = Math.min(layout.width, layout.height) < plan.n * LEAST_SPACE;
   const all = flights.map((flight, place): Drawn => {

@@ -1,6 +1,6 @@
 /**
- * Handles the pointer and the keys on the picture. They select a rank, and the chunks that it sends
- * are picked.
+ * Handles the pointer and the keys on the picture. They select a rank; the chunks that this rank
+ * sends are then picked.
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
@@ -18,8 +18,9 @@ interface Props {
 }
 
 /**
- * Returns what is picked when a rank is selected. On a ring, it is the chunk that the rank sends,
- * which can be followed. Otherwise it is whatever the rank sends.
+ * Returns what is picked when a rank is selected. On a ring, it is the chunk that the rank sends
+ * now, so that the user can follow this chunk. With other algorithms, it is everything that the
+ * rank sends.
  */
 function pickedOf(frame: Frame, sender: number): Picked {
   const chunk = transferFromRank(frame, sender)?.first ?? 0;
@@ -34,7 +35,8 @@ export function EdgeKeys({ layout, player }: Props) {
   /** The rank selected with the arrow keys or the pointer. */
   const cursor = useSignal(0);
   /**
-   * The rank whose way is under the pointer. Its chunks are picked while the pointer stays there.
+   * The rank whose way is under the pointer. While the pointer stays there, the chunks of this rank
+   * are picked.
    */
   const pointed = useRef<number | null>(null);
   const rank = Math.min(n - 1, cursor.value);
@@ -106,8 +108,8 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
 }
 
 /**
- * Highlights the way that the picked chunks travel on, the two ranks at its ends, and the rank
- * whose copy is picked. The highlight is drawn under the marks.
+ * Highlights the way of the picked chunks, the two ranks at its ends, and the rank whose copy is
+ * picked. The highlight is drawn under the marks.
  */
 export function EdgeLight({ layout, player }: Props) {
   const lit = useHighlight(player, layout.places.length);

@@ -51,7 +51,7 @@ export function Edges({ layout, edges, player, textSize, focus }: Props) {
   }
 }
 
-/** With more ranks, there is no room for arrows on the edges. */
+/** With more ranks than this, there is no room for arrows on the edges. */
 const MOST_ARROWS = 16;
 
 interface SideProps {
@@ -102,8 +102,8 @@ function Spoke({ layout, rank }: { layout: RingLayout; rank: number }) {
 }
 
 /**
- * All links of the two-level algorithm, pale: the ring of each group, and the rings of the ranks at
- * the same place of each group.
+ * All links of the two-level algorithm, drawn pale: one ring in each group, and rings across
+ * groups, which connect the ranks at the same place of each group.
  */
 function GroupRings({ layout }: { layout: RingLayout }) {
   const n = layout.places.length;
@@ -124,7 +124,7 @@ function GroupRings({ layout }: { layout: RingLayout }) {
   );
 }
 
-/** The ranks of each group, in its centre, if the marks are too small for numbers. */
+/** The range of ranks in the centre of each group, for marks that are too small for numbers. */
 function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
   const size = groupSizeOf(layout.places.length);
   const { number, mark } = layout.places[0]!;
@@ -141,7 +141,7 @@ function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
   );
 }
 
-/** Returns the ranks of a group as text: `8–15`, or `8…` in little room. */
+/** Returns the ranks of a group as text: `8–15`, or `8…` if there is little room. */
 function nameOf(first: number, last: number, room: number): string {
   const name = `${first}–${last}`;
   return name.length * DIGIT <= room ? name : `${first}…`;

@@ -25,9 +25,9 @@ export interface RingMember {
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** What is drawn. By default a ring. */
+  /** The shape to draw (default: a ring). */
   shape?: Shape;
-  /** The rank that the picture is about, if there are many ranks. By default `you`. */
+  /** The rank that is emphasized if there are many ranks (default: `you`). */
   focus?: number | null;
   /** The edges of the ring. Edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
@@ -52,7 +52,10 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
     () => layoutRing({ width, height, n, textSize, named, shape, focus }),
     [width, height, n, textSize, named, shape, focus],
   );
-  /** Until the first trace of this picture arrives, the frame is from another one. */
+  /**
+   * The plan in the player. It may be that of another picture until this picture's first trace
+   * arrives.
+   */
   const plan = usePlan(player);
   const moving = plan?.n === n && plan.algorithm === shape && n > 1 ? player : null;
   const isPlain = n === 1 || shape === 'none';
@@ -107,8 +110,8 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
 }
 
 /**
- * The names of all ranks, if the picture has no room for them. Screen readers read them in the
- * label of the picture.
+ * The names of all ranks, if the picture has no room for them. They are hidden from screen readers,
+ * which read them in the label of the picture.
  */
 function RingNames({ members, you }: Pick<Props, 'members' | 'you'>) {
   return (
@@ -174,9 +177,9 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
   );
 }
 
-/** Width of a letter of the title, relative to the size of small text. */
+/** Width of a letter in a short title, relative to the size of small text. */
 const LETTER = 0.95;
-/** The same for a long title, which has small letters. */
+/** Width of a letter in a long title, which has smaller letters. */
 const SMALL_LETTER = 0.62;
 
 interface CentreProps {

@@ -1,6 +1,6 @@
 /**
- * Shows the picture of a run: its members, the edges of a ring as far as this rank knows them, and
- * the replay of a round.
+ * Shows the picture of a run: its members, the edges of a ring with what this rank knows about
+ * them, and the replay of a round.
  */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
@@ -21,7 +21,9 @@ interface Props {
   view: View;
   run: Run;
   player: Player;
-  /** The algorithm to draw; or what ranks do instead of an all-reduce of gradients. */
+  /**
+   * The algorithm to draw, or a description of what ranks do instead of an all-reduce of gradients.
+   */
   picture: AllReduceName | Instead;
 }
 

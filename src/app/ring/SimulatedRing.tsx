@@ -1,6 +1,6 @@
 /**
- * The picture of an all-reduce before a run. It has the plan and the player of a real one, and
- * simulated times.
+ * The picture of an all-reduce before a run. Its plan and its player are those of a real
+ * all-reduce, but its times are simulated.
  */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -22,8 +22,8 @@ interface Props {
 }
 
 /**
- * The most ranks of a simulated round. Computing a larger plan whenever a member joins would make
- * the page slow.
+ * The largest number of ranks in a simulated round. With more, the page would become slow, because
+ * a plan is computed whenever a member joins.
  */
 export const MOST_SIMULATED = 64;
 
@@ -88,8 +88,8 @@ export function Legend() {
 }
 
 /**
- * Describes the frame or the picked chunk in words. It is not a live region, because it changes all
- * the time.
+ * Describes the frame or the picked chunk in words. It is not a live region, because it changes in
+ * every step.
  */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {

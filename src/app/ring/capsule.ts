@@ -10,18 +10,18 @@ export interface Capsule {
   kind: 'slots' | 'tag' | 'name' | 'bar' | 'dot';
   width: number;
   height: number;
-  /** The width of the name, and the width of the number after it. */
+  /** `letter` is the width of the name, and `figure` the width of the number after it. */
   letter: number;
   figure: number;
   /**
-   * The area of the slots, one for each rank, or of the bar. It is next to the name, or in a line
-   * below the name if there is a number.
+   * The area of the bar, or of the slots, one for each rank. If the capsule has a number, this area
+   * is below the name; otherwise it is next to the name.
    */
   slots: { x: number; y: number; width: number; height: number };
 }
 
 export interface CapsuleOptions {
-  /** The room of a capsule, pixels, if it is less than the way. */
+  /** Maximum width of the capsule, pixels. The length of the way limits it, too. */
   room: number;
   /** The number of ranks. */
   n: number;
@@ -31,15 +31,15 @@ export interface CapsuleOptions {
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
   /**
-   * How much may be shown: `bar` and `dot` are for chunks that the rank that the picture is about
+   * The most detailed kind that may be used: `bar` or `dot` for chunks that the rank in focus
    * neither sends nor receives.
    */
   most: 'name' | 'bar' | 'dot';
 }
 
-/** With more ranks there are no slots, because there are no more colours. */
+/** With more ranks than this, there are no slots, because there are only this number of colours. */
 const MOST_SLOTS = 8;
-/** With more ranks, bars would cover each other. */
+/** With more ranks than this, bars would cover each other. */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
 export const DIGIT = 0.64;
@@ -76,7 +76,7 @@ function nameWidth({ name, textSize }: CapsuleOptions): number {
   return textSize * (0.53 + name.length * CAPITAL);
 }
 
-/** Returns a capsule with a name, and slots next to it that are as wide as the room allows. */
+/** Returns a capsule with a name and slots next to it. The slots are as wide as the room allows. */
 function slotted(options: CapsuleOptions, free: number): Capsule {
   const { n, textSize } = options;
   const letter = nameWidth(options);

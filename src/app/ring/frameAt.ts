@@ -1,8 +1,8 @@
 /**
  * Computes one picture (frame) of an all-reduce, as a pure function of the trace, n and the time t.
- * A frame has the chunks on their way, and every copy of every chunk on every rank. The moves are
- * from the plan of the trace's algorithm, and the times from the trace. A trace has only the times
- * of one rank, so all ranks are drawn at those times.
+ * A frame has the chunks on their way, and every copy of every chunk on every rank. The moves come
+ * from the plan of the trace's algorithm, and the times come from the trace. A trace has the times
+ * of only one rank, so all ranks are drawn at these times.
  */
 import {
   allReduceSteps,
@@ -16,9 +16,12 @@ import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 export type Parts = readonly number[];
 
 export interface Flight extends PlanTransfer {
-  /** How far the chunks have travelled: 0 at the sender, 1 at the receiver. */
+  /** The share of the way that the chunks have travelled: 0 at the sender, 1 at the receiver. */
   progress: number;
-  /** The ranks in the sum of each of the travelling chunks. They are the same for all of them. */
+  /**
+   * The ranks whose numbers are in the sums of the travelling chunks. All chunks of a flight have
+   * the same ranks.
+   */
   parts: Parts;
 }
 
@@ -45,14 +48,14 @@ export interface Timeline {
 }
 
 /**
- * A chunk travels during at least this share of its step. `sentAt` is the time of the last byte,
- * and the first bytes left long before it.
+ * A chunk is shown as travelling during at least this share of its step. Its departure in the
+ * trace, `sentAt`, is the time at which its last byte left; the first bytes left long before.
  */
 const LEAST_TRAVEL = 0.4;
 
 /**
- * A step takes at least this share of the average step. Otherwise two chunks could seem to arrive
- * at once, because clocks have a limited resolution.
+ * A step takes at least this share of the average step. Otherwise the chunks of two steps could
+ * seem to arrive together, because clocks have a limited resolution.
  */
 const LEAST_STEP = 0.02;
 
@@ -69,7 +72,8 @@ export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Tim
   const arrives: number[] = [];
   let now = 0;
   for (const [i, leave] of sent.entries()) {
-    // A rank that waits knows no times. The time until its next step is divided evenly.
+    // A rank has no times for steps in which it only waits. The time until its next known step is
+    // divided evenly.
     const next = known.findIndex((time, j) => j >= i && time !== null);
     const even = next < 0 ? usual : (known[next]! - now) / (next - i + 1);
     const arrive = now + Math.max(least, even);
@@ -98,7 +102,9 @@ export function frameAt(trace: RecordedTrace, n: number, t: number): Frame {
   return frameOf(timeline, plan, t, cellsAfter(plan, completedAt(timeline, t)));
 }
 
-/** Returns the same frame as {@link frameAt}, from a timeline and cells that are known already. */
+/**
+ * Returns the same frame as {@link frameAt}, but from a timeline and cells that are already known.
+ */
 export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cells: Parts[][]): Frame {
   const completed = completedAt(timeline, t);
   const step = plan.steps[completed];
@@ -121,8 +127,8 @@ export interface KnownCells {
 /**
  * Returns the content of every cell after `completed` steps of the plan.
  *
- * @param known cells of an earlier moment. If they are of the same plan, only the later steps are
- *   computed. In a large world, all steps take longer than a frame.
+ * @param known cells at an earlier time. If they belong to the same plan, only the later steps are
+ *   computed, because in a large world, computing all steps takes longer than a frame.
  */
 export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): Parts[][] {
   const isEarlier = known !== null && known.plan === plan && known.completed <= completed;

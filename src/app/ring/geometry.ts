@@ -5,7 +5,8 @@
 import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
 
 /**
- * What is drawn: the picture of an algorithm, lines from rank 0 to all others, or only the ranks.
+ * The shape to draw: the picture of an algorithm, lines from rank 0 to all others (`star`), or only
+ * the ranks (`none`).
  */
 export type Shape = AllReduceName | 'star' | 'none';
 
@@ -32,7 +33,7 @@ export interface RingLayout extends Circle {
   shape: Shape;
   width: number;
   height: number;
-  /** By rank. */
+  /** The place of each rank. */
   places: readonly RankPosition[];
   /** The circles of the groups of the two-level algorithm. */
   groups: readonly Circle[];
@@ -54,18 +55,20 @@ export interface LayoutOptions {
   focus: number | null;
 }
 
-/** With more ranks on one circle, marks are too small to have a number inside. */
+/** With more ranks than this on one circle, marks are too small for a number inside. */
 const MOST_INSIDE = 16;
-/** The number of neighbours on each side that are enlarged together with a rank. */
+/** The number of neighbours on each side of a rank that are enlarged with it. */
 const NEAR = 2;
 /**
- * The part of the circle for the enlarged ranks, as a share. The distances to the next ranks on
- * both sides are included.
+ * The share of the circle that the enlarged ranks take, with the gaps to the next ranks on both
+ * sides.
  */
 const NEAR_SHARE = 0.42;
 /** Radius of an enlarged mark at the usual size of letters, pixels. */
 const NEAR_MARK = 15;
-/** Radius of the mark of one rank among many, pixels. */
+/**
+ * Radius of the mark of the rank in focus, if there are many ranks and none are enlarged, pixels.
+ */
 const OWN_MARK = 11;
 /** Space for a number next to a small mark, pixels. */
 const NUMBER_SPACE = 22;
@@ -98,7 +101,7 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
   // Small marks must not touch each other.
   const small = n <= MOST_INSIDE ? usual : Math.max(1.5, Math.min(usual, far * 0.3));
   const large = Math.min(NEAR_MARK * zoom, Math.max(...gaps) * radius * 0.17);
-  // Without a lens, only the mark of one rank among many is larger.
+  // Without a lens, only the mark of the rank in focus is larger.
   const own = n <= MOST_INSIDE ? usual : Math.max(small, Math.min(OWN_MARK * zoom, far * 0.42));
   // With a lens, the enlarged ranks are at the top. Otherwise rank 0 is at the top.
   const angles: number[] = [];
@@ -126,7 +129,7 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
  * than the others.
  */
 function lensGaps(n: number, focus: number): number[] {
-  // There are four large gaps, and two of half the size at their ends.
+  // There are four large gaps between the enlarged ranks, and a gap of half that size on each side.
   const others = n - 2 * NEAR - 2;
   const large = (NEAR_SHARE / (1 - NEAR_SHARE) / (2 * NEAR + 1)) * others;
   const weights = Array.from({ length: n }, (_, rank) => {
@@ -138,12 +141,12 @@ function lensGaps(n: number, focus: number): number[] {
   return weights.map((weight) => (2 * Math.PI * weight) / sum);
 }
 
-/** Returns the angle of place `i` of `of` places on a circle. Place 0 is at the top. */
+/** Returns the angle of place `i` on a circle with `of` places. Place 0 is at the top. */
 function around(i: number, of: number): number {
   return -Math.PI / 2 + (2 * Math.PI * i) / of;
 }
 
-/** The largest radius of a group, as a share of the picture. The rest is for the centre. */
+/** The largest radius of a group, as a share of half the picture. The rest is for the centre. */
 const GROUP_SHARE = 0.32;
 
 function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): RingLayout {
@@ -153,8 +156,8 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
   const widest = 15 * zoom;
   const room = Math.min(width, height) / 2 - widest * 1.45 - 2;
   const sine = Math.sin(Math.PI / count);
-  // Neighbouring groups must not touch each other. Many small groups are close to each other, so
-  // that the gaps between them leave room for the groups.
+  // Neighbouring groups must not touch each other. With many small groups, the gaps between them
+  // are small, too, so that room is left for the groups.
   const gap = Math.min(26 * zoom, room * 0.16, room * sine * 0.4);
   const small = Math.min(room * GROUP_SHARE, (room * sine - gap) / (1 + sine));
   const radius = room - small;
@@ -190,13 +193,19 @@ export interface Way {
   at: (share: number) => Point;
 }
 
-/** How far a curve between two ranks is from the straight line, as a share of its length. */
+/**
+ * Distance between a curve and the straight line between its ranks, as a share of the line's
+ * length.
+ */
 const BOW = 0.1;
 const OUTER_BOW = 0.16;
-/** On short curves, chunks of the two directions are this far from the middle, pixels. */
+/**
+ * On short curves, this is the distance from the straight line in pixels, so that chunks of the two
+ * directions stay apart.
+ */
 const APART = 28;
 const LEAST_BOW = 0.25;
-/** How far a curve is closer to the centre than the straight line, as a share of its length. */
+/** The shift of a curve towards the centre, as a share of the line's length. */
 const INWARD = 0.25;
 
 /** Returns the way from one rank to another. */
@@ -212,9 +221,10 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   const centre = { x: layout.x - (a.x + b.x) / 2, y: layout.y - (a.y + b.y) / 2 };
   const away = Math.hypot(centre.x, centre.y);
   const isOuter = layout.groups.length > 0 && from % groupSizeOf(layout.places.length) === 0;
-  // The curve is to the right of the direction, so that the two directions of a pair differ. Curves
-  // of pairs are closer to the centre, so that they do not cross the ranks between them. Only the
-  // curves between the outermost ranks of groups are to the left, which is outside.
+  // Curves bend to the right of the direction of travel, so that the two directions of a pair
+  // differ. Only curves between the outermost ranks of groups bend to the left, which is outside.
+  // Without groups, curves are also shifted to the centre, so that they do not cross the ranks
+  // between the pair.
   const apart = Math.max(BOW, Math.min(LEAST_BOW, APART / length));
   const bow = 2 * (isOuter ? -OUTER_BOW : apart);
   const inward = layout.groups.length > 0 || away < 1 ? 0 : (2 * INWARD * Math.min(length, away)) / away;
@@ -230,7 +240,7 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   return { from: a, to: b, length, at };
 }
 
-/** Returns the circle on which two ranks are neighbours; or `null`. */
+/** Returns the circle on which two ranks are neighbours, or `null` if there is none. */
 function circleOf({ shape, groups, places, ...circle }: RingLayout, from: number, to: number): Circle | null {
   const n = places.length;
   if (shape === 'ring') return to === (from + 1) % n ? circle : null;
@@ -240,24 +250,24 @@ function circleOf({ shape, groups, places, ...circle }: RingLayout, from: number
   return group === Math.floor(to / size) ? groups[group]! : null;
 }
 
-/** A box that moves on a way: half its width and half its height. */
-interface Half {
+/** Half of the width and half of the height of a box. */
+interface HalfSize {
   width: number;
   height: number;
 }
 
 /**
- * Returns the centre of a box that has moved `progress` (0 to 1) of the way. The box starts and
- * stops where it touches the marks of the two ranks.
+ * Returns the centre of a box after the share `progress` (0 to 1) of its way. The box starts where
+ * it touches the mark of the first rank, and stops where it touches the mark of the second.
  */
-export function boxOn(way: Way, progress: number, half: Half): Point {
+export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
   const start = gapOf(way, way.from.mark, 0, half);
   const end = 1 - gapOf(way, way.to.mark, 1, half);
   return way.at(start + (end - start) * progress);
 }
 
-/** Returns the share of the way at its end `at` (0 or 1) that the mark and half of the box take. */
-function gapOf(way: Way, mark: number, at: 0 | 1, half: Half): number {
+/** Returns the share of the way that the mark and half of the box take at the end `at` (0 or 1). */
+function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
   const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];
   const long = Math.hypot(q.x - p.x, q.y - p.y) || 1;
   // The box extends this far in front of its centre.
@@ -266,11 +276,11 @@ function gapOf(way: Way, mark: number, at: 0 | 1, half: Half): number {
 }
 
 /**
- * Half the width and the height of an invisible box at each end of an edge, pixels. The box keeps
- * the edge apart from the mark.
+ * Half the size of an invisible box at each end of an edge, pixels. It keeps the edge apart from
+ * the marks.
  */
 const EDGE = { width: 2, height: 2 };
-/** The number of straight lines of an edge per radian or bow. They look like a curve. */
+/** The number of straight lines that an edge is drawn with. They look like a curve. */
 const LINES = 24;
 
 /** Returns an SVG path of the way between the marks of its ranks. */
@@ -280,12 +290,12 @@ export function pathOf(way: Way): string {
 }
 
 function pointsOf(way: Way, lines: number): Point[] {
-  return Array.from({ length: lines + 1 }, (_, i) => boxOn(way, i / lines, EDGE));
+  return Array.from({ length: lines + 1 }, (_, i) => boxCentre(way, i / lines, EDGE));
 }
 
 /**
- * A pointer within this distance of a way, in pixels, is on the way. It is the width of a finger.
- * With large marks, the distance is larger.
+ * A pointer counts as on a way if it is within this distance, in pixels: about the width of a
+ * finger. With large marks, the distance is larger.
  */
 const REACH = 28;
 

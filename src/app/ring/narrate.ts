@@ -6,12 +6,12 @@ import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player/player.ts';
 
 interface Narration {
-  /** Two or three words for the centre of the picture. */
+  /** Title of two or three words for the centre of the picture. */
   title: string;
   text: string;
 }
 
-/** Longer lists of ranks would not be readable. */
+/** Maximum number of ranks that a sentence lists. */
 const MOST_LISTED = 6;
 
 /** @param you this page's rank in the ring; `null` if it has none. */
@@ -75,7 +75,7 @@ function holds(parts: Parts, { plan }: Frame): string {
 
 /**
  * Returns the rank whose copy of a chunk is picked. If a travelling chunk is picked, this is its
- * sender, and once the chunk has arrived, its receiver.
+ * sender until the chunk arrives, and then its receiver.
  */
 export function holderOf(frame: Frame, picked: Picked): number {
   if (picked.rank !== null) return picked.rank;
@@ -85,8 +85,9 @@ export function holderOf(frame: Frame, picked: Picked): number {
 }
 
 /**
- * Returns the transfer that is picked in the step that the frame shows: of the picked sender, to or
- * from the picked rank, or of the picked chunk. Returns `null` if nothing fits.
+ * Returns the picked transfer in the step that the frame shows. If a sender is picked, it is the
+ * transfer from this sender. Otherwise it is the transfer of the picked chunk, preferably to or
+ * from the picked rank. Returns `null` if there is none.
  */
 export function moveOf(frame: Frame, { chunk, rank, sender }: Picked): PlanTransfer | null {
   const { transfers } = shownStep(frame);
@@ -96,7 +97,7 @@ export function moveOf(frame: Frame, { chunk, rank, sender }: Picked): PlanTrans
   return own ?? moves[0] ?? null;
 }
 
-/** Returns the step that a frame shows. Between two steps, it is the earlier one. */
+/** Returns the step that a frame shows. Between two steps, this is the earlier step. */
 export function shownStep({ plan, completed, flights }: Frame): PlanStep {
   return plan.steps[flights.length > 0 ? completed : Math.max(0, completed - 1)]!;
 }

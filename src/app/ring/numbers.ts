@@ -1,6 +1,6 @@
 /**
- * The numbers of an all-reduce on a ring that is small enough to show them: the terms and the sums
- * of each chunk; pure.
+ * The numbers of an all-reduce, for rings that are small enough to show them: the terms and the
+ * sums of each chunk; pure.
  */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
@@ -19,9 +19,9 @@ interface ChunkValues {
 }
 
 interface ElementValues {
-  /** The number of each rank in the sum. */
+  /** The number that each rank adds to the sum. */
   terms: number[];
-  /** The partial sums. The final one is the content of the chunk. */
+  /** The partial sums. The last one is the content of the chunk. */
   sums: number[];
 }
 
@@ -62,7 +62,7 @@ function asTerm(value: number): string {
   return value < 0 ? `(${formatValue(value)})` : formatValue(value);
 }
 
-/** The sizes of numbers and texts during the whole all-reduce. */
+/** The largest sizes of numbers and texts during the whole all-reduce. */
 export interface Extent {
   /** The largest absolute value, which scales the colours. */
   largest: number;

@@ -16,8 +16,8 @@ export interface Highlight {
 }
 
 /**
- * Returns the highlight, or `null` if no chunk of this world is picked. The object is the same
- * until the highlight changes.
+ * Returns the highlight, or `null` if no chunk of this world is picked. While the highlight does
+ * not change, the same object is returned.
  */
 export function useHighlight(player: Player, n: number): Highlight | null {
   const text = useComputed(() => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { capsuleFor } from '../../../src/app/ring/capsule.ts';
 import { cellsAfter, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
-import { boxOn, layoutRing, wayOf, type RingLayout, type Shape } from '../../../src/app/ring/geometry.ts';
+import { boxCentre, layoutRing, wayOf, type RingLayout, type Shape } from '../../../src/app/ring/geometry.ts';
 import { moveOf, narrate, narratePicked } from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
@@ -52,7 +52,7 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
           [1, to],
         ] as const) {
           const { x, y, mark } = layout.places[rank]!;
-          const at = boxOn(way, progress, { width: 2, height: 2 });
+          const at = boxCentre(way, progress, { width: 2, height: 2 });
           // The box is half of its size away from the mark, or near the middle of a short way. The
           // ends of a curve are longer than the same share of a straight line.
           const usual = Math.min(1.45 * mark + 2.4, 0.42 * way.length);

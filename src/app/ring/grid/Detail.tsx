@@ -1,6 +1,6 @@
 /**
- * Shows details of the picked chunk: whose copy it is, its bytes, its numbers, and its way with
- * times.
+ * Shows details of the picked chunk: the rank that holds this copy, its bytes, its numbers, and its
+ * way with times.
  */
 import { useComputed } from '@preact/signals';
 import { chunkRange } from '../../../collectives/plans/ringPlan.ts';
@@ -15,8 +15,8 @@ import { sumsOf } from '../numbers.ts';
 import type { Picked, Player, Stage } from '../player/player.ts';
 
 /**
- * Chunks begin at multiples of four bytes, the size of a float32. If a codec encodes the gradients,
- * the bytes of a chunk are therefore approximate.
+ * The bytes of a chunk are computed for elements of four bytes, the size of a float32. If a codec
+ * encodes the gradients, they are only approximate.
  */
 const BYTES_PER_ELEMENT = 4;
 /**
@@ -32,8 +32,8 @@ interface Props {
 }
 
 export function Detail({ player, clock }: Props) {
-  // The text is computed again only when a step begins or ends and when its chunks leave, not
-  // on every frame.
+  // The text is not computed on every frame, but only when a step begins, when its chunks leave,
+  // and when it ends.
   const moment = useComputed(() => {
     const now = player.frame.value;
     return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
@@ -96,7 +96,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
   );
 }
 
-/** Describes when the chunk left or arrived, as far as the measuring rank `clock` knows it. */
+/** Describes when the chunk left or arrived, if the measuring rank `clock` knows these times. */
 function timesOf(trace: RecordedTrace, planStep: number, { from, to }: PlanTransfer, clock: number): string {
   const { ring } = messages.value;
   const hop = trace.hops.find((one) => one.planStep === planStep);

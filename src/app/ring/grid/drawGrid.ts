@@ -4,20 +4,20 @@ import type { Frame, Parts } from '../frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
 
 /**
- * With more ranks, the slots of single ranks would be too thin for colours. Bars then show ranges
- * of ranks.
+ * With more ranks than this, slots of single ranks would be too thin for colours. Then bars show
+ * ranges of ranks.
  */
 const MOST_SLOTS = 16;
 /**
- * The least width of a column with a bar, pixels. In narrower columns, a shade shows the number of
- * ranks.
+ * The minimum width of a column with bars, pixels. In narrower columns, a shade shows the number of
+ * ranks in the sum.
  */
 const LEAST_BAR = 9;
 /**
- * The last part of the way of a chunk, as a share. The receiving cell fills up during this part.
+ * The receiving cell fills up during the last part of a chunk's way. This is its share of the way.
  */
 const FILLING = 0.25;
-/** The strongest colour behind a number, as a share. The digits stay readable. */
+/** The strength of the strongest colour behind a number. With it, digits stay readable. */
 const MOST_TINT = 0.5;
 
 export interface Palette {
@@ -45,7 +45,7 @@ export function readPalette(element: Element): Palette {
 }
 
 export interface Picture {
-  /** The number of ranks, which are rows, and of chunks, which are columns. */
+  /** `n` is the number of ranks (rows), and `chunks` is the number of chunks (columns). */
   n: number;
   chunks: number;
   width: number;
@@ -209,8 +209,8 @@ function runsOf(ranks: Parts): [first: number, count: number][] {
 }
 
 /**
- * Draws the numbers, on a colour that shows their sign and size. A line of slots below them shows
- * the ranks in the sum.
+ * Draws the numbers on a background whose colour shows their sign and size. A line of slots below
+ * the numbers shows the ranks in the sum.
  */
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
   const { n, palette, textSize } = picture;

@@ -10,8 +10,8 @@ const SCRUB = 1000;
 const MOST_TICKS = 40;
 
 /**
- * For the speed slider, in doublings: its step, which is fine enough to drag, and the distance from
- * a power of two within which the slider snaps to that power.
+ * Settings of the speed slider, in doublings of the speed. SPEED_STEP is its step. Within
+ * SPEED_PULL of a power of two, the slider snaps to this power.
  */
 const SPEED_STEP = 0.05;
 const SPEED_PULL = 0.12;
@@ -20,7 +20,7 @@ interface Props {
   player: Playback;
   /** The parts of a round, above the slider of the position. */
   phases: ComponentChildren;
-  /** Steps after which a part ends. */
+  /** Indices of the steps after which a part ends. */
   turns: readonly number[];
   /** The position in words. */
   done: string;
@@ -96,7 +96,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 
 function Ticks({ player, turns }: { player: Playback; turns: readonly number[] }) {
   const ends = player.pacing.value?.ends ?? [];
-  // If there are too many steps for separate ticks, only the borders between the phases are shown.
+  // If there are too many steps for a tick each, only the borders between the phases are shown.
   const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1).keys() : turns;
   return (
     <div class="ticks" aria-hidden="true">
@@ -134,7 +134,7 @@ function Handle({ player, disabled, done }: { player: Playback; disabled: boolea
 }
 
 /**
- * A slider for the speed, on a logarithmic scale. A step of the scale, like a press of a key,
+ * A slider for the speed, on a logarithmic scale. Each tick of the scale, and each press of a key,
  * doubles or halves the speed.
  */
 function Speed({ player, disabled }: { player: Playback; disabled: boolean }) {

@@ -1,6 +1,6 @@
 /**
- * The controls of the player of an all-reduce. If the times are measured, a text shows how many
- * times slower the player is than the run.
+ * The controls of the player of an all-reduce. If the times are measured, a text says how much
+ * slower the player is than the run.
  */
 import { useComputed } from '@preact/signals';
 import type { PlanStep } from '../../../collectives/plans/planSteps.ts';
@@ -21,7 +21,7 @@ export function PlayerBar({ player, simulated = false }: Props) {
   const done = useComputed(() => player.frame.value?.completed ?? 0);
   const ends = player.pacing.value?.ends ?? [];
   const { steps = [], algorithm = 'ring' } = usePlan(player) ?? {};
-  /** The last step of each phase but the last phase. */
+  /** The last step of each phase except the last phase. */
   const turns = steps.flatMap(({ phase }, i) => (i + 1 < steps.length && steps[i + 1]!.phase !== phase ? [i] : []));
   return (
     <PlaybackBar

@@ -1,13 +1,13 @@
 /**
- * Computes how long the player shows each step of a trace. The time is proportional to the
- * duration of the step, but long enough to be seen. (One hop may take a tenth of a millisecond, and
- * the next one, behind a straggler, fifty milliseconds.) Pure.
+ * Computes how long the player shows each step of a trace. The time is proportional to the duration
+ * of the step, but long enough to be seen: one hop may take a tenth of a millisecond, and the next
+ * hop, which waits for a straggler, fifty milliseconds. Pure.
  */
 
-/** Times of the steps of what is played, in any unit. */
+/** Times of the played steps, in any unit. */
 export interface StepTimeline {
   duration: number;
-  /** When the transfers of each step leave, and when they have arrived. */
+  /** The times at which the transfers of each step leave, and at which all have arrived. */
   leaves: readonly number[];
   arrives: readonly number[];
 }
@@ -26,9 +26,12 @@ export interface Pacing {
   timeline: StepTimeline;
 }
 
-/** The time to play a step, milliseconds, unless the round would be too short or too long. */
+/** Milliseconds to play a step, if the length of the round stays within its limits. */
 const STEP_MS = 750;
-/** Limits of the time to play a round whose steps are equally long, milliseconds. */
+/**
+ * Limits of the time to play a round, milliseconds. A round takes longer if very short steps are
+ * stretched.
+ */
 const SHORTEST_ROUND_MS = 4000;
 const LONGEST_ROUND_MS = 20_000;
 /** The shortest time to play a step, as a share of the average step. */
@@ -66,8 +69,8 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
 }
 
 /**
- * Returns the position (0 to 1) after `steps` steps. With `steps` = 2.5, two steps are
- * done and half of the next one.
+ * Returns the position (0 to 1) after `steps` steps. With `steps` = 2.5, two steps and half of the
+ * third are done.
  */
 export function positionOf({ ends }: Pacing, steps: number): number {
   const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
@@ -76,8 +79,8 @@ export function positionOf({ ends }: Pacing, steps: number): number {
 }
 
 /**
- * Returns the number of steps that are done at `position`, with a fraction for the current
- * one. This is the inverse of {@link positionOf}.
+ * Returns the number of steps that are done at `position`, including a fraction of the current
+ * step. This is the inverse of {@link positionOf}.
  */
 export function stepsAt({ ends }: Pacing, position: number): number {
   const step = ends.findIndex((end) => position < end);

@@ -1,6 +1,6 @@
 /**
- * Plays something that has steps: position, speed, play and pause. A picture is a function of
- * (stage, time), so moving the slider and stepping are exact.
+ * Plays anything that has steps, with position, speed, play and pause. A picture depends only on
+ * the stage and the time, so moving the slider and stepping are exact.
  */
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing, type StepTimeline } from './pacing.ts';
@@ -25,8 +25,8 @@ export interface Playback {
   /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStop`. */
   stepBy(direction: 1 | -1): void;
   /**
-   * Plays until `completed` steps are done, then pauses. Jumps there if the player is past
-   * that point, or if the user prefers reduced motion.
+   * Plays until `completed` steps are done, then pauses. If the player is already past this point,
+   * or if the user prefers reduced motion, it jumps there.
    */
   showStep(completed: number): void;
   dispose(): void;
@@ -43,8 +43,8 @@ const FRAME_MS = 33;
 /** Milliseconds between two frames if the processor also trains. */
 const THRIFTY_FRAME_MS = 100;
 /**
- * The longest time that one frame may advance the player, milliseconds. So a tab that was hidden
- * continues where it was.
+ * The longest time that one frame may advance the player, milliseconds. Without this limit, a tab
+ * that was hidden would skip the time in which it was hidden.
  */
 const LONGEST_FRAME_MS = 250;
 
@@ -63,17 +63,17 @@ export interface Played<Stage> {
   stage: Signal<Stage | null>;
   /** Times of the steps of the stage on the screen. */
   timeline: ReadonlySignal<StepTimeline | null>;
-  /** Whether `a` is another version of `b`, which replaces it at once. */
+  /** Whether `a` is a newer version of `b`, and so replaces `b` immediately. */
   isSameRound: (a: Stage, b: Stage) => boolean;
-  /** Whether `a` may follow `b` when `b` is over. Otherwise it replaces `b` at once. */
+  /** Whether `a` may follow when `b` is over. Otherwise, `a` replaces `b` immediately. */
   isSamePlan: (a: Stage, b: Stage) => boolean;
   /** Called when a stage with another plan replaces the one on the screen. */
   onstale?: () => void;
 }
 
 /**
- * @param newest the newest stage. A playing player begins it at the end of the current round. A
- *   player that is paused and that nobody has used shows the start of the newest stage.
+ * @param newest the newest stage. A player that plays begins it at the end of the current round. A
+ *   paused player shows its start, if nobody has used this player yet.
  */
 export function createPlayback<Stage>(
   newest: ReadonlySignal<Stage | null>,
@@ -83,8 +83,9 @@ export function createPlayback<Stage>(
   const playing = signal(false);
   const speed = signal(1);
   /**
-   * The only value that playing changes. Before and after a round, it is below 0 or above 1 for a
-   * while, and the picture stands still. `position` is this value limited to 0 .. 1.
+   * The value that increases while the player plays. Before a round it is below 0 for a while, and
+   * after a round above 1; the picture then stands still. `position` is this value limited to 0 ..
+   * 1.
    */
   const place = signal(0);
   const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
@@ -95,7 +96,7 @@ export function createPlayback<Stage>(
   });
   const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
 
-  /** The latest choice of the user, play or pause. It is kept while there is nothing to play. */
+  /** Whether the user wants to play. This choice is kept while there is nothing to play. */
   let wanted = options.autoplay;
   /** The number of steps after which to pause; `null` to continue playing. */
   let goal: number | null = null;
@@ -103,7 +104,7 @@ export function createPlayback<Stage>(
   let last = 0;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    // The limit is 4 ms lower. Otherwise a frame that comes slightly early would be skipped.
+    // The limit is 4 ms lower, so that a frame that comes slightly early is not skipped.
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
@@ -168,7 +169,7 @@ export function createPlayback<Stage>(
     // The round on the screen is of an earlier generation if there is no newest round, or if the
     // newest round has another plan.
     const stale = next === null || on === null || !isSamePlan(next, on);
-    // A player that is paused and that nobody has used shows the start of the newest round.
+    // A paused player that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;
     if (next === null || (stale && goal !== null)) halt();
     if (stale) onstale?.();

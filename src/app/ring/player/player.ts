@@ -1,7 +1,7 @@
 /**
- * Plays traces of all-reduces in slow motion. The ring, the grid and the caption are all drawn
- * from the frame of the player. At the end of a round, it plays the newest trace. Every frame is
- * computed from (trace, n, t), so moving the slider and stepping are exact.
+ * Plays traces of all-reduces in slow motion. The ring, the grid and the caption are all drawn from
+ * the frame of the player. At the end of a round, the player continues with the newest trace. A
+ * frame depends only on the trace, n and the time, so moving the slider and stepping are exact.
  */
 import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import {
@@ -34,8 +34,9 @@ export interface Picked {
   /** The rank whose copy is picked; `null` if the travelling chunk is picked. */
   rank: number | null;
   /**
-   * The rank whose transfers are picked, whatever chunks it sends. `null` on a ring, where a chunk
-   * is only on one edge at a time, and can be followed from edge to edge.
+   * The rank whose transfers are picked, whichever chunks it sends. On a ring, this is `null`: a
+   * chunk is on only one edge at a time, so the chunk itself is picked and followed from edge to
+   * edge.
    */
   sender: number | null;
 }
@@ -49,9 +50,9 @@ export interface Player extends Playback {
 }
 
 /**
- * @param newest see {@link createPlayback}. If the newest trace is a newer version of the current
- *   round (same step, bucket, world size and algorithm), or has another world size or algorithm, it
- *   replaces the current round at once.
+ * @param newest see {@link createPlayback}. The newest trace replaces the current round immediately
+ *   if it is a newer version of this round (same step, bucket, world size and algorithm), or if its
+ *   world size or algorithm differs.
  */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
@@ -70,7 +71,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const playback = createPlayback(newest, { stage, timeline, isSameRound, isSamePlan, onstale }, options);
   const { time } = playback;
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
-  // Not computed in `frame`, because the cells change only once in each step.
+  // The cells are kept apart from `frame`, because they change only once in each step.
   let known: KnownCells | null = null;
   const cells = computed(() => {
     if (plan.value === null) return [];

@@ -8,8 +8,8 @@ export const DOUBLINGS = 3;
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
 /**
- * Returns the speed in the query of an address, limited to the smallest and largest speed. Returns
- * 1 if the query has no speed, or if its speed is not a positive number.
+ * Returns the speed in the query of an address, limited to the supported range. Returns 1 if the
+ * query has no speed, or if its speed is not a positive number.
  */
 export function speedIn(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
@@ -24,7 +24,7 @@ export function speedForAddress(speed: number): string | null {
 /** Returns the next power of two in this direction. */
 export function nextSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);
-  // A speed that is almost a power of two is treated as that power.
+  // A speed that is almost a power of two is treated as this power of two.
   const next = direction > 0 ? Math.floor(doublings + 1e-6) + 1 : Math.ceil(doublings - 1e-6) - 1;
   return within(2 ** next);
 }

@@ -5,12 +5,12 @@ import type { AllReduceSteps, PlanStep } from '../../../collectives/plans/planSt
 import { shownStep } from '../narrate.ts';
 import type { Player } from './player.ts';
 
-/** Returns the plan that the player plays; `null` if it plays nothing. */
+/** Returns the plan that the player plays; `null` if there is nothing to play. */
 export function usePlan(player: Player | null): AllReduceSteps | null {
   return useMemo(() => computed(() => player?.frame.value?.plan ?? null), [player]).value;
 }
 
-/** Returns the step of the plan that the player shows; `null` if it plays nothing. */
+/** Returns the step of the plan that the player shows; `null` if there is nothing to play. */
 export function useShownStep(player: Player | null): PlanStep | null {
   return useMemo(
     () =>
