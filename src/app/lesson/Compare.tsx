@@ -1,6 +1,7 @@
 /**
- * Compares the bytes on the busiest link of the ring with those of the parameter server, for any
- * number of tabs. These bytes follow from formulas; the measured bytes are shown too.
+ * Compares the bytes on the busiest link of the ring with the bytes on the busiest link of a
+ * parameter server, for any number of tabs. These bytes are computed by formulas. The measured
+ * bytes are also shown.
  */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
@@ -10,8 +11,8 @@ import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 /**
- * Returns the bytes on the busiest link in a round of `n` ranks, if each rank has `k` float32
- * numbers. The link carries 2k(n-1)/n numbers on a ring of equal chunks, and 2k(n-1) with a
+ * Returns the bytes on the busiest link in a round of `n` ranks that have `k` float32 numbers each.
+ * The link carries 2k(n-1)/n numbers on a ring with equal chunks, and 2k(n-1) numbers with a
  * parameter server.
  */
 export function busiestBytes(mode: LessonMode, n: number, k: number): number {

@@ -1,4 +1,7 @@
-/** The page of the lesson: its text on one side, the ranks and their numbers on the other. */
+/**
+ * The page of the lesson. The text is on one side, and the ranks and their numbers are on the
+ * other.
+ */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
@@ -23,11 +26,9 @@ interface Props {
   /** Index of the current page. */
   page: number;
   onpage: (page: number) => void;
-  /** What is shown above the lesson. */
+  /** Content above the lesson. */
   news?: ComponentChildren;
-  /**
-   * More controls next to the steps and below the own numbers, and what is shown after the text.
-   */
+  /** Further content: next to the steps, below this tab's numbers, and after the text. */
   besideSteps?: ComponentChildren;
   besideOwn?: ComponentChildren;
   ending?: ComponentChildren;
@@ -38,7 +39,8 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
   const { state, leads, isMoving, order } = controls;
   const { round } = state;
   const shown = useSignal(Infinity);
-  // The table and the sentences follow the ring, which takes its time for each step.
+  // The table and the sentences show the same step as the ring, which is animated and so arrives
+  // later.
   const watched = { ...controls, state: { ...state, round: roundAfter(round, shown.value) } };
   const begun = useRef<number | null>(null);
   useEffect(() => {

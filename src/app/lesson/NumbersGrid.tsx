@@ -15,7 +15,7 @@ import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { numberText, sumText } from './describeStep.ts';
 import { rowsOf } from './rows.ts';
 
-/** With more ranks, marks would be too thin to see. */
+/** With more ranks than this, marks would be too thin to see. */
 const MOST_MARKS = 8;
 
 interface Cell {
@@ -136,7 +136,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   );
 }
 
-/** A component of its own, so that the grid is not drawn again when the pointer moves. */
+/** This is a separate component, so that the grid is not drawn again when the pointer moves. */
 function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
   const at = picked.value;
   return <>{(at === null ? null : texts[at.row]?.[at.place]) ?? idle}</>;
@@ -170,7 +170,7 @@ function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string
   });
 }
 
-/** Returns a function that tells whether a rank received a number in the latest step. */
+/** Returns a function that returns whether a rank received a number in the latest step. */
 function freshOf({ mode, n, steps }: LessonRound): (rank: number, place: number) => boolean {
   if (steps.length === 0) return () => false;
   const moves = movesAt(mode, n, steps.length - 1);

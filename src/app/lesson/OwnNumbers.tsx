@@ -1,6 +1,6 @@
 /**
  * Fields for this tab's own numbers. They are locked while this tab takes part in a round that has
- * begun. A tab that waits for the next round can edit its numbers.
+ * begun. If it waits for the next round, they can be edited.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -41,8 +41,8 @@ interface InputProps {
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
   /**
-   * The typed text, valid or not. The state may still have older numbers, because a change is sent
-   * to the leader first.
+   * The typed text, whether it is valid or not. The numbers in the state may be older, because a
+   * change is first sent to the leader.
    */
   const typed = useSignal<string | null>(null);
   const input = useRef<HTMLInputElement>(null);

@@ -1,4 +1,4 @@
-/** Shows the ring of a round. When a step is taken, the ring animates its chunks. */
+/** Shows the ring of a round. When a step is taken, the chunks of this step are animated. */
 import { useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
@@ -56,7 +56,7 @@ export function RoundRing({ controls, shown }: Props) {
   );
 }
 
-/** Returns the round as a trace for the player of the ring, with the times of one rank. */
+/** Returns the round as a trace with the times of one rank, for the player of the ring. */
 function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
   const hops = Array.from({ length: ringStepCount(n) }, (_, planStep) => ({
     planStep,

@@ -16,7 +16,7 @@ const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
 /**
  * A step that takes more milliseconds than this is shown as delayed. The delay of a slow link is at
- * least twice as long.
+ * least twice this time.
  */
 const STALL_MS = 1000;
 
@@ -122,8 +122,8 @@ function Timeline({ controls }: { controls: LessonControls }) {
 }
 
 /**
- * Returns the steps of a rank as blocks in time. A block starts when the rank has the data that it
- * sends in the step, and ends when the rank has received the data of the step.
+ * Returns the steps of a rank as blocks in time. A block starts when the rank has the data to send
+ * in this step, and ends when the rank has received the data of this step.
  */
 export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
   return steps.map(({ startedAt, endedAt }) => {

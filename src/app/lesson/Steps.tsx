@@ -9,7 +9,7 @@ import { numberText, phaseOf, describeStep, sumText } from './describeStep.ts';
 
 interface Props {
   controls: LessonControls;
-  /** The same, with the round as far as the ring has shown it. */
+  /** The same controls, but with the round up to the step that the ring shows. */
   watched: LessonControls;
   children: ComponentChildren;
 }

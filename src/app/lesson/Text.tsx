@@ -8,7 +8,7 @@ import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, sumText } from './describeStep.ts';
 
-/** The number of terms of a sum that are written out. Dots replace the other terms. */
+/** The maximum number of terms that are written out in a sum. Dots replace further terms. */
 const MOST_TERMS = 6;
 
 interface Props {

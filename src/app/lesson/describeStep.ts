@@ -1,5 +1,5 @@
 /**
- * Finds what a rank did in its latest step, with the numbers, so that it can be put into words;
+ * Finds what a rank did in its latest step, and with which numbers, so that texts can describe it;
  * pure.
  */
 import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';

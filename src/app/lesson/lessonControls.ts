@@ -1,6 +1,6 @@
 /**
- * The state and the actions of the lesson's page. They are the same for tabs of a room and for
- * simulated ranks.
+ * The state and the actions of the lesson's page. The page uses them in the same way for tabs of a
+ * room and for simulated ranks.
  */
 import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
@@ -10,7 +10,7 @@ export interface LessonControls {
   you: number | null;
   /** Whether all ranks are simulated in this tab. */
   isSolo: boolean;
-  /** Whether the class follows the page of this tab. */
+  /** Whether the class follows when this tab turns the page. */
   leads: boolean;
   /** Whether this page may remove members of its room. */
   mayDrop: boolean;
@@ -22,7 +22,10 @@ export interface LessonControls {
   drop: ((rank: number) => void) | null;
 }
 
-/** Returns the rank whose times and neighbours are shown. */
+/**
+ * Returns the rank whose times and neighbours the page shows: this tab's rank, or one that replaces
+ * it for a spectator.
+ */
 export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);
 }

@@ -33,7 +33,10 @@ export function isShown(part: LessonPart, page: number): boolean {
 /** Pages whose task is to take steps on the ring from the beginning of a round. */
 const FROM_START: readonly string[] = ['reduceScatter', 'slow', 'drop'];
 
-/** Returns whether a page begins a new round, because this one is over or is not on the ring. */
+/**
+ * Returns whether a page needs a new round, because the current round is over or is not on the
+ * ring.
+ */
 export function needsNewRound(page: number, round: LessonRound): boolean {
   return FROM_START.includes(LESSON_PAGES[page]!.name) && round.n > 1 && (isDone(round) || round.mode !== 'ring');
 }

@@ -1,6 +1,6 @@
 /** Chooses the ranks whose rows are shown. */
 
-/** More rows would not be readable. */
+/** Maximum number of rows; more would be hard to read. */
 const MOST_ROWS = 16;
 
 /** Returns all ranks if there are few, otherwise this rank and its neighbours. */

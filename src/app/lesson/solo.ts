@@ -7,10 +7,10 @@ import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } fro
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
-/** Limits and default of the number of ranks in a lesson for one person. */
+/** The smallest, largest and default number of ranks in a lesson for one person. */
 export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
 
-/** Duration of a simulated message, milliseconds. The ring animates a message for as long. */
+/** Duration of a simulated message, and of its animation on the ring, milliseconds. */
 export const HOP_MS = 750;
 
 export interface SoloLesson {
@@ -51,7 +51,7 @@ export function createSolo(n: number, seed: number): SoloLesson {
           if (isLast) timers.value = [];
         },
         // Each state is set `HOP_MS` before its step ends, because the ring then animates the step
-        // for `HOP_MS`. So the first step is shown at once, unless its link is slow.
+        // for `HOP_MS`. So the first step is shown immediately, unless its link is slow.
         elapsed(next.round) - first,
       );
     });
@@ -87,16 +87,16 @@ function membersOf(count: number): LessonState['members'] {
 }
 
 /**
- * Returns the state after each of the next steps: `count` steps, or fewer if the round ends before.
- * A message takes {@link HOP_MS}, plus the delay of the slow link if it is sent over that link.
+ * Returns the state after each of the next `count` steps, or of the remaining steps if there are
+ * fewer. A message takes {@link HOP_MS}. On the slow link, it takes the link's delay in addition.
  */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
   const begin = elapsed(round);
   /**
-   * `ready` and `free`: the times at which each rank has the data of its next step, and at which
-   * its link is free.
+   * `ready` is the time at which each rank has the data of its next step. `free` is the time at
+   * which the link of each rank is free.
    */
   let ready = Array<number>(n).fill(begin);
   const free = Array<number>(n).fill(begin);

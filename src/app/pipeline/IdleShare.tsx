@@ -1,4 +1,4 @@
-/** The share of a step in which ranks waited: measured, and by the plan. */
+/** The share of a step in which ranks waited, as measured and as planned. */
 import { useMemo } from 'preact/hooks';
 import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import type { StepLane } from '../../protocol/stepTrace.ts';

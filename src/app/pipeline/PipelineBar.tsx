@@ -1,4 +1,4 @@
-/** The controls of the player of a pipeline's plan, and its frame in words. */
+/** The controls of the player of a pipeline's plan, and a description of the current frame. */
 import { useComputed } from '@preact/signals';
 import type { PassKind, PipelinePlan, StagePass } from '../../parallel/pipeline/schedules.ts';
 import { idleShare, takesTime } from '../../parallel/pipeline/schedules.ts';
@@ -7,7 +7,7 @@ import { messages } from '../locales/index.ts';
 import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 
-/** A title of a shorter part, as a share of the bar, would be cut. */
+/** Parts that are shorter than this share of the bar have no title, because it would be cut off. */
 const LEAST_TITLED = 0.15;
 
 export function PipelineBar({ player }: { player: PipelinePlayer }) {
@@ -44,7 +44,10 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
   );
 }
 
-/** Returns when every rank has begun, and when the first rank has ended. */
+/**
+ * Returns the ticks at which every rank has begun (`filled`) and the first rank has ended
+ * (`drains`).
+ */
 function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   const { ticks } = plan;
   const passes = plan.passes.map((own) => own.filter(({ stage }) => takesTime(plan, stage)));
@@ -53,7 +56,7 @@ function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   return { filled, drains: Math.max(filled, drains) };
 }
 
-/** Describes what this rank does in the frame on the screen, and how many ranks compute. */
+/** Describes what this rank does in the current frame, and how many ranks compute. */
 export function PipelineCaption({ player, place }: { player: PipelinePlayer; place: number | null }) {
   const text = useComputed(() => {
     const { pipeline: labels } = messages.value;

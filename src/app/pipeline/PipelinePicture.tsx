@@ -1,7 +1,7 @@
 /**
- * Draws the ranks of a pipeline, a row for each replica, and the micro-batches that move from stage
- * to stage by the plan: activations above the marks, gradients below them. The ranks are rendered
- * when the pipeline changes, the micro-batches with every frame.
+ * Draws the ranks of a pipeline, one row for each replica, and the micro-batches that move from
+ * stage to stage as planned. Activations move above the marks, and gradients below them. The ranks
+ * are rendered when the pipeline changes, and the micro-batches in every frame.
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { smallText } from '../browser/theme.ts';
@@ -21,9 +21,9 @@ export interface PipelineMember {
 
 interface Props {
   shape: PipelineShape;
-  /** What each rank of a replica holds; `null` if it is not known yet. */
+  /** The stages of each rank of a replica; `null` if they are not known yet. */
   stages: readonly RankStages[] | null;
-  /** By rank of the world. */
+  /** The member of each rank of the world. */
   members: readonly PipelineMember[];
   /** This page's rank; `null` if it has none. */
   you: number | null;
@@ -70,7 +70,7 @@ export function PipelinePicture({ shape, stages, members, you, player }: Props) 
   );
 }
 
-/** Lines between neighbours, and the ways back to the start of a ring. */
+/** Lines between neighbours, and on a ring the ways between its last and its first rank. */
 function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
   return (
     <g aria-hidden="true">
@@ -88,7 +88,7 @@ function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
   );
 }
 
-/** Points of a drawn way. */
+/** Number of points with which a way is drawn. */
 const WAY_POINTS = 24;
 
 function wayOf(layout: PipelineLayout, kind: 'forward' | 'backward', from: RankPlace, to: RankPlace): string {
@@ -146,10 +146,16 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
   );
 }
 
-/** The line of a label with the number of kept micro-batches, after the lines about the stage. */
+/**
+ * Index of the label's line with the number of kept micro-batches. The lines before it describe the
+ * stage.
+ */
 const KEEPS_LINE = 3;
 
-/** Returns the baseline of a line below a rank and below the values that pass it. */
+/**
+ * Returns the y of a line of the label. The label is below the rank, and below the values that pass
+ * the rank.
+ */
 function lineOf({ lane, arc, box }: PipelineLayout, at: Point, line: number, textSize: number): number {
   return at.y + lane + arc + box.height / 2 + textSize * (1.2 + 1.35 * line);
 }
@@ -174,7 +180,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
   return (
     <g aria-hidden="true">
       {rows.map((row, index) => {
-        /** The number of values that wait at each rank already, by direction. */
+        /** For each rank and direction: the number of waiting values that are already drawn. */
         const waiting = new Map<string, number>();
         return (
           <g key={row[0]!.replica}>

@@ -1,6 +1,7 @@
 /**
- * Shows a pipeline's plan: a row for each rank, a column for each tick, and the micro-batch of each
- * pass. Empty cells are the bubble. A line shows the place of the player, and a click moves it.
+ * Shows a pipeline's plan: a row for each rank, a column for each tick, and in each cell the
+ * micro-batch of a pass. Empty cells are the bubble. A line shows the position of the player, and a
+ * click changes it.
  */
 import { useEffect, useRef } from 'preact/hooks';
 import { idleShare, takesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
@@ -15,7 +16,10 @@ import { drawPlan, readColours } from './drawPlan.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { PipelineLegend } from './PipelineBar.tsx';
 
-/** With more ranks, rows are too low for a mark, and with more passes, a list is no help. */
+/**
+ * With more ranks than MOST_MARKS, rows are too low for marks. With more passes than MOST_LISTED,
+ * the list for screen readers would be too long.
+ */
 const MOST_MARKS = 16;
 const MOST_LISTED = 64;
 
@@ -82,7 +86,7 @@ function Playhead({ player, ticks }: { player: PipelinePlayer; ticks: number }) 
   return <i class="playhead" style={{ left: percent(Math.min(1, player.time.value / ticks)) }} />;
 }
 
-/** The passes of each rank in their order, for screen readers. */
+/** The passes of each rank, in order, for screen readers. */
 function PlanTable({ plan }: { plan: PipelinePlan }) {
   const { pipeline: labels, run } = messages.value;
   return (

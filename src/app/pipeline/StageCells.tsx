@@ -1,11 +1,14 @@
-/** Cells of a rank's row: what the rank holds of a model that is divided, and its memory. */
+/**
+ * Cells of a rank's row, if a model is divided: the part of the model that the rank holds, and its
+ * memory.
+ */
 import { formatBytes } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
 import { placeOf, type PipelineShape, type RankStages } from './shape.ts';
 
 interface Props {
   pipeline: Pick<PipelineShape, 'ranks' | 'replicas'>;
-  /** What each rank of a replica holds. */
+  /** The stages of each rank of a replica. */
   stages: readonly RankStages[];
   rank: number;
   /** The memory that the rank has reported; `null` before its first report. */

@@ -1,8 +1,8 @@
 /**
  * Frames of a pipeline's plan: which rank computes which pass, and which values travel between
- * ranks. Times are ticks: all passes take one tick, as in the plan. Passes for which plans count no
- * time are not shown. Every frame is computed from (plan, time), so moving the slider and stepping
- * are exact.
+ * ranks. Times are ticks: all passes take one tick, as in the plan. Passes that take no time in the
+ * plan are not shown. A frame depends only on the plan and the time, so moving the slider and
+ * stepping are exact.
  */
 import {
   rankOfStage,
@@ -19,7 +19,7 @@ interface Value {
   microBatch: number;
   from: number;
   to: number;
-  /** When the value leaves, when it has arrived, and when the next pass needs it. */
+  /** The times at which the value leaves, has arrived, and is needed by the next pass. */
   leaves: number;
   arrives: number;
   needed: number;
@@ -31,7 +31,7 @@ export interface ShownValue extends Pick<Value, 'kind' | 'microBatch' | 'from' |
 }
 
 export interface PipelineFrame {
-  /** The current tick; the number of ticks at the end of the step. */
+  /** The current tick. At the end of the step, it is the number of ticks. */
   tick: number;
   /** The pass that each rank computes, or has computed in this tick; `null` if the rank waits. */
   passes: readonly (StagePass | null)[];
@@ -41,7 +41,7 @@ export interface PipelineFrame {
   kept: readonly number[];
 }
 
-/** A plan with what its frames are computed from. */
+/** A plan with the values and passes from which its frames are computed. */
 export interface PipelineReel {
   plan: PipelinePlan;
   values: readonly Value[];
@@ -62,10 +62,12 @@ export function reelOf(plan: PipelinePlan): PipelineReel {
       const to = rankOfStage(plan, next);
       if (needed === undefined || to === from) return [];
       const value = { kind, microBatch, from, to };
-      // The first stage of a ring sends ahead. Only the value that is needed next is shown.
+      // The first stage of a ring sends its values long before they are needed. Only the value that
+      // is needed next is shown.
       if (!takesTime(plan, stage)) return [{ ...value, leaves: needed - 1 + COMPUTES, arrives: needed, needed }];
       const arrives = tick + 1;
-      // It computes late, because its passes take no time. Values that wait for it are not shown.
+      // The first stage computes its backward passes late, because they take no time. Values that
+      // wait for it are not shown.
       return [{ ...value, leaves: tick + COMPUTES, arrives, needed: takesTime(plan, next) ? needed : arrives }];
     }),
   );

@@ -1,11 +1,14 @@
-/** The share of a step in which the ranks of a pipeline waited, as the page knows it; pure. */
+/**
+ * The share of a step in which the ranks of a pipeline waited, from the steps that the page has
+ * received; pure.
+ */
 import type { StepLane } from '../../protocol/stepTrace.ts';
 import type { PipelineShape } from './shape.ts';
 
 /**
- * Returns the newest step that all ranks with a stage have reported, with the share of its time in
- * which they computed no pass. The step ends when the last rank has its gradients. Returns `null`
- * if there is no such step.
+ * Returns the newest step that all ranks with a stage have reported, and the share of its time in
+ * which these ranks computed no pass. The step ends when the last rank has its gradients. Returns
+ * `null` if there is no such step.
  */
 export function idleOf(
   { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,

@@ -1,7 +1,7 @@
 /**
- * Computes where the ranks of pipelines are drawn, in pixels. A replica is a row of ranks. A row
- * that is too long continues on the next line, in the other direction, so that neighbours in the
- * pipeline stay neighbours in the picture.
+ * Computes where the ranks of pipelines are drawn, in pixels. A replica is a row of ranks. If a row
+ * is too long, it continues on the next line in the opposite direction, so that neighbours in the
+ * pipeline are neighbours in the picture.
  */
 import type { PassKind } from '../../parallel/pipeline/schedules.ts';
 
@@ -45,16 +45,18 @@ interface LayoutOptions {
   /** Whether values travel from the last rank to the first one. */
   ring: boolean;
   textSize: number;
-  /** The rank that must be shown; `null`: any. */
+  /** The rank whose replica must be shown; `null` if there is none. */
   own: number | null;
 }
 
-/** More replicas do the same at the same time, so they are not drawn. */
+/** Further replicas are not drawn, because all replicas do the same at the same time. */
 const MOST_REPLICAS = 3;
-/** Width of a rank with a label, and the least width of a rank, at the usual size of letters. */
+/**
+ * Minimum widths of a rank with a label, and of a rank without one, at the usual size of letters.
+ */
 const LABELLED_WIDTH = 100;
 const LEAST_WIDTH = 46;
-/** With more ranks, lines with labels would fill the screen. */
+/** With more ranks than this, lines with labels would fill the screen. */
 const MOST_LABELLED = 12;
 /** Lines of the label of a rank. */
 const LABEL_LINES = 4;
@@ -95,7 +97,10 @@ export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: 
   return { width, height: Math.ceil(top), rows, mark, lane, arc, box, labelled, more: replicas - shown.length };
 }
 
-/** Returns the first replicas and the one that must be shown. */
+/**
+ * Returns the first replicas. The last of them is replaced by the replica `own`, if `own` is not
+ * among them.
+ */
 function shownReplicas(replicas: number, own: number | null): number[] {
   const count = Math.min(replicas, MOST_REPLICAS);
   const first = Array.from({ length: count }, (_, i) => i);
@@ -104,8 +109,8 @@ function shownReplicas(replicas: number, own: number | null): number[] {
 
 /**
  * Returns the point of a value that has travelled `share` of the way from one rank to another.
- * Activations travel above the marks, and gradients below them. The values of a ring that return
- * to its start, or come from there, take an arc.
+ * Activations travel above the marks, and gradients below them. On a ring, values between the last
+ * and the first rank take an arc.
  */
 export function pointOnWay(
   { lane, arc }: Pick<PipelineLayout, 'lane' | 'arc'>,

@@ -1,7 +1,7 @@
 /**
  * Plans the memory of tabs before a run: what a model needs in each tab, with and without a
- * pipeline, and how many stages fit; pure. The cut is the one that the run will make, if the costs
- * of its layers are known without measuring them.
+ * pipeline, and how many stages fit; pure. If the costs of the layers are known without measuring
+ * them, the planned cut is the cut of the run.
  */
 import { networkCost, networkMemory, networkSize } from '../../jobs/gpt/shapes.ts';
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
@@ -36,9 +36,9 @@ export interface PlannedPipeline extends PipelineShape, PipelineCut {
   /** Bytes that each rank of a replica needs: state of its layers, and activations. */
   bytes: readonly number[];
   isMeasured: boolean;
-  /** Whether the ranks would hold more than a run allows, so that it cannot start. */
+  /** Whether a run cannot start, because ranks would need more memory than a run allows. */
   isTooLarge: boolean;
-  /** Ranks that are left over. */
+  /** The number of ranks without a stage. */
   idle: number;
 }
 
@@ -46,7 +46,7 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
 
 /**
  * Returns the layers of a job's model; `null` if they depend on people's files, or if the model is
- * so small that nobody needs a plan.
+ * too small to need a plan.
  */
 export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
@@ -102,7 +102,7 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   };
 }
 
-/** Returns the cut; `null` if no cut is within the largest memory of a rank. */
+/** Returns the cut; `null` if every cut exceeds the largest memory of a rank. */
 function cutOrNull(...cut: Parameters<typeof cutLayers>): number[] | null {
   try {
     return cutLayers(...cut);
@@ -116,16 +116,18 @@ function cutOrNull(...cut: Parameters<typeof cutLayers>): number[] | null {
 function keptBytes(layers: readonly PlannedLayer[], recompute: boolean, rows: number, inFlight: number): number {
   const sumOf = (key: 'kept' | 'output'): number => layers.reduce((sum, layer) => sum + layer[key], 0);
   if (!recompute) return sumOf('kept') * rows * inFlight;
-  // A backward pass computes one layer at a time again.
+  // A backward pass recomputes one layer at a time.
   return (sumOf('output') * inFlight + Math.max(0, ...layers.map(({ kept }) => kept))) * rows;
 }
 
-/** The largest number of stages that are tried beyond the least possible number. */
+/**
+ * The search tries the smallest possible number of stages, and at most this many larger numbers.
+ */
 const MOST_TRIES = 12;
 
 /**
- * Returns the smallest pipeline whose ranks need at most `budget` bytes; `null` if no pipeline is
- * that small.
+ * Returns the pipeline with the fewest stages whose ranks need at most `budget` bytes; `null` if no
+ * such pipeline is found.
  */
 export function fittingPipeline(job: JobSpec, model: PlannedModel, budget: number): PlannedPipeline | null {
   const { layers } = model;

@@ -1,14 +1,14 @@
-/** What a pipeline is made of: its plan, and the stages and layers of each rank; pure. */
+/** The parts of a pipeline: its plan, and the stages and layers of each rank; pure. */
 import { gpipe, oneForwardOneBackward, stagesOfRank, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { PipelineView } from '../state/runTelemetry.ts';
 
-/** The numbers that determine the plan, and how many replicas follow it. */
+/** The values that determine the plan, and the number of replicas that follow it. */
 export type PipelineShape = Pick<PipelineView, 'ranks' | 'replicas' | 'microBatches' | 'schedule' | 'ring'>;
 
 /** The layers of a model, and the number of layers of each stage. */
 export type PipelineCut = Pick<PipelineView, 'ranks' | 'layers' | 'cut'>;
 
-/** What a rank of a replica holds. */
+/** The stages that a rank of a replica holds. */
 export interface RankStages {
   stages: number[];
   layers: string[];
@@ -27,7 +27,7 @@ export function layersByStage<Layer>(layers: readonly Layer[], cut: readonly num
   return cut.map((count) => layers.slice(at, (at += count)));
 }
 
-/** Returns what each rank of a replica holds. */
+/** Returns the stages that each rank of a replica holds. */
 export function stagesByRank({ ranks, layers, cut }: PipelineCut): RankStages[] {
   const byStage = layersByStage(layers, cut);
   return Array.from({ length: ranks }, (_, rank) => {

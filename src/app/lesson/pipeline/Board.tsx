@@ -1,4 +1,7 @@
-/** The grid of a plan: a row for each stage, a column for each tick, and what each stage keeps. */
+/**
+ * The grid of a plan, with a row for each stage and a column for each tick, and the activations
+ * that each stage keeps.
+ */
 import { useEffect, useRef } from 'preact/hooks';
 import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';
@@ -13,7 +16,7 @@ interface Props {
   columns: number;
   /** Whether to show the activations that each stage keeps. */
   hasKept: boolean;
-  /** The stage whose next pass a person chooses; `null`: none. */
+  /** The stage whose next pass a person chooses; `null` if there is none. */
   chooses: number | null;
 }
 
@@ -91,7 +94,10 @@ function Square({ plan, rank, tick, isAsked }: { plan: PipelinePlan; rank: numbe
   );
 }
 
-/** The micro-batches whose activations each stage keeps, and room for the most that it has kept. */
+/**
+ * For each stage: the micro-batches whose activations it keeps, and empty places up to the largest
+ * number that it has kept.
+ */
 function Kept({ plan }: { plan: PipelinePlan }) {
   const { kept } = messages.value.pipelineLesson;
   return (

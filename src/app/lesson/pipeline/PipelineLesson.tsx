@@ -72,7 +72,7 @@ export function PipelineLesson() {
   );
 }
 
-/** The part of the screen that the page explains. It starts again when a size changes. */
+/** The part of the screen that the page explains. If a size changes, the part starts again. */
 function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; bytes: number }) {
   switch (name) {
     case 'why':

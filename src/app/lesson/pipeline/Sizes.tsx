@@ -5,7 +5,10 @@ import { MICRO_BATCHES, STAGES, type PipelineSize } from './board.ts';
 
 interface Props {
   size: PipelineSize;
-  /** Whether the page is about a batch that is not cut into micro-batches. */
+  /**
+   * Whether the page explains a batch that is not cut. The number of micro-batches is then not
+   * shown.
+   */
   isBatchWhole: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Plays plans tick by tick. Several plans are compared: they play together. */
+/** Plays plans tick by tick. Several plans play together, so that they can be compared. */
 import { useSignal } from '@preact/signals';
 import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
 import { formatShare } from '../../locales/format.ts';

@@ -1,4 +1,7 @@
-/** A step in time: backward passes take twice as long as forward passes, and results travel. */
+/**
+ * Shows a step in time, as in real tabs: backward passes take twice as long as forward passes, and
+ * results need time to travel.
+ */
 import { useSignal } from '@preact/signals';
 import { timePlan, type StagePass, type TimedPass } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';

@@ -1,4 +1,7 @@
-/** A person decides what one stage computes, and reads whether this was possible, and good. */
+/**
+ * A person decides what one stage computes, and then reads whether the decision was possible and
+ * good.
+ */
 import { useSignal } from '@preact/signals';
 import { messages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';

@@ -1,6 +1,6 @@
 /**
- * What the lesson shows about a plan: the plan up to a tick, the micro-batches that stages keep,
- * and the squares in which ranks wait; pure.
+ * Computes what the lesson shows about a plan: the plan up to a tick, the micro-batches that stages
+ * keep, and the squares in which ranks wait; pure.
  */
 import {
   gpipe,
@@ -12,7 +12,7 @@ import {
 } from '../../../parallel/pipeline/schedules.ts';
 import type { PIPELINE_SCHEDULES } from '../../../spec/pipeline.ts';
 
-/** Limits and defaults of the lesson: least, usual, most. */
+/** Minimum, default and maximum of each setting of the lesson. */
 export const STAGES = [2, 3, 5] as const;
 export const MICRO_BATCHES = [1, 4, 8] as const;
 
@@ -46,7 +46,7 @@ export function computedIn({ passes }: PipelinePlan): ComputedPasses {
 export interface KeptActivations {
   /** Micro-batches whose activations the stage keeps after the last tick. */
   now: number[];
-  /** The largest number of micro-batches that it kept at a time. */
+  /** The largest number of micro-batches that the stage has kept at the same time. */
   most: number;
 }
 
@@ -63,7 +63,7 @@ export function keptIn({ passes }: PipelinePlan): KeptActivations[] {
   });
 }
 
-/** Returns the number of squares, and of those in which a rank waits. */
+/** Returns the number of all squares, and the number of squares in which a rank waits. */
 export function squaresOf({ passes, ranks, ticks }: PipelinePlan): { all: number; waiting: number } {
   const all = ranks * ticks;
   return { all, waiting: all - passes.reduce((sum, own) => sum + own.length, 0) };
@@ -74,7 +74,7 @@ export function bubbleShare({ stages, microBatches }: PipelineSize): number {
   return (stages - 1) / (microBatches + stages - 1);
 }
 
-/** Returns when the last pass ends. */
+/** Returns the time at which the last pass ends. */
 export function endOf(timed: readonly (readonly TimedPass[])[]): number {
   return Math.max(...timed.flat().map((pass) => pass.end));
 }

@@ -22,13 +22,14 @@ export type Verdict =
   /** Nothing was computed, because `pass` needs the result of `needs`. */
   | { kind: 'impossible'; pass: Pass; needs: Pass }
   /**
-   * The pass was computed. `early`: a backward pass was possible and would have freed memory.
-   * `more`: the stage keeps more activations than with 1F1B.
+   * The pass was computed. With `early`, a backward pass was possible and would have freed memory.
+   * With `more`, the stage now keeps more activations than with 1F1B.
    */
   | { kind: 'forward' | 'backward' | 'early' | 'more'; pass: Pass }
   /**
-   * The stage waited. `bubble`: no pass was possible. `full`: the stage keeps as many activations
-   * as with 1F1B, which would wait, too. `idle`: a pass was possible.
+   * The stage waited. With `bubble`, no pass was possible. With `full`, a forward pass was
+   * possible, but the stage already keeps as many activations as 1F1B allows. With `idle`, a useful
+   * pass was possible.
    */
   | { kind: 'bubble' | 'full' | 'idle' };
 
@@ -54,12 +55,12 @@ export function passOf({ plan, stage }: Omit<Turn, 'verdict'>, kind: PassKind): 
   return microBatch < plan.microBatches ? { kind, stage, microBatch } : null;
 }
 
-/** Returns the largest number of micro-batches that the person's stage keeps by 1F1B. */
+/** Returns the largest number of micro-batches that the person's stage would keep with 1F1B. */
 export function usuallyKept({ plan: { stages, microBatches }, stage }: Omit<Turn, 'verdict'>): number {
   return keptIn(planFor('1f1b', { stages, microBatches }))[stage]!.most;
 }
 
-/** Returns the choice of 1F1B. */
+/** Returns the choice that 1F1B would make. */
 export function nextPassOf1F1B({ plan, stage }: Turn): Choice {
   return nextPass('1f1b', plan, stage, computedIn(plan))?.kind ?? 'wait';
 }
