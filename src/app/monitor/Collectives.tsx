@@ -9,8 +9,8 @@ import { messages } from '../locales/index.ts';
 import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
 
 /**
- * The largest number of rows in the table. A thousand rows would be slow, and problems are among
- * the newest collectives.
+ * The largest number of rows in the table. A thousand rows would be slow to render, and problems
+ * are usually among the newest collectives.
  */
 const MOST_ROWS = 100;
 

@@ -1,6 +1,6 @@
 /**
- * The page that opens flight recordings. It shows their rounds in the player, the latest steps, and
- * problems such as ranks that are missing from a collective.
+ * The page that opens flight recordings. It plays their rounds, and shows the latest steps and
+ * problems, such as ranks that did not enter a collective.
  */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';

@@ -1,6 +1,6 @@
 /**
- * Explains on a slow rank's own page why its machine may be slow, and what helps. The other ranks
- * see only that the rank is slow.
+ * Explains on the page of a slow rank why its machine may be slow, and what helps. Other ranks only
+ * see that this rank is slow.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';

@@ -1,4 +1,4 @@
-/** Describes each straggler and each slow link with its causes in a sentence. */
+/** Describes each straggler and each slow link in a sentence, with its causes. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
 import { formatMs, formatRatio } from '../locales/format.ts';
 import type { Run } from '../state/run.ts';

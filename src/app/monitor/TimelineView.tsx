@@ -27,7 +27,7 @@ import {
 } from './timeline.ts';
 import { type GestureOptions, useGestures, ZOOM } from './useGestures.ts';
 
-/** With more ranks, rows would be too low for a mark. */
+/** With more ranks than this, rows would be too low for a mark. */
 const MOST_MARKS = 16;
 
 interface Props {
@@ -41,9 +41,7 @@ interface Props {
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
   const { charts, run: labels, pipeline } = messages.value;
-  /**
-   * The window that the user chose. `null` means that the newest steps are shown when they arrive.
-   */
+  /** The window that the user chose. If it is `null`, the window follows the newest steps. */
   const chosen = useSignal<Window | null>(null);
   const picked = useSignal<Picked | null>(null);
   const extent = useMemo(() => extentOf(timeline), [timeline]);
@@ -139,7 +137,10 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
   );
 }
 
-/** Returns the activity in words. A rank of a pipeline waits for other ranks than its left one. */
+/**
+ * Returns the activity in words. A pipeline has its own text for waiting, because its ranks do not
+ * wait for their left neighbour.
+ */
 function activityOf({ kind, pass }: Pick<Segment, 'kind' | 'pass'>, isPipeline: boolean): string {
   const { run: labels, pipeline } = messages.value;
   if (pass) return pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage);

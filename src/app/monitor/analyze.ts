@@ -7,17 +7,21 @@ import type { FlightRecord, FlightRecording } from '../../protocol/flightRecordi
 
 export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
 
-/** What the recordings tell about one collective. */
+/** The facts about one collective in all recordings. */
 interface Collective {
   group: number;
   seq: number;
   call: string;
   algorithm: string;
   /**
-   * The longest duration on a recorded rank; `null` if the collective has not ended on all of them.
+   * The longest duration on a recorded rank; `null` if the collective has not ended on all recorded
+   * ranks.
    */
   tookMs: number | null;
-  /** The state of the collective on each rank of the world; `unknown` if no recording tells it. */
+  /**
+   * The state of the collective on each rank of the world; `unknown` if it does not follow from the
+   * recordings.
+   */
   states: readonly Presence[];
   /** The different calls of the ranks. There is more than one if the ranks disagree. */
   calls: readonly string[];
@@ -51,12 +55,12 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
         // If a recording lacks a collective, its rank is reported as missing only if the recording
-        // covers the time of the collective. The recorder has already overwritten collectives
-        // before `oldest`. If any rank has completed a collective after `newest`, the recording may
-        // have been made too early.
+        // covers the time of the collective. It does not cover collectives before `oldest`, because
+        // the recorder has overwritten them. It may also have been made too early: this is possible
+        // if any rank has completed a collective after `newest`.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // If a rank has no record of a group, it may not be a member of the group. But every rank
-        // is a member of the world (group 0).
+        // A rank without records of a group may not be a member of this group. Only of the world
+        // (group 0) is every rank a member.
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }
@@ -103,7 +107,7 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     const open = ranks('started', 'failed');
     if (calls.length > 1) report(group, { kind: 'differs', seq, calls });
     // If one rank has completed a collective, all ranks have called it. If a recording lacks this
-    // call, the rank made the call after its recording had been made.
+    // call, the recording was made before the call.
     if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
     if (missing.length > 0) report(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
     else if (!states.includes('unknown')) report(group, { kind: 'stuck', call: name, ranks: open });

@@ -1,8 +1,8 @@
 /**
  * Converts a timeline to the trace-event format of Chrome ("Trace Event Format", JSON object form),
  * for https://ui.perfetto.dev. Each rank is a process, with one thread for computation and one for
- * communication. Each transfer whose sending and receipt are known is an arrow. Times are in
- * microseconds. Pure.
+ * communication. A transfer is an arrow if the times of its sending and its receipt are known.
+ * Times are in microseconds. Pure.
  */
 import { allReduceSteps, type AllReduceSteps } from '../../collectives/plans/planSteps.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';

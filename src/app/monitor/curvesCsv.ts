@@ -4,10 +4,10 @@ import type { Point, Series } from '../state/series.ts';
 import type { Run, WorldChange } from '../state/run.ts';
 
 /**
- * Returns a table with a column for each metric. There is one line for each step at which something
- * is known: a loss, an evaluation, a checkpoint, or a change of the world. In a long run, a loss is
- * the mean of several steps, and is in the line of the last of them. Steps are counted from 1. The
- * world size is the size after the step.
+ * Returns a table with a column for each metric. There is one line for each step with at least one
+ * of these: a loss, an evaluation, a checkpoint, a change of the world. In a long run, a loss is
+ * the mean of several steps, and is in the line of the last of these steps. Steps are counted from
+ * 1. The world size is the size after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
@@ -22,7 +22,7 @@ export function curvesCsv(
   for (const point of wholePoints(run.losses)) rowAt(point).loss = point.value;
   for (const one of run.evaluations) rowAt(one).metrics = one.metrics;
   const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
-  // Without an evaluation, the table has the same columns.
+  // A table without evaluations has the usual columns, too.
   if (names.length === 0) names.push('accuracy');
   for (const one of run.changes) rowAt(one).events.push(describe(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
@@ -37,8 +37,8 @@ export function curvesCsv(
 }
 
 /**
- * Returns the points of the curve, and one more point: the mean of the samples that are not yet in
- * a point.
+ * Returns the points of the curve, and one more point for the samples that are not yet in a point:
+ * their mean.
  */
 function wholePoints({ points, pending }: Series): readonly Point[] {
   const last = pending.at(-1);

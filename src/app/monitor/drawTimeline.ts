@@ -73,14 +73,14 @@ interface Picture {
   font: string;
   palette: Palette;
   picked: Pick | null;
-  /** The highlighted step, which the user points at. */
+  /** The highlighted step, at which the user points. */
   pointed: number | null;
   formatStep: (step: number) => string;
 }
 
 /**
- * The least width of a segment that is drawn, pixels. Thousands of narrower segments would only
- * look grey.
+ * Segments narrower than this number of pixels are not drawn: thousands of them would only look
+ * grey.
  */
 const LEAST_WIDTH = 0.2;
 
@@ -128,7 +128,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
 }
 
 /**
- * Fills a segment by its kind: at its full height or a part of it, in the colour of the rank or in
+ * Fills a segment. Its kind decides its height and its colour, which is the colour of the rank or
  * ink. Waiting is hatched.
  */
 function fill(
@@ -187,7 +187,7 @@ function drawAxis(
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
   // The zero of the axis is the start of the first step that begins in the window. If no step
-  // begins there, it is the start of the step that fills the window.
+  // begins in the window, the zero is the start of the step that fills the window.
   const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
   const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;
@@ -222,7 +222,8 @@ function drawAxis(
 }
 
 /**
- * Returns a round number of milliseconds between two ticks, so that there are at most `most` ticks.
+ * Returns the distance between two ticks: a round number of milliseconds with which there are at
+ * most `most` ticks.
  */
 export function tickOf(ms: number, most: number): number {
   const least = ms / Math.max(1, most);

@@ -1,4 +1,7 @@
-/** Merges the recordings of several ranks, on the clock of the first one; pure. */
+/**
+ * Merges the recordings of several ranks. All times are converted to the clock of the first
+ * recording. Pure.
+ */
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shifted, type Timeline } from './timeline.ts';

@@ -1,10 +1,10 @@
-/** Reads the file of a flight recording, or returns its error; pure. */
+/** Reads the file of a flight recording, or returns the problem with the file; pure. */
 import * as v from 'valibot';
 import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
 import { messageOf } from '../../util/errors.ts';
 import { messages } from '../locales/index.ts';
 
-/** JSON has no NaN or infinity and writes them as `null`. */
+/** A number, or `null` in place of NaN and infinity, which JSON cannot express. */
 const lenient = v.nullable(v.number());
 const Clock = v.pipe(
   v.nullable(v.object({ offsetMs: lenient, errorMs: lenient })),

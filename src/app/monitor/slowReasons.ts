@@ -14,7 +14,7 @@ export interface MachineFacts {
   isHidden: boolean;
   /** Whether the machine runs on its battery; `null` if the browser does not report that. */
   isOnBattery: boolean | null;
-  /** Whether the browser draws fewer frames than it could: see {@link hasSavedFrames}. */
+  /** Whether the browser draws fewer frames to save energy, see {@link hasSavedFrames}. */
   savesFrames: boolean;
 }
 
@@ -33,15 +33,17 @@ export type SlowReason = 'hidden' | 'software' | 'insecure' | 'browser' | 'adapt
  * or more.
  */
 const SAVED_FRAME_MS = 1000 / 30;
-/** Timestamps of frames differ by up to this number of milliseconds from the display's period. */
+/**
+ * The time between two frames may differ by this number of milliseconds from the display's period.
+ */
 const JITTER_MS = 2;
 /**
- * The least share of frames that must have the period of a low power mode. The frames of a machine
- * that is only busy have various durations.
+ * A low power mode is assumed if at least this share of the frames has its period. On a machine
+ * that is only busy, the durations of frames vary.
  */
 const SAVED_SHARE = 0.8;
 
-/** Returns the reasons that hold. The reason that usually costs most is the first. */
+/** Returns the reasons that apply. The reason that usually costs most comes first. */
 export function slowReasons(facts: MachineFacts): SlowReason[] {
   const { device, isHidden, isOnBattery, savesFrames } = facts;
   const reasons: SlowReason[] = [];
@@ -59,7 +61,7 @@ function whyWithoutWebGpu({ isSecure, hasWebGpu }: MachineFacts): SlowReason {
   return hasWebGpu ? 'adapter' : 'browser';
 }
 
-/** Returns whether frames come as slowly and as regularly as in a low power mode. */
+/** Returns whether frames are as slow and as regular as in a low power mode. */
 export function hasSavedFrames(frameMs: readonly number[]): boolean {
   const saved = frameMs.filter((ms) => Math.abs(ms - SAVED_FRAME_MS) <= JITTER_MS);
   return frameMs.length > 0 && saved.length >= SAVED_SHARE * frameMs.length;

@@ -29,19 +29,19 @@ export interface Pick {
 }
 
 /**
- * The number of steps that are shown at first, which is enough to compare two steps. A step of a
- * pipeline has many passes, so it is shown alone.
+ * The number of steps that are shown at first: enough to compare two steps. In a pipeline, only one
+ * step is shown, because it has many passes.
  */
 const FIRST_LOOK = 2;
 const FIRST_LOOK_AT_PIPELINE = 1;
 /**
- * The shortest window in milliseconds, and the longest window as a multiple of the range of all
- * steps.
+ * LEAST_MS is the shortest window, in milliseconds. MOST_SPANS is the longest window, as a multiple
+ * of the range of all steps.
  */
 const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
-/** Activities of the rank alone. */
+/** Kinds of work that a rank does alone, without other ranks. */
 const ALONE: readonly SegmentKind[] = ['compute', 'readback', 'update', 'forward', 'backward'];
 
 /** Returns the latest steps that ranks have reported. Ranks without a clock offset have none. */
@@ -59,7 +59,10 @@ export function timelineOf({
   return { rows, errorMs: Math.max(0, ...clocks.map((one) => one?.errorMs ?? 0)) };
 }
 
-/** Converts times from a clock that is ahead by `offsetMs` to the clock of this rank. */
+/**
+ * Converts the times of lanes to the clock of this rank. The clock of the lanes is ahead of it by
+ * `offsetMs`.
+ */
 export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
   return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
 }
@@ -94,7 +97,10 @@ export function newest(timeline: Timeline): Window | null {
   return first && end && { from: first.from, to: end.to };
 }
 
-/** Returns the number of the step that took longest on any rank. */
+/**
+ * Returns the number of the step that contains the longest step of a single rank; `null` without
+ * steps.
+ */
 export function slowestStep({ rows }: Timeline): number | null {
   const steps = rows.flatMap((row) => row.steps);
   const slowest = steps.reduce<StepLane | null>(
@@ -137,16 +143,16 @@ export function rowOf(kind: SegmentKind): 'alone' | 'together' {
 }
 
 /**
- * Returns whether the step is one of a pipeline. Its segments do not overlap, so they take the
- * whole height of the row.
+ * Returns whether the step belongs to a pipeline. Segments of such a step do not overlap, so they
+ * take the whole height of the row.
  */
 export function isPipelineStep({ segments }: StepLane): boolean {
   return segments.some(({ pass }) => pass);
 }
 
 /**
- * Returns the kinds of segments that the newest steps may have, in their order: in a pipeline,
- * those that they have.
+ * Returns the kinds of segments that the newest steps may have, in the order of the legend. For a
+ * pipeline, only the kinds that occur are returned.
  */
 export function kindsOf({ rows }: Timeline): SegmentKind[] {
   const last = rows.flatMap(({ steps }) => steps.slice(-1));
@@ -157,8 +163,8 @@ export function kindsOf({ rows }: Timeline): SegmentKind[] {
 }
 
 /**
- * Returns the segment of a rank at time `at` in this half of the row, or the nearest one within
- * `slack` milliseconds.
+ * Returns the segment of a rank at time `at` in this half of the row, or else the nearest segment
+ * within `slack` milliseconds.
  */
 export function pickAt(
   { rows }: Timeline,
@@ -182,7 +188,10 @@ export function pickAt(
   return nearest?.pick ?? null;
 }
 
-/** Returns the next or previous segment of the same rank, by start; `null` if it does not exist. */
+/**
+ * Returns the next or the previous segment of the same rank, ordered by start; `null` if there is
+ * none.
+ */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),
@@ -191,7 +200,7 @@ export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, d
   return all[at + direction] ?? null;
 }
 
-/** Returns the milliseconds of a step for each kind of segment. */
+/** For each kind of segment, returns the milliseconds that it takes in a step. */
 export function totalsOf({ segments }: StepLane): Record<SegmentKind, number> {
   const totals = Object.fromEntries(SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<SegmentKind, number>;
   for (const { kind, start, end } of segments) totals[kind] += end - start;

@@ -13,7 +13,7 @@ import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, t
 export const ZOOM = 1.5;
 /** One press of a key pans by this share of the window. */
 const PAN = 0.2;
-/** A pointer this many pixels away from a segment still picks it. */
+/** A pointer picks a segment if it is at most this number of pixels away. */
 const SLACK = 4;
 
 export interface GestureOptions {
@@ -45,7 +45,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const onwheel = (event: WheelEvent): void => {
       const { window, extent, width, look } = now.current;
       const isFocused = document.activeElement === element;
-      // Without Ctrl, the wheel zooms only if the timeline has the focus. If it has not, the wheel
+      // Without Ctrl, the wheel zooms only if the timeline has the focus. Otherwise, the wheel
       // scrolls the page.
       const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
@@ -92,7 +92,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
 
   /**
    * Returns the segment of the rank above or below, at the same time and in the same half of the
-   * row. If no segment is at this time, returns the nearest one.
+   * row. If there is none at this time, returns the nearest segment.
    */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;
@@ -172,8 +172,9 @@ function middleOf({ step, segment }: Pick): number {
 }
 
 /**
- * For the first rank that has steps, returns the first segment of the first step that begins in the
- * window. If no step begins there, returns the first segment of the latest step of that rank.
+ * Returns a segment of the first rank that has steps: the first segment of the first step that
+ * begins in the window. If no step begins in the window, returns the first segment of the rank's
+ * latest step.
  */
 function firstIn({ rows }: Timeline, window: Window): Pick | null {
   for (const { rank, steps } of rows) {

@@ -1,6 +1,6 @@
 /**
- * Shows the time of a step on each rank: computation, communication and other work. All bars have
- * the same scale, so stragglers are visible.
+ * Shows the time of a step on each rank, divided into computation, communication and other work.
+ * All bars have the same scale, so that stragglers can be seen.
  */
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
@@ -9,7 +9,9 @@ import { identityOf } from '../components/rankIdentity.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
-/** With more ranks, the list scrolls and needs the focus, so that keys can scroll it. */
+/**
+ * With more ranks than this, the list scrolls. It then needs the focus, so that keys can scroll it.
+ */
 const UNSCROLLED = 8;
 
 export function Lanes({ run }: { run: Run }) {

@@ -25,7 +25,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   const host = isHost(view);
   const hashes = run.hashes?.hashes ?? [];
   const apart = new Set(dissenters(hashes));
-  // Only WebGPU has them.
+  // Only WebGPU has commands.
   const hasCommands = run.statistics?.ranks.some(({ commands }) => commands !== undefined) ?? false;
   return (
     <div class="table-box">
@@ -166,8 +166,8 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 }
 
 /**
- * Shows the link from `rank` to its right neighbour. If this is a link of this tab's rank and is
- * not connected, it is shown as connecting. Otherwise the latest report of `rank` is shown.
+ * Shows the link from `rank` to its right neighbour, from the latest report of `rank`. A link of
+ * this tab's rank that is not connected is shown as connecting.
  */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: labels } = messages.value;

@@ -168,13 +168,13 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
 
 interface EndedProps {
   run: Run;
-  /** Why the run ended. */
+  /** The reason for the end of the run. */
   failure: Failure;
   host: boolean;
   children: ComponentChildren;
 }
 
-/** Shows a run that was ended before its last step: what it has learned, and why it ended. */
+/** Shows a run that ended before its last step: its result so far, and the reason for its end. */
 export function EndedPanel({ run, failure, host, children }: EndedProps) {
   const { run: labels, charts, shell } = messages.value;
   const [measured] = metricEntries(run.evaluations.at(-1)?.metrics ?? {});
@@ -253,7 +253,7 @@ function foundRate({ suggested, reason }: RateTest, steps: number, time: string)
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
-/** Shows the lobby with the job of the next start. */
+/** Shows the lobby, with `job` as the job of the next start. */
 function use(job: JobSpec): void {
   configure(job);
   closeRun();

@@ -54,7 +54,10 @@ import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
 import { Distribution } from './Distribution.tsx';
 import { Strip } from './Strip.tsx';
 
-/** If a launcher drives this page, the ring does not move until somebody presses play. */
+/**
+ * Whether a person watches this page. If instead a launcher drives it, the ring does not move until
+ * somebody presses play.
+ */
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
@@ -67,7 +70,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // A trace is replayed with the picture of its own algorithm.
+  // A trace is replayed in the picture of the algorithm that it was recorded with.
   const picture =
     trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = hidden.value;
@@ -90,8 +93,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     [statistics, telemetry, links, members, hashes, shares, rank, run.pipeline, run.result, view.lobby, view.member],
   );
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
-  // A failed run keeps the weights of its latest step, so they can be saved. But it cannot be
-  // continued.
+  // A failed run keeps the weights of its latest step, so that they can be saved. The run itself
+  // cannot be continued.
   const keepModel =
     keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
       <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
@@ -228,7 +231,7 @@ function Failed({ view, failure }: { view: View; failure: Failure }) {
       <button type="button" onClick={isRemoved(failure) ? leave : closeRun}>
         {isRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
-      {/* An engine that has failed may have sent no recording. */}
+      {/* A failed engine may have failed before it sent a recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
     </Banner>
   );

@@ -22,7 +22,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const { run: labels } = messages.value;
   const { model } = view;
   const { last } = run;
-  // While a run waits, its figures are unknown.
+  // While a run waits, current figures are unknown.
   const isOn = isTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
   const share = communication(run);

@@ -8,10 +8,10 @@ import { chooseLanguage, isLanguage, language, LANGUAGES, messages } from '../lo
 import { helpOpen } from './HowItWorks.tsx';
 
 interface Props {
-  /** The room of a run, whose invitation the header offers. */
+  /** The room of the current run. The header offers an invitation to it. */
   room: string | null;
   onleave: (() => void) | null;
-  /** Whether a question precedes leaving. */
+  /** Whether to ask before leaving. */
   asks: boolean;
 }
 

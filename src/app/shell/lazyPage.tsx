@@ -6,7 +6,7 @@ import { messages } from '../locales/index.ts';
 
 interface LazyPage<Props> {
   Page: ComponentType<Props>;
-  /** Starts to load the code, so that it is there when the page is shown. */
+  /** Starts to load the code early, before the page is shown. */
   fetch(this: void): void;
 }
 
