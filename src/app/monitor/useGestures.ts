@@ -92,7 +92,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
 
   /**
    * Returns the segment of the rank above or below, at the same time and in the same half of the
-   * row. If there is none at this time, returns the nearest segment.
+   * row. If it has no segment at this time, returns the nearest segment.
    */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;

@@ -45,7 +45,7 @@ interface LayoutOptions {
   /** Whether values travel from the last rank to the first one. */
   ring: boolean;
   textSize: number;
-  /** The rank whose replica must be shown; `null` if there is none. */
+  /** The rank whose replica must be shown; `null` if any replica may be left out. */
   own: number | null;
 }
 

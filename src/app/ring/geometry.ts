@@ -240,7 +240,7 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   return { from: a, to: b, length, at };
 }
 
-/** Returns the circle on which two ranks are neighbours, or `null` if there is none. */
+/** Returns the circle on which two ranks are neighbours, or `null` without such a circle. */
 function circleOf({ shape, groups, places, ...circle }: RingLayout, from: number, to: number): Circle | null {
   const n = places.length;
   if (shape === 'ring') return to === (from + 1) % n ? circle : null;

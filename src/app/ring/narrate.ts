@@ -87,7 +87,7 @@ export function holderOf(frame: Frame, picked: Picked): number {
 /**
  * Returns the picked transfer in the step that the frame shows. If a sender is picked, it is the
  * transfer from this sender. Otherwise it is the transfer of the picked chunk, preferably to or
- * from the picked rank. Returns `null` if there is none.
+ * from the picked rank. Returns `null` if no transfer is picked.
  */
 export function moveOf(frame: Frame, { chunk, rank, sender }: Picked): PlanTransfer | null {
   const { transfers } = shownStep(frame);

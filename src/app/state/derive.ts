@@ -94,8 +94,8 @@ export function theoreticalBytes(worldSize: number, gradientBytes: number, steps
 }
 
 /**
- * Returns the neighbours of a rank, in ascending order. There are two; in a world of two there is
- * one, and in a world of one there is none.
+ * Returns the neighbours of a rank, in ascending order. A rank has two neighbours, but only one in
+ * a world of two, and no neighbour in a world of one.
  */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];

@@ -16,7 +16,7 @@ interface Props {
   columns: number;
   /** Whether to show the activations that each stage keeps. */
   hasKept: boolean;
-  /** The stage whose next pass a person chooses; `null` if there is none. */
+  /** The stage whose next pass a person chooses; `null` if nobody chooses. */
   chooses: number | null;
 }
 
