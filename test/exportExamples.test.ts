@@ -100,14 +100,14 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-test('the main exports have examples, one each', () => {
+test('each of the main exports has one example', () => {
   const names = examples.map(({ name }) => name);
   expect(MAIN.filter((name) => !names.includes(name))).toEqual([]);
   expect(names.toSorted()).toEqual([...new Set(names)].toSorted());
   expect(names.filter((name) => !(name in peergrad))).toEqual([]);
 });
 
-test('the examples are correct TypeScript', { timeout: 120_000 }, async () => {
+test('all examples are correct TypeScript', { timeout: 120_000 }, async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   const { stdout } = await run(process.execPath, [tsc, '-p', folder], { cwd: folder }).catch((error: unknown) => ({
     stdout: (error as { stdout: string }).stdout,
@@ -115,7 +115,7 @@ test('the examples are correct TypeScript', { timeout: 120_000 }, async () => {
   expect(stdout).toBe('');
 });
 
-test('the examples that need no browser run on two ranks', { timeout: 120_000 }, async () => {
+test('all examples that need no browser run on two ranks', { timeout: 120_000 }, async () => {
   const tsx = pathToFileURL(path.join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
   const { stdout } = await run(process.execPath, ['--import', tsx, 'main.ts'], { cwd: folder });
   const ran = stdout.match(/^ran \w+$/gm) ?? [];

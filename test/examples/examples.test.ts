@@ -132,14 +132,14 @@ describe('examples in one process', () => {
     ]);
   });
 
-  test('modelParallel: each rank has a layer, and the loss falls', async () => {
+  test('modelParallel: each rank holds one layer, and the loss falls', async () => {
     const [first, second] = await linesOf('modelParallel');
     expect([first![0], second![0]]).toEqual(['layers: net1', 'layers: net2']);
     expect(first!.slice(1)).toEqual(second!.slice(1));
     expectToFall(numbers(first!.slice(1)));
   });
 
-  test('modelParallelDdp: both replicas have equal stages, and the loss falls', async () => {
+  test('modelParallelDdp: both replicas of each stage are equal, and the loss falls', async () => {
     const all = await linesOf('modelParallelDdp');
     expect(all.map(([line]) => line)).toEqual([
       'replica 0, stage 0: net1',
@@ -154,7 +154,7 @@ describe('examples in one process', () => {
     }
   });
 
-  test('zeroRedundancy: a rank has half of the averages, and parameters are equal', async () => {
+  test('zeroRedundancy: each rank has half of the averages, and parameters are equal', async () => {
     for (const lines of await linesOf('zeroRedundancy')) {
       const [sharded, whole] = lines[0]!.match(/\d+/g)!.map(Number) as [number, number];
       expect(whole).toBe(2 * 4 * 10 * 101 * 100);
@@ -163,7 +163,7 @@ describe('examples in one process', () => {
     }
   });
 
-  test('toyModel: the loss falls, and is equal on all ranks', async () => {
+  test('toyModel: the loss falls, and ranks print equal losses', async () => {
     expectToyModel(await linesOf('toyModel'));
   });
 
@@ -177,7 +177,7 @@ describe('examples in one process', () => {
   test.each([
     [2, [['Rank 0 has data 2'], ['Rank 1 has data 2']]],
     [3, [['Rank 0 has data 2'], ['Rank 1 has data 2'], ['Rank 2 has data 1']]],
-  ])('allReduceGroup: in a world of %i, the sum is over the two members of the group', async (tabs, lines) => {
+  ])('allReduceGroup: the sum in a world of %i includes only the two members of the group', async (tabs, lines) => {
     expect(await linesOf('allReduceGroup', tabs)).toEqual(lines);
   });
 
@@ -187,7 +187,7 @@ describe('examples in one process', () => {
     expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
   });
 
-  test('partitionedMnist --data: trains on normalized images of the files', async () => {
+  test('partitionedMnist --data: ranks train on normalized images from the files', async () => {
     const lines = await linesOf('partitionedMnist', 2, `${server.url}/data/`);
     expectLossesOf(lines);
     // Values of this order, Normalize(0.1307, 0.3081), learning rate 0.01 and momentum 0.5.
@@ -196,7 +196,7 @@ describe('examples in one process', () => {
     expect(last[1]).toBeCloseTo(2.0947, 3);
   });
 
-  test('avgMetric: the sum of all pairs, unlike the mean over ranks, has the accuracy on all samples', async () => {
+  test('avgMetric: the sum over all pairs gives the accuracy on all samples, and the mean over ranks does not', async () => {
     const everywhere = ["mean of the ranks' accuracies 0.722", 'all ranks (7, 10): accuracy 0.700'];
     expect(await linesOf('avgMetric')).toEqual([
       ['this rank (2, 4): accuracy 0.500', ...everywhere],
@@ -205,7 +205,7 @@ describe('examples in one process', () => {
     ]);
   });
 
-  test('asyncUpdate: the lucky order is synchronous training, and stale gradients raise the loss', async () => {
+  test('asyncUpdate: the lucky order equals synchronous training, and stale gradients raise the loss', async () => {
     const lines = await linesOf('asyncUpdate');
     const { lucky, stale } = drawn as { lucky: number[]; stale: number[] };
     // Synchronous training adds both gradients, of one parameter: w - 3 becomes a fifth.
@@ -224,7 +224,7 @@ describe('examples in one process', () => {
     expect(lines[2]!.slice(-2)).toEqual(['stale gradient -6.0000 at w 0.0000', 'stale gradient 1.9334 at w 3.9667']);
   });
 
-  test('modelFit: two ranks of distribute learn what model.fit learns', async () => {
+  test('modelFit: two ranks of distribute learn the same as model.fit', async () => {
     const [first, second] = await linesOf('modelFit');
     expectModelFit(first!, 3);
     expect(second).toEqual(first);
@@ -271,27 +271,31 @@ describe('examples in real tabs', () => {
     expect(await linesInTabs(name)).toEqual(await linesOf(name));
   });
 
-  test('dataParallel: 1, 2 and 3 replicas print their parts of each batch', { timeout: 60_000 }, async () => {
-    const [lines] = await linesInTabs('dataParallel');
-    const sizes = lines!.filter((line) => !line.startsWith('Replica'));
-    const last = [[10], [5, 5], [4, 4, 2]];
-    expect(sizes).toEqual(
-      [1, 2, 3].flatMap((replicas) => [
-        `Let's use ${replicas} replicas!`,
-        ...[1, 2, 3].flatMap(() => [...Array<string>(replicas).fill(inModel(30 / replicas)), outside(30)]),
-        ...last[replicas - 1]!.map(inModel),
-        outside(10),
-      ]),
-    );
-    const memory = lines!.filter((line) => line.startsWith('Replica'));
-    const rows = memory.map((line) => /^Replica (\d): batch (\d+), (\d+) bytes$/.exec(line)!.slice(1).map(Number));
-    expect(rows.map(([replica, batch]) => [replica, batch])).toEqual([
-      ...[[0, 30], ...[0, 1].map((replica) => [replica, 15]), ...[0, 1, 2].map((replica) => [replica, 10])],
-    ]);
-    expect(rows[3]![2]).toBeGreaterThan(rows[4]![2]!);
-  });
+  test(
+    'dataParallel: 1, 2 and 3 replicas print the parts of each batch that they compute',
+    { timeout: 60_000 },
+    async () => {
+      const [lines] = await linesInTabs('dataParallel');
+      const sizes = lines!.filter((line) => !line.startsWith('Replica'));
+      const last = [[10], [5, 5], [4, 4, 2]];
+      expect(sizes).toEqual(
+        [1, 2, 3].flatMap((replicas) => [
+          `Let's use ${replicas} replicas!`,
+          ...[1, 2, 3].flatMap(() => [...Array<string>(replicas).fill(inModel(30 / replicas)), outside(30)]),
+          ...last[replicas - 1]!.map(inModel),
+          outside(10),
+        ]),
+      );
+      const memory = lines!.filter((line) => line.startsWith('Replica'));
+      const rows = memory.map((line) => /^Replica (\d): batch (\d+), (\d+) bytes$/.exec(line)!.slice(1).map(Number));
+      expect(rows.map(([replica, batch]) => [replica, batch])).toEqual([
+        ...[[0, 30], ...[0, 1].map((replica) => [replica, 15]), ...[0, 1, 2].map((replica) => [replica, 10])],
+      ]);
+      expect(rows[3]![2]).toBeGreaterThan(rows[4]![2]!);
+    },
+  );
 
-  test('modelFit: two ranks of distribute learn what model.fit learns', { timeout: 60_000 }, async () => {
+  test('modelFit: two ranks of distribute learn the same as model.fit', { timeout: 60_000 }, async () => {
     const lines = await linesInTabs('modelFit');
     for (const own of lines) expectModelFit(own, 2);
   });
@@ -304,13 +308,13 @@ describe('examples in real tabs', () => {
     expect(plots.filter((canvases) => canvases === 1)).toHaveLength(1);
   });
 
-  test('toyModel: the loss falls, and is equal on all ranks', { timeout: 60_000 }, async () => {
+  test('toyModel: the loss falls, and ranks print equal losses', { timeout: 60_000 }, async () => {
     expectToyModel(await linesInTabs('toyModel'));
   });
 });
 
 test(
-  'the command `peergrad example` prints the lines of every rank, with the rank before each line',
+  'the command `peergrad example` prints the lines of all ranks, each line after its rank',
   { timeout: 120_000 },
   async () => {
     const lines = await printedBy('partitionedMnist', '--tabs', '3', '--data', folder);

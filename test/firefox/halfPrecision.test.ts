@@ -24,7 +24,7 @@ describeInFirefox('mixed precision in Firefox', () => {
     await remove();
   });
 
-  test('rounds the factors of products and gradients, notices overflows, and trains like full precision', async () => {
+  test('rounds factors of products and gradients, notices overflows, and trains like full precision', async () => {
     const { page } = await firefox.open(`${server.url}/${HTML}`);
     await page.waitForFunction('"measureHalfPrecision" in globalThis');
     const measured = await page.evaluate(() => measureHalfPrecision());

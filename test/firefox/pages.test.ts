@@ -14,7 +14,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
   });
   afterAll(() => firefox.close());
 
-  test('checks what it can do, joins by code, and trains on WebAssembly to the same bits as a Chromium tab', async () => {
+  test('checks what it can do, joins by code, and trains on WebAssembly to the bits of a Chromium tab', async () => {
     const room = world.createRoom({ maxSteps: 20, batchSize: 8, hashEvery: 10 }, 2);
     const fox = await firefox.open(`${world.server.url}/`);
     expect(await violationsOn(fox.page)).toEqual([]);
@@ -35,7 +35,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     expect(await violationsOn(fox.page)).toEqual([]);
   });
 
-  test('takes the lesson alone', async () => {
+  test('can go through the lesson alone', async () => {
     const fox = await firefox.open(`${world.server.url}/#lesson`);
     await fox.shows('4 numbers each');
     expect(await violationsOn(fox.page)).toEqual([]);
@@ -50,7 +50,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     await fox.shows('This is how tabs train');
   });
 
-  test('shows a run although the browser reports a language that does not exist', async () => {
+  test('shows a run even if the browser reports a language that does not exist', async () => {
     const fox = await firefox.open('about:blank');
     await fox.page.evaluateOnNewDocument(() => {
       Object.defineProperty(navigator, 'language', { value: 'C', configurable: true });
@@ -61,7 +61,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     expect(await fox.page.evaluate('navigator.language')).toBe('en');
   });
 
-  test('learns what is missing', async () => {
+  test('says what it lacks', async () => {
     const fox = await firefox.open('about:blank');
     await fox.page.evaluateOnNewDocument('WebAssembly.validate = () => false');
     await fox.page.goto(`${world.server.url}/#new`);

@@ -19,7 +19,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
   afterAll(() => firefox.close());
 
   // SwiftShader has no float16, so only Firefox multiplies in mixed precision.
-  test('trains 30 steps in mixed precision with a Chromium tab in full precision; their states are equal bit for bit', async () => {
+  test('trains 30 steps in mixed precision with a Chromium tab in full precision, to states equal bit for bit', async () => {
     const room = world.createRoom({ maxSteps: 30, batchSize: 8, hashEvery: 10, precision: 'mixed' }, 2);
     const [fox, chromium] = await Promise.all([
       firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
@@ -35,7 +35,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
     }
   });
 
-  test('leaves a run when it is reloaded, returns, and has the state of the others again', async () => {
+  test('leaves a run when it is reloaded, returns, and then has the state of the other ranks', async () => {
     const room = world.createRoom({ epochs: 1000, batchSize: 8, hashEvery: 5 }, 2, { min: 1, max: 2 });
     const [fox, chromium] = await Promise.all([
       firefox.open(`${world.server.url}/#${room}?name=fox&auto`),
@@ -79,7 +79,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
   });
 
   // Fails if Firefox no longer needs the help (Mozilla bug 1870699). `promptMaps.ts` can then go.
-  test('maps buffers on a timer until empty command lists are submitted; Chromium needs none', async () => {
+  test('maps buffers on a timer until empty command lists are submitted, and Chromium maps without them', async () => {
     const maps = await OwnPage.start('test/firefox/maps.html', 'measureMaps');
     const fox = await firefox.open(maps.url);
     await fox.page.waitForFunction('"measureMaps" in globalThis');

@@ -36,7 +36,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe('a checkpoint', () => {
-  test('is the same after it was encoded and decoded', async () => {
+  test('is the same after encoding and decoding', async () => {
     expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
     expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
     expect(looksLikeState(BYTES)).toBe(true);
@@ -50,7 +50,7 @@ describe('a checkpoint', () => {
     }
   });
 
-  test('is rejected if any byte has changed', async () => {
+  test('is rejected if any byte of it has changed', async () => {
     for (let at = 0; at < BYTES.length; at++) {
       const changed = BYTES.slice();
       changed[at]! ^= 4;

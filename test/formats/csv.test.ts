@@ -39,7 +39,7 @@ describe('a CSV file', () => {
     ['with tabs', 'a\tb\n1\tx\n2\ty', [2, 3]],
     ['with empty lines', '\na,b\n\n1,x\n\r\n2,y\n\n', [4, 6]],
     ['with quotes', '"a","b"\n"1","x"\n2,"y"', [2, 3]],
-  ])('gives its column names, its rows and their line numbers: file %s', async (_, text, lines) => {
+  ])('is read with its column names, its rows and their line numbers: file %s', async (_, text, lines) => {
     expect(await read(text)).toEqual({
       columns: ['a', 'b'],
       rows: [
@@ -50,7 +50,7 @@ describe('a CSV file', () => {
     });
   });
 
-  test('may have separators, quotes and line ends within quoted fields, and quotes within unquoted fields', async () => {
+  test('may have separators, quotes and line ends in quoted fields, and quotes in unquoted fields', async () => {
     const { rows, lines } = await read('a,b\n"1,5","say ""hi""\nthere"\n2,5" pipe\n"",""\n');
     expect(rows).toEqual([
       ['1,5', 'say "hi"\nthere'],
@@ -60,7 +60,7 @@ describe('a CSV file', () => {
     expect(lines).toEqual([2, 4, 5]);
   });
 
-  test('has columns named "column 1", "column 2" if its first line contains a number and is therefore data', async () => {
+  test('has columns named "column 1", "column 2" if its first line contains a number, and so is data', async () => {
     expect(await read('5.1,3.5,setosa\n4.9,3,setosa\n')).toMatchObject({
       columns: ['column 1', 'column 2', 'column 3'],
     });
@@ -129,11 +129,11 @@ describe('a CSV file', () => {
     ['lists in a column', 'id,tags,y\n1,a;b;c,0\n2,a;c;d,1\n', ['1', 'a;b;c', '0']],
     ['lists in a column without names', '1,a|b|c,0\n2,a|c|d,1\n', ['1', 'a|b|c', '0']],
     ['text with commas', 'text;y\nhello, my world;1\nbye, my, my world;0\n', ['hello, my world', '1']],
-  ])('is read with the right separator, although its fields contain other separators: %s', async (_, text, row) => {
+  ])('is read with the right separator if its fields contain other separators: %s', async (_, text, row) => {
     expect((await read(text)).rows[0]).toEqual(row);
   });
 
-  test('is read correctly if Papa Parse wrote it', async () => {
+  test('is read correctly if Papa Parse has written it', async () => {
     const field = fc.stringMatching(/^[a-z,;"' \t\n\r猫é0-9.]{0,8}$/);
     const table = fc
       .integer({ min: 2, max: 4 })
@@ -155,7 +155,7 @@ describe('a CSV file', () => {
     );
   });
 
-  test('is read completely even if it is longer than a chunk of the stream', async () => {
+  test('is read completely if it is longer than a chunk of the stream', async () => {
     const rows = Array.from({ length: 60_000 }, (_, i) => [`${i}`, i % 7 === 0 ? 'a "quoted", field' : 'é plain one']);
     const { rows: found } = await read(Papa.unparse([['n', 'text'], ...rows]));
     expect(found).toEqual(rows);
@@ -209,7 +209,7 @@ describe('a CSV file', () => {
     expect((error as DataError).message).toContain(sentence);
   });
 
-  test('is rejected with the file name and the byte if the file cannot be read any more', async () => {
+  test('is rejected with its name and the byte position if it can no longer be read', async () => {
     const gone = new Blob(['a,b\n']);
     gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
     await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(

@@ -14,7 +14,7 @@ describe('openIdx reads', () => {
     expect(await array.readBytes()).toEqual(imagesFile(3).subarray(16));
   });
 
-  test('labels from a file named .gz that the server has already unpacked', async () => {
+  test('labels from a file named .gz that a server has already unpacked', async () => {
     const array = await openIdx('labels.gz', new Blob([labelsFile(12)]));
     expect([...(await array.readBytes())]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]);
   });
@@ -25,7 +25,7 @@ describe('openIdx reads', () => {
   });
 });
 
-test('openIdx stops reading a gzipped file that is not IDX', async () => {
+test('openIdx stops reading a gzipped file as soon as it is known not to be IDX', async () => {
   const bytes = gzip(randomBytes(1 << 20));
   let isCancelled = false;
   let at = 0;

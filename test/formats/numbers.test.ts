@@ -92,7 +92,7 @@ const INSIDE = [
 ];
 
 test.each([...AROUND, ...ODD_AROUND])(
-  'a reader that has seen numbers such as %s reads all numbers like others',
+  'a reader that has read numbers such as %s reads other numbers as before',
   (around) => {
     const fields = [around, ...AROUND, ...ODD_AROUND].flatMap((one) =>
       INSIDE.map((number) => one.replace('@', number)),

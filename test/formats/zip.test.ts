@@ -45,12 +45,12 @@ describe('a zip file', () => {
     expect(await Promise.all(entries.map(async (entry) => (await entry.blob()).text()))).toEqual(paths.map(() => 'b'));
   });
 
-  test.each(['./', '../', '..\\', '/', '//'])('has no %s before paths', async (start) => {
+  test.each(['./', '../', '..\\', '/', '//'])('has paths without the %s at their start', async (start) => {
     const [entry] = await openZip('a.zip', new Blob([zipFile({ [`${start}cats/1.png`]: text('b') })]));
     expect(entry!.path).toBe('cats/1.png');
   });
 
-  test('may have text after its end', async () => {
+  test('may have text after the end of its directory', async () => {
     const bytes = zipFile({ a: text('b') });
     const commented = new Uint8Array([...bytes, ...text('made by hand')]);
     const entries = await openZip('a.zip', new Blob([commented]));
@@ -86,12 +86,12 @@ describe('a zip file', () => {
     return bytes;
   };
 
-  test('is read although the offset of its directory is wrong', async () => {
+  test('is read even if the offset of its directory is wrong', async () => {
     const entries = await openZip('a.zip', new Blob([changed(-3, 0xee)]));
     expect(await (await entries[0]!.blob()).text()).toBe('a'.repeat(33));
   });
 
-  test('has entries that can be read twice', async () => {
+  test('has entries that can be read more than once', async () => {
     for (const method of ['stored', 'deflated'] as const) {
       const [entry] = await openZip('a.zip', new Blob([zipFile({ a: text('b') }, { method })]));
       expect([await (await entry!.blob()).text(), await (await entry!.blob()).text()]).toEqual(['b', 'b']);

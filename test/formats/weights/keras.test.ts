@@ -67,7 +67,7 @@ const layer = (kind: string, name: string, layers?: Topology['config']['layers']
 });
 
 describe('number types', () => {
-  test('float64 weights are rounded to float32, with a note', async () => {
+  test('float64 weights are rounded to float32, and a note says so', async () => {
     const file = await open(await hdf5({ [KERNEL]: Float64Array.of(0.1, -2) }));
     expect([(await file.read(KERNEL)).values, file.notes]).toEqual([
       Float32Array.of(0.1, -2),
@@ -83,7 +83,7 @@ describe('number types', () => {
     expect([(await file.read(KERNEL)).values, file.notes]).toEqual([Float32Array.of(1, -2, 2 ** -24, 65504), []]);
   });
 
-  test('bfloat16 weights, which Keras marks by an attribute, are converted', async () => {
+  test('bfloat16 weights are converted, which Keras marks by an attribute', async () => {
     const bits = new Float32Array(Uint16Array.of(0x3f80, 0xc000).buffer);
     const bytes = await hdf5({ [KERNEL]: Float32Array.of(...bits, 0) }, { each: { dtype: 'bfloat16' } });
     const file = await open(retyped(bytes, FLOAT16));
@@ -98,12 +98,12 @@ describe('number types', () => {
     expect((await (await open(retyped(bytes, BIG_FLOAT32))).read(KERNEL)).values).toEqual(Float32Array.of(1.5, -2));
   });
 
-  test('a float64 that float32 cannot hold is named', async () => {
+  test('a float64 weight that float32 cannot represent is rejected by name', async () => {
     const error = await errorOf(open(await hdf5({ [KERNEL]: Float64Array.of(1, -1e300) })));
     expect(error.message).toMatch(/^mine\.weights\.h5 has -1e\+300 in layers\/dense\/vars\/0, which is too large for/);
   });
 
-  test('weights of integers are named when a model needs them', async () => {
+  test('integer weights are rejected by name if a model needs them', async () => {
     const file = await open(await hdf5({ [KERNEL]: Int8Array.of(1, 2), 'layers/dense/vars/1': Float32Array.of(1) }));
     expect(() => fitNames(file, target)).toThrow(
       /"dense1\/kernel" \(layers\/dense\/vars\/0\) of type int8, but weights must be one of float16, .* Save the model/,
@@ -111,8 +111,8 @@ describe('number types', () => {
   });
 });
 
-describe('state that is no weight', () => {
-  test('of random layers, counts and an optimizer is left out, with notes', async () => {
+describe('state in a file that is not a weight', () => {
+  test('is left out if it belongs to random layers, counters or an optimizer, and notes say so', async () => {
     const file = await open(
       await hdf5({
         [KERNEL]: Float32Array.of(1, 2),
@@ -135,7 +135,7 @@ describe('state that is no weight', () => {
   });
 
   test.each(['normalization', 'sequential/layers/normalization_1'])(
-    'the mean and variance of %s are left out, and a note says so',
+    'is left out if it is the mean and variance of %s, and a note says so',
     async (place) => {
       const vars = `layers/${place}/vars`;
       const file = await open(
@@ -156,26 +156,26 @@ describe('state that is no weight', () => {
     },
   );
 
-  test('the mean and variance of a Normalization stay for a model of the library', async () => {
+  test('is kept in a model of the library if it is the mean and variance of a Normalization', async () => {
     const bytes = await hdf5({ 'layers/normalization/vars/0': Float32Array.of(5) });
     const { tensors } = await readKeras('mine', bytes);
     expect(tensors.map(({ name }) => name)).toEqual(['layers/normalization/vars/0']);
   });
 });
 
-describe('other layouts', () => {
+describe('a file with another layout', () => {
   test.each([
     ['model_weights', { 'model_weights/dense/dense/kernel:0': Float32Array.of(1) }, {}],
     ['layer_names', { 'dense/dense/kernel:0': Float32Array.of(1) }, { layer_names: 'dense' }],
     ['chunks of layer_names', { 'dense/dense/kernel:0': Float32Array.of(1) }, { layer_names0: 'dense' }],
-  ])('a file of Keras 2 with %s gets advice', async (_, datasets, root) => {
+  ])('is rejected with advice if it is of Keras 2, with %s', async (_, datasets, root) => {
     const error = await errorOf(open(await hdf5(datasets, { root }), 'full.h5'));
     expect(error.message).toBe(
       "full.h5 has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with model.save_weights('full.weights.h5').",
     );
   });
 
-  test('a file without layers gets advice that names what it has', async () => {
+  test('is rejected with advice, and with the names that it has, if it has no layers', async () => {
     const error = await errorOf(open(await hdf5({ 'head/vars/0': Float32Array.of(1) })));
     expect(error.message).toMatch(
       /^mine\.weights\.h5 does not contain layers of a Sequential or Functional model. It contains head\./,
@@ -183,15 +183,15 @@ describe('other layouts', () => {
   });
 });
 
-test('arrays that together are much larger than their file are not read', async () => {
+test('arrays are not read if they are much larger together than their file', async () => {
   const arrays = Object.fromEntries([0, 1, 2].map((i) => [`layers/dense/vars/${i}`, Float32Array.of(1, 2)]));
   const bytes = await hdf5(arrays, { grown: 50_000_000 });
   expect(bytes.length).toBeLessThan(100_000);
   expect((await errorOf(open(bytes))).message).toMatch(/mine\.weights\.h5 .*: its arrays would have 600000000 bytes/);
 });
 
-describe('paths', () => {
-  test('every layer of a job has the path that Keras 3 gives it', () => {
+describe('paths of Keras 3', () => {
+  test('are given to every layer of a job', () => {
     const kinds = ['Dense', 'Conv2D', 'DepthwiseConv2D', 'LayerNormalization', 'Conv2D'];
     const layers = kinds.map((kind, i) => layer(kind, `l${i}`));
     const names = kinds.map((_, i) => `l${i}/w`);
@@ -204,7 +204,7 @@ describe('paths', () => {
     ]);
   });
 
-  test('a nested model counts its own layers', () => {
+  test('are counted separately within a nested model', () => {
     const layers = [
       layer('Dense', 'a'),
       layer('Sequential', 'b', [layer('Dense', 'c'), layer('Model', 'd', [layer('Dense', 'e')])]),

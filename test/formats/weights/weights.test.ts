@@ -105,7 +105,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
-  test.each(MODELS)('restores an %s with the same outputs, bit for bit', async (name) => {
+  test.each(MODELS)('restores an %s, which then has the same outputs bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -120,7 +120,7 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     again.dispose();
   });
 
-  test('rejects a file that is cut off at any byte', async () => {
+  test('rejects a file that is truncated at any byte', async () => {
     const bytes = await encodeWeights(format, SMALL.slice(0, 2), dense('dense1'), {});
     // For short files, every length is tested. HDF5 files have thousands of bytes, and most of them
     // are zeros.
@@ -138,7 +138,7 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     expect(await refusalOf(bytes)).toContain('a file is damaged: the weights "');
   });
 
-  test('names a missing, superfluous or wrongly shaped tensor if the file does not fit the model', async () => {
+  test('rejects a file for another model with the name of a missing, superfluous or wrongly shaped tensor', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, {});
@@ -181,13 +181,13 @@ describe('safetensors', () => {
     expect(writeSafetensors(SMALL, { 'made by': 'Python – ü' })).toEqual(fixture('python.safetensors'));
   });
 
-  test('reads a file that the Python library wrote', () => {
+  test('reads a file of the Python library', () => {
     const { tensors, about } = readSafetensors('python.safetensors', fixture('python.safetensors'));
     expect(sorted(tensors)).toEqual(sorted(SMALL));
     expect(about).toEqual({ 'made by': 'Python – ü' });
   });
 
-  test('reads arbitrary tensors as they were written', () => {
+  test('reads arbitrary tensors unchanged', () => {
     const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
     const any = fc.uniqueArray(fc.tuple(fc.string(), shapes), { selector: ([name]) => name, maxLength: 6 });
     fc.assert(
@@ -204,13 +204,13 @@ describe('safetensors', () => {
     );
   });
 
-  test('writes tensor by tensor the same bytes as at once', async () => {
+  test('writes the same bytes tensor by tensor as all together', async () => {
     const about = withDigests({ 'made by': 'stages' }, digestsOf(SMALL));
     const file = await streamed(inFileOrder(SMALL), about);
     expect(new Uint8Array(await file.arrayBuffer())).toEqual(writeSafetensors(SMALL, about));
   });
 
-  test('rejects a tensor that is not the next one of the file, and a missing one', async () => {
+  test("rejects a tensor that is not the file's next one, and the end of a file that lacks tensors", async () => {
     const [first, second, ...rest] = inFileOrder(SMALL) as [NamedTensor, NamedTensor, ...NamedTensor[]];
     await expect(streamed([second, first, ...rest])).rejects.toThrow(UsageError);
     await expect(streamed([first, second])).rejects.toThrow(
@@ -221,7 +221,7 @@ describe('safetensors', () => {
     await expect(streamed([short, second, ...rest])).rejects.toThrow(UsageError);
   });
 
-  test('streams a tensor in parts', async () => {
+  test('writes a tensor in several parts', async () => {
     const parts = sorted(SMALL).flatMap((whole) =>
       whole.values.length < 2
         ? [whole]
@@ -233,7 +233,7 @@ describe('safetensors', () => {
     expect(new Uint8Array(await (await streamed(parts)).arrayBuffer())).toEqual(writeSafetensors(SMALL, {}));
   });
 
-  test('reads single tensors, and no bytes of the others', async () => {
+  test('reads single tensors without reading bytes of others', async () => {
     const bytes = writeSafetensors(SMALL, withDigests({}, digestsOf(SMALL)));
     const kernel = SMALL[0]!;
     // Bytes of another tensor are damaged, which a reader of this tensor must not see.
@@ -257,7 +257,7 @@ describe('safetensors', () => {
     await expect(file.read('nobody')).rejects.toThrow('does not contain "nobody"');
   });
 
-  test('reads the header of a file that Python wrote, and rejects a file that is cut off', async () => {
+  test('reads the header of a file from Python, and rejects a truncated file', async () => {
     const bytes = fixture('python.safetensors');
     const file = await openSafetensors('a file', new Blob([bytes]));
     expect(file.about).toEqual({ 'made by': 'Python – ü' });
@@ -316,13 +316,13 @@ describe('safetensors', () => {
       safetensors({ a: F32(0, 16, [4]) }),
       'it ends within tensor "a", 8 bytes too early',
     ],
-  ])('rejects %s, and states the position', async (_, bytes, sentence) => {
+  ])('rejects %s with the position', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
 
 describe('tfjs', () => {
-  test.each(MODELS)('writes an %s that has the same outputs in TensorFlow.js', async (name) => {
+  test.each(MODELS)('writes an %s that TensorFlow.js loads with the same outputs', async (name) => {
     const model = build(name, 1);
     const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
     const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;
@@ -339,7 +339,7 @@ describe('tfjs', () => {
     model.dispose();
   });
 
-  test('rejects a zip with a missing file, or with a weight that is cut off or not float32, and names the file or weight', async () => {
+  test('rejects a zip with a missing file, or with a weight that is truncated or not float32, by its name', async () => {
     const { zipSync } = await import('fflate');
     const zip = (weights: unknown, files: Record<string, Uint8Array> = {}): Uint8Array<ArrayBuffer> => {
       const model = { weightsManifest: [{ paths: ['a.bin', 'b.bin'], weights }] };
@@ -374,7 +374,7 @@ describe('keras', () => {
     },
   };
 
-  test('reads a file that Keras wrote', async () => {
+  test('reads a file from Keras', async () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
     const file = await openWeights('keras.weights.h5', new Blob([fixture('keras.weights.h5')]));
@@ -385,7 +385,7 @@ describe('keras', () => {
     }
   });
 
-  test('cannot write a model that is not made of layers', async () => {
+  test('cannot write a model that does not consist of layers', async () => {
     await expect(encodeWeights('keras', SMALL, null, {})).rejects.toThrow(
       /not made of TensorFlow.js layers\. Save it as/,
     );

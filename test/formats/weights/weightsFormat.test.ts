@@ -31,12 +31,12 @@ function safetensors(tensors: readonly (readonly [name: string, dtype: string, s
   return Uint8Array.from([...length, ...header, ...tensors.flatMap(([, , , bytes]) => bytes)]);
 }
 
-describe('zips', () => {
+describe('a zip of weights', () => {
   test.each([
     ['at its top', 'model.weights.h5'],
     ['in a folder', 'mine/model.weights.h5'],
     ['in a folder with backslashes', 'mine\\model.weights.h5'],
-  ])('an archive of Keras with weights %s is read', async (_, member) => {
+  ])('is read if it is an archive of Keras with weights %s', async (_, member) => {
     const bytes = zipSync({ 'metadata.json': json({}), 'config.json': json({}), [member]: keras });
     const file = await open('model.keras', bytes);
     expect([file.format, file.entries]).toEqual(['keras', (await open('keras.weights.h5', keras)).entries]);
@@ -54,7 +54,7 @@ describe('zips', () => {
     ],
     ['backslashes', { 'm\\model.json': modelJson('a/kernel'), 'm\\w.bin': BIN }],
     ['a dot before the names', { './model.json': modelJson('a/kernel'), './w.bin': BIN }],
-  ])('a TensorFlow.js model in a zip with %s is read', async (_, members) => {
+  ])('is read if it is a TensorFlow.js model with %s', async (_, members) => {
     expect((await open('m.zip', zipSync(members))).entries.map(({ name }) => name)).toEqual(['a/kernel']);
   });
 
@@ -87,7 +87,7 @@ describe('zips', () => {
       'x.zip contains m/mine.weights.h5. Unpack it and choose that file.',
     ],
     ['something else', { 'readme.txt': BIN }, /it has no model\.json/],
-  ])('a zip with %s is rejected with advice', async (_, members, message) => {
+  ])('is rejected with advice if it has %s', async (_, members, message) => {
     await expect(open('x.zip', zipSync(members))).rejects.toThrow(message);
   });
 });
@@ -137,7 +137,7 @@ describe('files of other programs', () => {
     ['a web page', '\n<!DOCTYPE html><html>404</html>', /^x is a web page.*Download/],
     ['nothing', '', /^x is empty\. Copy or save it again\.$/],
     ['anything else', 'Hello.', /^x is not a supported file of weights\./],
-  ])('%s gets advice', async (_, content, message) => {
+  ])('%s is rejected with advice', async (_, content, message) => {
     const error = await errorOf(open('x', content));
     expect([error instanceof DataError, error.message]).toEqual([true, expect.stringMatching(message)]);
   });
@@ -149,7 +149,7 @@ describe('safetensors', () => {
     ['a zip', 0x4b50],
     ['a gzip file', 0x8b1f],
     ['an ONNX model', 0x120108],
-  ])('a header whose length looks like the start of %s is read', async (_, length) => {
+  ])('a header is read even if its length looks like the start of %s', async (_, length) => {
     const bytes = safetensors([['w', 'F32', [1], [0, 0, 0, 0]]]);
     const header = Buffer.from(bytes.subarray(8, -4)).toString().padEnd(length);
     const size = new Uint8Array(new BigUint64Array([BigInt(length)]).buffer);
@@ -157,7 +157,7 @@ describe('safetensors', () => {
     expect(file.entries).toEqual([{ name: 'w', shape: [1] }]);
   });
 
-  test('F16, BF16 and F64 are converted', async () => {
+  test('weights of type F16, BF16 and F64 are converted', async () => {
     const file = await open(
       'x',
       safetensors([
@@ -173,14 +173,14 @@ describe('safetensors', () => {
     ]);
   });
 
-  test('weights that are NaN or infinite are rejected, with their name and place', async () => {
+  test('NaN and infinite weights are rejected, with name and position', async () => {
     const infinite = safetensors([['w', 'F32', [2], [0, 0, 0, 0, 0, 0, 0x80, 0x7f]]]);
     expect((await errorOf(open('x', infinite))).message).toContain('x has Infinity in "w", at position 1,');
     const nan = safetensors([['w', 'F16', [1], [0, 0x7e]]]);
     expect((await errorOf(open('x', nan))).message).toContain('x has NaN in "w", at position 0,');
   });
 
-  test('a transposed weight gets advice', async () => {
+  test('a transposed weight is rejected with advice', async () => {
     const file = await open('x', safetensors([['w', 'F16', [1, 2], [0, 0, 0, 0]]]));
     const fit = (shape: number[]) => () => fitNames(file, { names: ['w'], shapes: [shape], topology: null });
     expect(fit([2, 1])).toThrow('of shape [1, 2], but in this model its shape is [2, 1]. PyTorch stores such weights');
@@ -188,7 +188,7 @@ describe('safetensors', () => {
   });
 
   test.each(['I64', 'BOOL', 'F8_E4M3'])(
-    'a tensor of type %s is left out with a note, and named if it is needed',
+    'a tensor of type %s is left out with a note, and rejected by name if it is needed',
     async (dtype) => {
       const bytes = Array.from({ length: dtype === 'I64' ? 8 : 1 }, () => 0);
       const tensors = safetensors([
