@@ -9,7 +9,7 @@ import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
 /** Larger than the tensors that TensorFlow.js computes on the CPU. */
 const LENGTH = 5000;
 
-test('tensorMap has the buffer of a tensor on the GPU, and null or undefined for one on the CPU', () => {
+test('tensorMap has the buffer of a tensor on the GPU, and no buffer of a tensor on the CPU', () => {
   const backend = webgpuBackend()!;
   const onCpu = tf.tensor1d(new Float32Array(LENGTH).fill(3));
   expect(backend.tensorMap.get(onCpu.dataId)).toMatchObject({ values: expect.any(Float32Array) as unknown });
@@ -23,7 +23,7 @@ test('tensorMap has the buffer of a tensor on the GPU, and null or undefined for
   tf.dispose([onCpu, onGpu]);
 });
 
-test('a variable whose buffer is written and whose cached values are removed has the new values', async () => {
+test('a variable returns new values after its buffer was written and its cached values were removed', async () => {
   const backend = webgpuBackend()!;
   const variable = tf.variable(tf.zeros([LENGTH]));
   const twice = variable.mul(2);
@@ -36,7 +36,7 @@ test('a variable whose buffer is written and whose cached values are removed has
   tf.dispose([variable, twice]);
 });
 
-test('refCount counts the tensors that share a buffer; incRef keeps it until disposeData', () => {
+test('refCount counts tensors that share a buffer; after incRef the buffer stays until disposeData', () => {
   const backend = webgpuBackend()!;
   const x = tf.ones([LENGTH]).square();
   const { dataId } = x;
@@ -50,7 +50,7 @@ test('refCount counts the tensors that share a buffer; incRef keeps it until dis
   expect(backend.disposeData(dataId)).toBe(true);
 });
 
-test('commandEncoder records ops until submitQueue, and a copy that is recorded after an op reads its result', async () => {
+test('commandEncoder records ops until submitQueue; a copy recorded after an op reads the result of this op', async () => {
   const backend = webgpuBackend()!;
   const y = tf.ones([LENGTH]).mul(5);
   const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
@@ -66,7 +66,7 @@ test('commandEncoder records ops until submitQueue, and a copy that is recorded 
   y.dispose();
 });
 
-test('pipelineCache has one pipeline for equal shaders', () => {
+test('pipelineCache has a single pipeline for equal shaders', () => {
   const backend = webgpuBackend()!;
   const x = tf.ones([LENGTH]);
   const pipelines = (): number => Object.keys(backend.pipelineCache).length;

@@ -41,7 +41,7 @@ const wrap = (capture: Capture, recorded: tf.Tensor): tf.Tensor =>
 const difference = (a: Recorded, b: Recorded): string | null =>
   differenceBetween([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);
 
-test('a replayed pass of a dense network equals the eager pass bit for bit over 20 steps', async () => {
+test('a replayed pass of a dense network equals the eager pass bit for bit in 20 steps', async () => {
   const rng = createRng(3);
   const random = (...shape: number[]): tf.Tensor =>
     tf.tensor(
@@ -96,7 +96,7 @@ test('a replayed pass of a dense network equals the eager pass bit for bit over 
   tf.dispose(variables);
 }, 60_000);
 
-test('recordings of a pass whose constants change are different, and the reason says so', () => {
+test('recordings of a pass differ if its constants change, and the reason says so', () => {
   const x = tf.ones([30, 40]);
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const recordWith = (factor: number): Recorded =>
@@ -108,7 +108,7 @@ test('recordings of a pass whose constants change are different, and the reason 
   tf.dispose([x, weights]);
 });
 
-test('a pass that reads a tensor which is neither parameter nor input cannot be captured', () => {
+test('a pass that reads a tensor other than parameters and inputs cannot be captured', () => {
   const x = tf.ones([30, 40]);
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const hidden = tf.ones([30, 40]);
@@ -120,7 +120,7 @@ test('a pass that reads a tensor which is neither parameter nor input cannot be 
   tf.dispose([x, weights, hidden]);
 });
 
-test('marks are replayed between the commands that they stood between', async () => {
+test('marks are replayed between the same commands as before', async () => {
   const x = tf.ones([30, 40]);
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const backend = webgpuBackend()!;

@@ -4,7 +4,7 @@ import { countCommands } from '../../src/engine/training/telemetry/countCommands
 
 const LENGTH = 5000;
 
-test('the commands of a step are the dispatches and submits since its start', async () => {
+test('the commands of a step are its dispatches and submits', async () => {
   const x = tf.ones([LENGTH]);
   await x.square().data();
   const commandsSince = countCommands();
@@ -15,7 +15,7 @@ test('the commands of a step are the dispatches and submits since its start', as
   tf.dispose([x, y]);
 });
 
-test('other backends have no commands', async () => {
+test('backends other than webgpu report no commands', async () => {
   const commandsSince = countCommands();
   await tf.setBackend('cpu');
   expect(commandsSince()).toBeNull();

@@ -25,7 +25,7 @@ function replace<Name extends 'createComputePipeline' | 'createComputePipelineAs
   originals.push(() => (device[name] = original));
 }
 
-test('a pass whose shaders are compiled ahead compiles no further shader and computes its values', async () => {
+test('a pass with shaders that were compiled ahead compiles no further shader, and its values are correct', async () => {
   const before = tf.memory().numTensors;
   const x = tf.tidy(() => tf.range(0, 35).reshape([5, 7]));
   const weights = tf.tidy(() => tf.variable(tf.ones([7, 3])));
@@ -55,7 +55,7 @@ test('a pass whose shaders are compiled ahead compiles no further shader and com
   expect(tf.memory().numTensors).toBe(before);
 });
 
-test('an op that needs a shader which is still being compiled compiles it itself', async () => {
+test('an op compiles a shader itself if this shader is still being compiled', async () => {
   const x = tf.tensor1d(Float32Array.from({ length: 5000 }, (_, i) => i));
   const op = (): tf.Tensor => tf.tidy(() => tf.softplus(x));
   const compiling = compileAhead(() => op().dispose(), { clock: systemClock });
@@ -65,7 +65,7 @@ test('an op that needs a shader which is still being compiled compiles it itself
   tf.dispose([x, result]);
 });
 
-test('a shader that cannot be compiled is an error that names the kernel', async () => {
+test('a shader that cannot be compiled causes an error that names the kernel', async () => {
   replace(
     'createComputePipelineAsync',
     (create) => (descriptor) =>
@@ -79,7 +79,7 @@ test('a shader that cannot be compiled is an error that names the kernel', async
   x.dispose();
 });
 
-test('a shader that is never finished is an error after a minute', async () => {
+test('a shader whose compilation never ends causes an error after a minute', async () => {
   replace('createComputePipelineAsync', () => () => new Promise<GPUComputePipeline>(noop));
   const clock = new ManualClock();
   const x = tf.ones([3, 300, 20]);
@@ -89,7 +89,7 @@ test('a shader that is never finished is an error after a minute', async () => {
   x.dispose();
 });
 
-test('after a pass that fails, ops run as before', async () => {
+test('ops run as before after a pass that fails while its shaders are compiled', async () => {
   const failing = compileAhead(
     () => {
       throw new Error('no such column');

@@ -127,7 +127,7 @@ test.each([
   ['the cnn', cnnTask],
   ['gpt with dropout', gptTask],
 ])(
-  '20 steps of %s are replayed with the bits of eager passes',
+  '20 replayed steps of %s have the bits of eager passes',
   async (_, create) => {
     const { numTensors } = tf.memory();
     const trainer = new Trainer(await create());
@@ -147,7 +147,7 @@ test.each([
   60_000,
 );
 
-test('replays go on with the bits of eager passes after an evaluation and after an assigned variable', async () => {
+test('replays still have the bits of eager passes after an evaluation, and after a variable was assigned', async () => {
   const task = await mlpTask();
   const trainer = new Trainer(task);
   for (let step = 0; step < 4; step++) await trainer.step();
@@ -165,7 +165,7 @@ test('replays go on with the bits of eager passes after an evaluation and after 
   trainer.dispose();
 }, 60_000);
 
-test('after a change of kernels, steps have the bits of eager passes with the new kernels', async () => {
+test('steps have the bits of eager passes with the new kernels after a change of kernels', async () => {
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
   try {
@@ -181,7 +181,7 @@ test('after a change of kernels, steps have the bits of eager passes with the ne
   trainer.dispose();
 }, 60_000);
 
-test('a pass with a constant that changes stays eager, and the reason is reported once', async () => {
+test('a pass stays eager if one of its constants changes, and the reason is reported once', async () => {
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const reasons: string[] = [];
   const captures = PassCaptures.of(variablesOf([weights]), (reason) => reasons.push(reason))!;
@@ -198,7 +198,7 @@ test('a pass with a constant that changes stays eager, and the reason is reporte
   weights.dispose();
 });
 
-test('without memory for a replay, passes stay eager, the reason is reported, and no error of the GPU', async () => {
+test('passes stay eager if the GPU lacks memory for a replay; the reason is reported, without an error of the GPU', async () => {
   const { device } = webgpuBackend()!;
   const { numTensors } = tf.memory();
   const trainer = new Trainer(await mlpTask());
@@ -227,7 +227,7 @@ test('without memory for a replay, passes stay eager, the reason is reported, an
   expect(tf.memory().numTensors).toBe(numTensors);
 }, 60_000);
 
-test('a run that ends while its pass is captured leaves no tensor', async () => {
+test('a run that ends while a pass is being captured leaves no tensor', async () => {
   const { numTensors } = tf.memory();
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const reasons: string[] = [];
@@ -255,7 +255,7 @@ test('a run that ends while its pass is captured leaves no tensor', async () => 
   expect([tf.memory().numTensors, reasons]).toEqual([numTensors, []]);
 });
 
-test('the memory of tensors and of the GPU does not grow over 200 steps', async () => {
+test('the memory of tensors and of the GPU does not grow in 200 steps', async () => {
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
   const before = heldMemory();

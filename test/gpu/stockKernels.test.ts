@@ -72,7 +72,7 @@ test('the gradients of conv2d are Conv2DBackpropFilter and Conv2DBackpropInput',
   tf.dispose([x, filter]);
 });
 
-test('the stock kernels are back after own kernels were chosen and dropped', () => {
+test('the stock kernels return after own kernels were in use', () => {
   const stock = tf.getKernel('BatchMatMul', 'webgpu');
   useKernels('own');
   useKernels('stock');

@@ -19,7 +19,7 @@ function packed(seed: number, batch: number, context: number, heads: number, dep
 /** Each depth has programs of its own, whose compilation takes most of the time. */
 const DEPTHS = [4, 36];
 
-test('causalAttention and its gradient equal those of the CPU for 50 shapes', async () => {
+test('causalAttention and its gradient equal those of the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
   for (let i = 0; i < 50; i++) {
     const [batch, heads, context] = [1 + rng.below(3), 1 + rng.below(3), 2 + rng.below(70)];
@@ -30,7 +30,7 @@ test('causalAttention and its gradient equal those of the CPU for 50 shapes', as
 });
 
 /** Depths of published models, of one, two and four chunks. The second tile is not full. */
-test.each([32, 64, 128])('causalAttention and its gradient serve a depth of %i', async (depth) => {
+test.each([32, 64, 128])('causalAttention and its gradient support a depth of %i', async (depth) => {
   const input = packed(depth, 1, 37, 2, depth);
   await expectEqualsCpu(attend(2), [input]);
   const qkv = tf.tensor3d(input.values as Float32Array, [1, 37, 6 * depth]);
@@ -38,16 +38,16 @@ test.each([32, 64, 128])('causalAttention and its gradient serve a depth of %i',
   qkv.dispose();
 });
 
-test('causalAttention serves 300 positions', async () => {
+test('causalAttention supports 300 positions', async () => {
   await expectEqualsCpu(attend(1), [packed(5, 1, 300, 1, 4)]);
 });
 
-test.each([6, 132])('causalAttention composes ops for a depth of %i', (depth) => {
+test.each([6, 132])('causalAttention consists of several ops for a depth of %i', (depth) => {
   const dispatches = dispatchesOf(() => causalAttention(tf.ones([1, 9, 3 * depth]), 1, causalMask(9)));
   expect(dispatches).toBeGreaterThan(1);
 });
 
-test('causalAttention stays finite with large scores', async () => {
+test('causalAttention is finite for large scores', async () => {
   const { shape, values } = packed(3, 1, 40, 1, 36);
   await expectEqualsCpu(attend(1), [{ shape, values: values.map((value) => 30 * value) }], 1e-3);
 });
@@ -56,7 +56,7 @@ test('the gradient of causalAttention equals finite differences', async () => {
   await expectFiniteDifferences(attend(2), [packed(2, 2, 37, 2, 4)]);
 });
 
-test('causalAttention has equal bits in every run', async () => {
+test('causalAttention has the same bits in every run', async () => {
   await expectEqualBits(attend(2), [packed(2, 2, 70, 2, 4)]);
 });
 

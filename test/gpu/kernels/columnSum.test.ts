@@ -12,7 +12,7 @@ async function sumsOf(x: tf.Tensor, from?: number, to?: number): Promise<Float32
   return values;
 }
 
-test('columnSum equals a sum in double precision', async () => {
+test('columnSum equals a sum in double precision up to rounding', async () => {
   const rng = createRng(1);
   const before = tf.memory().numTensors;
   for (let run = 0; run < 50; run++) {
@@ -45,7 +45,7 @@ test('columnSum of no rows is 0', async () => {
   x.dispose();
 });
 
-test('columnSum has equal bits in every run', async () => {
+test('columnSum has the same bits in every run', async () => {
   const { values } = uniform(createRng(2), 5000, 7);
   const x = tf.tensor(values, [50, 100, 7]);
   const first = await sumsOf(x);

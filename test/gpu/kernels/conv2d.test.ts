@@ -58,23 +58,23 @@ test("TensorFlow.js's convolution and its gradients equal those of the CPU backe
   }
 });
 
-test('conv2d serves many positions, which are split among workgroups', async () => {
+test('conv2d supports many positions, which it divides among workgroups', async () => {
   const shapes: Shapes = { x: [8, 28, 28, 1], filter: [5, 5, 1, 8] };
   await expectEqualsCpu(opOf({ strides: [2, 2], pad: 'same', activation: 'relu' }), inputsOf(createRng(3), shapes));
 });
 
 const small: Shapes = { x: [2, 9, 8, 4], filter: [3, 3, 4, 6] };
 
-test('the gradients of conv2d are its derivatives', async () => {
+test('the gradients of conv2d equal finite differences', async () => {
   await expectFiniteDifferences(opOf({ strides: [2, 1], pad: 'same' }), inputsOf(createRng(4), small));
 });
 
-test('conv2d has equal bits in every run', async () => {
+test('conv2d has the same bits in every run', async () => {
   const shapes: Shapes = { x: [4, 20, 20, 3], filter: [3, 3, 3, 5] };
   await expectEqualBits(opOf({ strides: [1, 1], pad: 'valid', activation: 'relu' }), inputsOf(createRng(5), shapes));
 });
 
-test('a dilated convolution is computed by the stock kernel', async () => {
+test('a dilated convolution equals that of the CPU, because the stock kernel computes it', async () => {
   const [x, filter] = inputsOf(createRng(6), small) as [Input, Input];
   const compute = (): tf.Tensor =>
     tf.tidy(() =>

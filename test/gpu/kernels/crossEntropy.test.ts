@@ -23,7 +23,7 @@ function sample(rng: Rng, rows: number, classes: number): Input[] {
   return [logits, integers(rng, classes, rows), { ...weights, values: weights.values.map(Math.abs) }];
 }
 
-test('the loss and its gradients equal the CPU backend for 50 shapes', async () => {
+test('the loss and its gradients equal those of the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
   const shapes = Array.from({ length: 45 }, () => [1 + rng.below(70), 2 + rng.below(300)] as const);
   for (const [rows, classes] of [[1, 2], [32, 10], [256, 68], [3, 9001], [70_000, 3], ...shapes] as const) {
@@ -31,15 +31,15 @@ test('the loss and its gradients equal the CPU backend for 50 shapes', async () 
   }
 });
 
-test('the loss has the gradients of finite differences', async () => {
+test('the gradients of the loss equal finite differences', async () => {
   await expectFiniteDifferences(loss, sample(createRng(2), 6, 12));
 });
 
-test('the loss has equal bits in every run', async () => {
+test('the loss has the same bits in every run', async () => {
   await expectEqualBits(loss, sample(createRng(3), 100, 68));
 });
 
-test('labels that are no classes add nothing to the loss or a gradient', async () => {
+test('labels that are not classes add nothing to the loss and its gradient', async () => {
   const inputs = sample(createRng(4), 6, 12);
   await expectEqualsCpu(
     loss,
@@ -47,7 +47,7 @@ test('labels that are no classes add nothing to the loss or a gradient', async (
   );
 });
 
-test('large logits do not overflow, and rows of weight 0 add nothing', async () => {
+test('large logits do not overflow, and rows with weight 0 add nothing', async () => {
   const logits = { shape: [3, 5], values: Float32Array.from({ length: 15 }, (_, i) => (i % 2 === 0 ? 1e38 : -1e38)) };
   const labels = { shape: [3], values: Int32Array.of(0, 0, 2) };
   await expectEqualsCpu(loss, [logits, labels, { shape: [3], values: Float32Array.of(0, 0, 1) }]);

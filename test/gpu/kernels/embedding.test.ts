@@ -27,7 +27,7 @@ function sample(rng: Rng, batch: number, context: number, vocabulary: number, wi
   ];
 }
 
-test('embeddings and their gradients equal the CPU backend for 50 shapes', async () => {
+test('embeddings and their gradients equal those of the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
   const shapes = Array.from({ length: 47 }, () => [
     1 + rng.below(6),
@@ -43,15 +43,15 @@ test('embeddings and their gradients equal the CPU backend for 50 shapes', async
   }
 });
 
-test('embeddings have the gradients of finite differences', async () => {
+test('the gradients of embeddings equal finite differences', async () => {
   await expectFiniteDifferences(masked, sample(createRng(2), 2, 5, 7, 6));
 });
 
-test('embeddings have equal bits in every run', async () => {
+test('embeddings have the same bits in every run', async () => {
   await expectEqualBits(masked, sample(createRng(3), 4, 32, 5, 64));
 });
 
-test('tokens without a row in the table have zeros, and add nothing to its gradient', async () => {
+test("tokens outside of the table have the embedding 0, and add nothing to the table's gradient", async () => {
   const inputs = sample(createRng(4), 1, 4, 5, 6);
   await expectEqualsCpu(
     plain,

@@ -15,7 +15,7 @@ test.each([...jobCases, ...stockCases])('%s with all options has the results of 
 const withOwnKernels = jobCases.filter(([name]) => ['Dense', 'Conv2D', 'LayerNormalization'].includes(name));
 
 test.each(withOwnKernels)(
-  '%s with all options has the results of the CPU backend with stock kernels',
+  '%s with all options has the results of the CPU backend if stock kernels are chosen',
   async (_, cases) => {
     useKernels('stock');
     expect(await differencesOf(cases, 'webgpu')).toEqual([]);

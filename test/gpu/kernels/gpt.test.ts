@@ -32,7 +32,7 @@ test.each([
   ['tiny', 38, 143],
   ['small', 134, 533],
 ] as const)(
-  'the loss of gpt %s and its gradients take %i dispatches, less than a third of %i',
+  "the loss of gpt %s and its gradients take %i dispatches, less than a third of the stock kernels' %i",
   async (preset, expected, stock) => {
     const task = await taskOf(preset);
     await task.withBatch(
@@ -77,14 +77,14 @@ async function lossesOn(backend: 'webgpu' | 'cpu'): Promise<number[]> {
   }
 }
 
-test('20 steps of gpt tiny have the losses of the CPU backend', async () => {
+test('the losses of gpt tiny equal those of the CPU backend in 20 steps', async () => {
   const expected = await lossesOn('cpu');
   const own = await lossesOn('webgpu');
   expect(expected.at(-1)!).toBeLessThan(expected[0]! - 0.1);
   for (const [step, loss] of own.entries()) expect(Math.abs(loss - expected[step]!), `step ${step}`).toBeLessThan(1e-4);
 });
 
-test('each layer keeps as many elements for the backward pass as networkMemory states, and all are freed', () => {
+test('each layer keeps exactly as many elements for its backward pass as networkMemory returns', () => {
   const before = tf.memory().numTensors;
   const size = { layers: 2, heads: 2, width: 16, context: 16, vocabulary: 12 };
   const layers = networkLayers(size, 1);

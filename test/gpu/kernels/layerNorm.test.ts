@@ -15,7 +15,7 @@ function inputsOf(seed: number, ...shape: number[]): Input[] {
   return [uniform(rng, ...shape), uniform(rng, channels), uniform(rng, channels)];
 }
 
-test('layerNorm and its gradients equal the CPU backend for 50 shapes', async () => {
+test('layerNorm and its gradients equal those of the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
   // With two channels or fewer, gradients of x are differences of equal numbers.
   const shapes = Array.from({ length: 45 }, () => [1 + rng.below(70), 3 + rng.below(35)]);
@@ -24,15 +24,15 @@ test('layerNorm and its gradients equal the CPU backend for 50 shapes', async ()
   }
 });
 
-test('layerNorm has the gradients of finite differences', async () => {
+test('the gradients of layerNorm equal finite differences', async () => {
   await expectFiniteDifferences(norm, inputsOf(2, 5, 12));
 });
 
-test('layerNorm has equal bits in every run', async () => {
+test('layerNorm has the same bits in every run', async () => {
   await expectEqualBits(norm, inputsOf(3, 100, 68));
 });
 
-test('a constant row becomes the offset, and has no gradient', async () => {
+test('layerNorm of a constant row is the offset, and its gradient is 0', async () => {
   const x = tf.tensor2d(new Float32Array(3 * 37).fill(1234.567), [3, 37]);
   const offset = tf.linspace(-1, 1, 37);
   const scale = tf.ones([37]);
@@ -64,7 +64,7 @@ test.each([
   [1e3, 64],
   [-1e5, 333],
   [1e7, 2050],
-])('rows with a mean of %f and %i channels keep their digits', async (mean, channels) => {
+])('layerNorm is accurate for rows with a mean of %f and %i channels', async (mean, channels) => {
   const rng = createRng(5);
   const [{ values: noise }, { values }] = [uniform(rng, 1, channels), uniform(rng, 1, channels)];
   // Float32 has multiples of 1 at 1e7.
@@ -84,7 +84,7 @@ test.each([
   tf.dispose([given, scale, offset, upstream, y, dx!, dscale!]);
 });
 
-test('layerNorm of no rows has no rows, and gradients of 0', async () => {
+test('layerNorm accepts zero rows, and the gradients of scale and offset are then 0', async () => {
   const [x, scale, offset] = [tf.zeros([0, 8]), tf.ones([8]), tf.ones([8])];
   const [dx, dscale, doffset] = tf.grads(norm)([x, scale, offset], tf.zeros([0, 8]));
   expect(dx!.shape).toEqual([0, 8]);

@@ -51,7 +51,7 @@ async function lossesOf(name: ModelName, kernels: KernelChoice): Promise<number[
   return losses;
 }
 
-test.each(['mlp', 'cnn'] as const)('20 steps of %s have the losses of the stock kernels', async (name) => {
+test.each(['mlp', 'cnn'] as const)('%s has the losses of the stock kernels in 20 steps', async (name) => {
   const stock = await lossesOf(name, 'stock');
   const own = await lossesOf(name, 'own');
   expect(stock.at(-1)).toBeLessThan(stock[0]! / 2);

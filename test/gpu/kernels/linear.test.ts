@@ -56,7 +56,7 @@ test.for<[string, Parts, { shapes: number; from: number[]; to: number[] }]>([
     { ...NOTHING, transposeWeights: true, mask: true, residual: true },
     { shapes: 15, from: FOURS, to: ODD },
   ],
-])('a linear layer and its gradients equal those of the CPU: %s', async ([, parts, { shapes, from, to }]) => {
+])('a linear layer and its gradients equal those of the CPU backend: %s', async ([, parts, { shapes, from, to }]) => {
   const rng = createRng(1);
   const oneOf = (lengths: number[]): number => lengths[rng.below(lengths.length)]!;
   for (let i = 0; i < shapes; i++) {
@@ -65,32 +65,32 @@ test.for<[string, Parts, { shapes: number; from: number[]; to: number[] }]>([
   }
 });
 
-test('relu with a residual has the derivative of the value before the addition', async () => {
+test('relu with a residual uses, for its derivative, the value before the residual is added', async () => {
   const parts: Parts = { ...NOTHING, activation: 'relu', residual: true, mask: true };
   await expectEqualsCpu(layer(parts), inputsOf(createRng(5), { batch: 2, positions: 6, from: 9, to: 7 }, parts));
 });
 
-test.each([4, 5])('the gradient of a bias of %i channels counts the mask', async (to) => {
+test.each([4, 5])('the gradient of a bias with %i channels counts only rows that the mask keeps', async (to) => {
   const parts: Parts = { ...NOTHING, bias: true, mask: true };
   await expectEqualsCpu(layer(parts), inputsOf(createRng(7), { batch: 3, positions: 6, from: 4, to }, parts));
 });
 
-test('shapes that do not fit are rejected', () => {
+test('linear rejects shapes that do not fit', () => {
   const [x, weights] = [tf.ones([2, 3]), tf.ones([4, 5])];
   expect(() => linear(x, weights)).toThrow('x [2,3] and weights [4,5]');
   tf.dispose([x, weights]);
 });
 
-test('gradients of a linear layer agree with finite differences', async () => {
+test('the gradients of a linear layer equal finite differences', async () => {
   await expectFiniteDifferences(layer(ALL), inputsOf(createRng(2), { batch: 2, positions: 5, from: 9, to: 7 }, ALL));
 });
 
-test('a linear layer has equal bits in 20 runs', async () => {
+test('a linear layer has the same bits in 20 runs', async () => {
   const inputs = inputsOf(createRng(3), { batch: 2, positions: 33, from: 21, to: 35 }, ALL);
   await expectEqualBits(layer(ALL), inputs);
 });
 
-test('a linear layer of two dimensions needs no batch', async () => {
+test('a linear layer accepts inputs of two dimensions, without a batch', async () => {
   const rng = createRng(4);
   await expectEqualsCpu(
     (x, w, bias) => linear(x, w, { bias, activation: 'relu' }),

@@ -41,18 +41,21 @@ test.for([
   { shapes: 15, rows: FOURS, inner: FOURS, columns: FOURS },
   { shapes: 10, rows: ODD, inner: FOURS, columns: ODD },
   { shapes: 10, rows: ODD, inner: ODD, columns: ODD, isTransposed: true },
-])('products and their gradients equal those of the CPU (%#)', async ({ shapes, isTransposed = false, ...lengths }) => {
-  const rng = createRng(1);
-  const oneOf = (sides: number[]): number => sides[rng.below(sides.length)]!;
-  for (let i = 0; i < shapes; i++) {
-    const product: Case = { rows: oneOf(lengths.rows), inner: oneOf(lengths.inner), columns: oneOf(lengths.columns) };
-    product.transposeA = product.transposeB = isTransposed;
-    if (rng.below(3) === 0) product.aBatch = product.bBatch = [1 + rng.below(3), 1 + rng.below(2)];
-    await expectProductEqualsCpu(rng, product);
-  }
-});
+])(
+  'products and their gradients equal those of the CPU backend (%#)',
+  async ({ shapes, isTransposed = false, ...lengths }) => {
+    const rng = createRng(1);
+    const oneOf = (sides: number[]): number => sides[rng.below(sides.length)]!;
+    for (let i = 0; i < shapes; i++) {
+      const product: Case = { rows: oneOf(lengths.rows), inner: oneOf(lengths.inner), columns: oneOf(lengths.columns) };
+      product.transposeA = product.transposeB = isTransposed;
+      if (rng.below(3) === 0) product.aBatch = product.bBatch = [1 + rng.below(3), 1 + rng.below(2)];
+      await expectProductEqualsCpu(rng, product);
+    }
+  },
+);
 
-test('products with large tiles equal those of the CPU', async () => {
+test('products with large tiles equal those of the CPU backend', async () => {
   const rng = createRng(2);
   const batches = { aBatch: [16], bBatch: [16] };
   await expectProductEqualsCpu(rng, { rows: 70, inner: 9, columns: 71, ...batches });
@@ -67,13 +70,13 @@ test('products with large tiles equal those of the CPU', async () => {
   await expectProductEqualsCpu(rng, { rows: 68, inner: 20, columns: 72, ...batches });
 });
 
-test('products with a long inner length equal those of the CPU', async () => {
+test('products with a long inner dimension equal those of the CPU backend', async () => {
   const rng = createRng(3);
   await expectProductEqualsCpu(rng, { rows: 5, inner: 5003, columns: 7 });
   await expectProductEqualsCpu(rng, { rows: 36, inner: 1024, columns: 4 });
 });
 
-test('batches are broadcast', async () => {
+test('products broadcast their batches', async () => {
   const rng = createRng(4);
   const lengths = { rows: 5, inner: 6, columns: 7 };
   // TensorFlow.js's gradient of a broadcast product has the shape of the result.
@@ -98,7 +101,7 @@ test('batches are broadcast', async () => {
   }
 });
 
-test('fused bias and activation equal those of the CPU', async () => {
+test('a product with fused bias and activation equals that of the CPU backend', async () => {
   const rng = createRng(5);
   for (const [columns, activation] of [
     [7, 'linear'],
@@ -113,18 +116,18 @@ test('fused bias and activation equal those of the CPU', async () => {
   }
 });
 
-test('gradients of a product agree with finite differences', async () => {
+test('the gradients of a product equal finite differences', async () => {
   await expectFiniteDifferences((a, b) => tf.matMul(a, b), inputsOf(createRng(6), { rows: 9, inner: 11, columns: 7 }));
 });
 
-test('products have equal bits in 20 runs', async () => {
+test('products have the same bits in 20 runs', async () => {
   const rng = createRng(7);
   await expectEqualBits((a, b) => tf.matMul(a, b), inputsOf(rng, { rows: 41, inner: 33, columns: 35 }));
   // TensorFlow.js adds the parts of such a product with atomic operations.
   await expectEqualBits((a, b) => tf.matMul(a, b), inputsOf(rng, { rows: 5, inner: 1031, columns: 7 }));
 });
 
-test('infinity and NaN stay in their rows', async () => {
+test('infinity and NaN affect only their own rows of a product', async () => {
   const a = tf.tensor2d([
     [1, Infinity],
     [2, 3],
@@ -142,7 +145,7 @@ test('infinity and NaN stay in their rows', async () => {
   tf.dispose([a, b, product]);
 });
 
-test('more products than a dimension of a dispatch holds run in one dispatch', async () => {
+test('one dispatch computes more products than one of its dimensions can count', async () => {
   const { device } = webgpuBackend()!;
   const a = tf.tensor(
     Float32Array.from({ length: 22 }, (_, i) => i),
@@ -164,7 +167,7 @@ test('more products than a dimension of a dispatch holds run in one dispatch', a
   }
 });
 
-test('stock kernels are restored', async () => {
+test('useKernels brings back the stock kernel of products', async () => {
   useKernels('stock');
   // The stock kernel throws for this many products.
   const [a, b] = [tf.ones([66_000, 1, 2]), tf.ones([66_000, 2, 1])];
@@ -193,7 +196,7 @@ async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array
   return values;
 }
 
-test.each([8, 9])('a product of %i columns in half precision sums products of float16 numbers', async (columns) => {
+test.each([8, 9])('half precision adds the products of float16 numbers, for %i columns', async (columns) => {
   const rng = createRng(8);
   const [rows, inner] = [7, 33];
   const [a, b] = [uniform(rng, rows, inner), uniform(rng, inner, columns)];
@@ -211,7 +214,7 @@ test.each([8, 9])('a product of %i columns in half precision sums products of fl
 });
 
 // WGSL lets implementations convert to the largest number of float16 instead of infinity.
-test('a factor that is too large for float16 makes its row of a product infinite or NaN', async () => {
+test('a factor too large for float16 makes its row of the product infinite or NaN', async () => {
   const large = [65_505, 65_520, 1e5, -1e5, 3e38, Number.NaN, Infinity];
   const factors = [65_504, -65_504, 2 ** -14, ...large];
   const ones = tf.ones<tf.Rank.R2>([1, 5]);

@@ -15,7 +15,7 @@ const residual: Op = (x, scale) => {
   return normed.add(passed.mul(0.5));
 };
 
-test('rmsNorm and its gradients equal the CPU backend for 50 shapes', async () => {
+test('rmsNorm and its gradients equal those of the CPU backend for 50 shapes', async () => {
   const rng = createRng(1);
   // With one channel, gradients are differences of equal numbers.
   const shapes = Array.from({ length: 46 }, () => [1 + rng.below(70), 2 + rng.below(150)]);
@@ -24,17 +24,17 @@ test('rmsNorm and its gradients equal the CPU backend for 50 shapes', async () =
   }
 });
 
-test('rmsNorm has the gradients of finite differences', async () => {
+test('the gradients of rmsNorm equal finite differences', async () => {
   const rng = createRng(2);
   await expectFiniteDifferences(norm, [uniform(rng, 5, 12), uniform(rng, 12)]);
 });
 
-test('rmsNorm has equal bits in every run', async () => {
+test('rmsNorm has the same bits in every run', async () => {
   const rng = createRng(3);
   await expectEqualBits(norm, [uniform(rng, 100, 68), uniform(rng, 68)]);
 });
 
-test('rmsNormResidual and its gradients equal the CPU backend', async () => {
+test('rmsNormResidual and its gradients equal those of the CPU backend', async () => {
   const rng = createRng(4);
   for (const shape of [
     [1, 2],
