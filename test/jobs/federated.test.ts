@@ -62,7 +62,7 @@ const FRUIT = [
 ];
 
 describe('federated tables', () => {
-  test('report how much of a large table is read', async () => {
+  test('report while a large table is read how much has been read', async () => {
     const file = new File(
       [`size,kind\n${Array.from({ length: 400_000 }, (_, i) => `${i},${i % 2}\n`).join('')}`],
       'a.csv',
@@ -72,7 +72,7 @@ describe('federated tables', () => {
     expect([done.length > 4, done.at(-1)]).toEqual([true, file.size]);
   });
 
-  test('are scaled and encoded with the facts of all tabs, even if each tab has only one class', async () => {
+  test('are scaled and encoded by the facts of all tabs, even if each tab has only one class', async () => {
     const facts = await factsOf(FRUIT);
     const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());
     expect(divergent).toEqual([]);
@@ -92,7 +92,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('have the mean of the numbers of all tabs, which does not depend on the order of ranks', async () => {
+  test('are scaled by the mean over all tabs, which does not depend on the order of ranks', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     const parts = fc.array(fc.array(number, { minLength: 10, maxLength: 20 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
@@ -115,7 +115,7 @@ describe('federated tables', () => {
     );
   });
 
-  test('send no rows, no numbers, and no words that occur in fewer than three rows', async () => {
+  test('send no rows, no numbers, and no words that fewer than three rows contain', async () => {
     for (const rows of [120, 60]) {
       const people = Array.from(
         { length: rows },
@@ -132,7 +132,7 @@ describe('federated tables', () => {
     }
   });
 
-  test('may not have too many classes: a tab with too many is divergent, and all other tabs continue', async () => {
+  test('may not have too many classes: a tab with too many is divergent, and the other tabs continue', async () => {
     const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
     await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
@@ -141,7 +141,7 @@ describe('federated tables', () => {
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
-  test('with many columns are divergent from the first other column on', async () => {
+  test('with many columns are divergent with a reason that begins at the first different column', async () => {
     const facts = await factsOf([wide('weight'), wide('weight'), wide('height')]);
     expect(agreeOn(facts, null, jobOf()).divergent).toEqual([
       {
@@ -153,7 +153,7 @@ describe('federated tables', () => {
     ]);
   });
 
-  test('have equal classes for numbers that differ only in notation', async () => {
+  test('have the same class for numbers that differ only in notation', async () => {
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
     const { facts: agreed } = agreeOn(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
@@ -167,7 +167,7 @@ describe('federated tables', () => {
     expect(new Set(labels)).toEqual(new Set([0, 1]));
   });
 
-  test('have one class for a word in both forms of Unicode, and are rejected if classes differ only in letter case', async () => {
+  test('have one class for both Unicode forms of a word, and are rejected if classes differ only in letter case', async () => {
     const facts = await factsOf([fruits('1,red,p\u00eache', '3,red,plum'), fruits('1,red,pe\u0302che', '2,red,plum')]);
     expect(agreeOn(facts, null, jobOf()).facts).toMatchObject({
       columns: [{}, {}, { values: ['plum', 'p\u00eache'] }],
@@ -181,7 +181,7 @@ describe('federated tables', () => {
     );
   });
 
-  test('are rejected if the target is a class in some tables and an amount in others, unless the job sets the task', async () => {
+  test('are rejected if the target is a class on some ranks and an amount on others, unless the job sets the task', async () => {
     const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
     const all = [classes, amounts, classes];
@@ -195,7 +195,7 @@ describe('federated tables', () => {
     });
   });
 
-  test('have the columns and kinds that most tabs have, and all other tabs are divergent, with a reason', async () => {
+  test('must have the columns and kinds that most tabs have; the other tabs are divergent, with a reason', async () => {
     const facts = await factsOf([
       ...FRUIT,
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
@@ -208,7 +208,7 @@ describe('federated tables', () => {
     ]);
   });
 
-  test('cannot add inputs or classes to a run when their tabs join later: new words are ignored, a new class is rejected', async () => {
+  test('of a tab that joins later add nothing to the run: new words are ignored, and a new class is rejected', async () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
       fruits('1,violet,apple', '3,red,plum'),
@@ -224,7 +224,7 @@ describe('federated tables', () => {
     expect([...inputs.subarray(2)]).toEqual([0, 0, 0, 0]);
   });
 
-  test('are rejected if all rows have the same class, or if a table is damaged', async () => {
+  test('are rejected if all rows have one class, if a table is damaged, or if a tab has too few rows', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
     expect(() => agreeOn(facts, null, jobOf())).toThrow(
       'The tables of all tabs: column "kind" has the same value in every row',
@@ -262,7 +262,7 @@ describe('federated images', () => {
     expect(labels[0]).toBe(1);
   });
 
-  test('are divergent on a tab that holds out a class on which no tab trains', async () => {
+  test('are divergent if they hold out a class that no tab trains', async () => {
     const shards = await Promise.all(
       [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
         samplesOf(job, files),
@@ -284,12 +284,12 @@ describe('federated images', () => {
     return (await openImages(files, job, { isShard: true, decode })).facts;
   };
 
-  test('have one class for a folder whose name is written in both forms of Unicode', async () => {
+  test('have one class for a folder name in both Unicode forms', async () => {
     const facts = await Promise.all([pictures('B\u00e4r', 'Hund'), pictures('Ba\u0308r')]);
     expect(agreeOn(facts, null, job).facts).toMatchObject({ classes: ['B\u00e4r', 'Hund'] });
   });
 
-  test('are rejected if classes differ only in letter case or spaces, with the ranks that have them', async () => {
+  test('are rejected, with the ranks, if classes differ only in letter case, spaces or similar signs', async () => {
     const facts = await Promise.all([pictures('cats', 'dogs'), pictures('Cats'), pictures('dogs', 'cats')]);
     expect(() => agreeOn(facts, null, job)).toThrow(
       'The data of all tabs: the classes "cats" (ranks 0 and 2) and "Cats" (rank 1) differ only in letter case, spaces or similar signs. Give them one name',
@@ -305,7 +305,7 @@ describe('federated images', () => {
     await expect(pictures('a', 'A', 'b')).resolves.toMatchObject({ classes: ['A', 'a', 'b'] });
   });
 
-  test('are divergent on a tab that joins with another spelling of a class', async () => {
+  test('are divergent if a joining tab spells a class differently', async () => {
     const [agreed, own] = await Promise.all([pictures('cats', 'dogs'), pictures('Cats')]);
     expect(agreeOn([own], agreed, job).divergent).toEqual([
       { rank: 0, why: 'it has samples of the class "Cats", but the run has the class "cats"' },
@@ -325,7 +325,7 @@ describe('federated texts', () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
 
-  test('have a token for every character of all tabs, and a single bigram loss for all tabs', async () => {
+  test('have a token for every character of all tabs, and one bigram loss', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
     const { facts: agreed, divergent } = agreeOn(facts, null, job);
@@ -342,7 +342,7 @@ describe('federated texts', () => {
     expect(bigramLoss).toBeLessThan(Math.max(...losses));
   });
 
-  test('cannot have byte pairs as tokens, and a later text with unknown characters is rejected with a list of them', async () => {
+  test('cannot have byte pairs as tokens, and a later text is rejected with its unknown characters', async () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );

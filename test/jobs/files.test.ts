@@ -30,7 +30,7 @@ async function serve(files: Record<string, string | Uint8Array>): Promise<string
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('loadData reads a table from a picked file and from an address', async () => {
+test('loadData reads a table from a chosen file and from a URL', async () => {
   const picked = await loadData(parseJob({ job: 'table', data: { kind: 'files' } }), {
     files: [new File([houses], 'houses.csv')],
     baseUrl,
@@ -45,7 +45,7 @@ test('loadData reads a table from a picked file and from an address', async () =
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
 });
 
-test('loadData reads images from a folder on a server if the folder has an index', async () => {
+test('loadData reads images from a folder on a server that has an index', async () => {
   const origin = await serve({
     '/data/index.json': '["x-idx3-ubyte","sub/y-idx1-ubyte"]',
     '/data/x-idx3-ubyte': imagesFile(50, 4, 4),
@@ -58,7 +58,7 @@ test('loadData reads images from a folder on a server if the folder has an index
   await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
 });
 
-test('loadData fetches the files of a list with sizes together, reports progress, and names files without a size', async () => {
+test('loadData fetches listed files, reports progress in bytes, and names files without a size', async () => {
   const [images, labels] = [imagesFile(50, 4, 4), labelsFile(50)];
   const entries = [
     { name: 'notes.md' },
@@ -96,7 +96,7 @@ test('loadData fetches the files of a list with sizes together, reports progress
   expect(previews).toEqual([{ kind: 'files-ignored', count: 2, name: '', example: 'notes.md' }]);
 });
 
-test('inspectFiles returns a preview of picked files, and the problems of the files and of the target', async () => {
+test('inspectFiles returns a preview of chosen files, or the problem of the files or the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
   expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
@@ -130,7 +130,7 @@ async function problemOf(fields: Record<string, unknown>, file: File): Promise<s
   return problem;
 }
 
-test('inspectFiles reports before training that custom layers do not fit the files', async () => {
+test('inspectFiles returns the problem, before the run, if custom layers do not fit the files', async () => {
   const table = new File(['rooms,age,kind\n', '1,old,a\n2,new,b\n3,,a\n,old,b\n'.repeat(2)], 'a.csv');
   // The four inputs: rooms, whether rooms are missing, "new", "old".
   expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
@@ -149,7 +149,7 @@ test('inspectFiles reports before training that custom layers do not fit the fil
   expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model outputs [5]');
 });
 
-test('a task that predicts amounts has the squared error as loss, and metrics in the unit of the amounts', async () => {
+test('a task that predicts amounts has a squared error as its loss, and metrics in the unit of the amounts', async () => {
   await tf.setBackend('cpu');
   const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
@@ -174,7 +174,7 @@ test('a task that predicts amounts has the squared error as loss, and metrics in
   task.dispose();
 });
 
-test('inspectFiles returns a preview of a picked text, or the problem of the text', async () => {
+test('inspectFiles returns a preview of a chosen text, or its problem', async () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);

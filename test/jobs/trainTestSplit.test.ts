@@ -4,7 +4,7 @@ import { trainTestSplit } from '../../src/jobs/trainTestSplit.ts';
 
 const labelsOf = (sizes: number[]): number[] => sizes.flatMap((size, label) => Array<number>(size).fill(label));
 
-test('every sample is in one part, and every class with two samples is in both, in about its proportion', () => {
+test('every sample is in one part, and each class with two samples is in both parts, in about its proportion', () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 12 });
   fc.assert(
     fc.property(sizes, fc.nat(), (all, seed) => {
@@ -21,11 +21,11 @@ test('every sample is in one part, and every class with two samples is in both, 
   );
 });
 
-test('a fifth of all samples is held out, also if each class has few samples more than a multiple of five', () => {
+test('a fifth of all samples is held out, even if each class has few samples beyond a multiple of five', () => {
   expect(trainTestSplit(labelsOf(Array<number>(100).fill(9)), 1).test).toHaveLength(180);
 });
 
-test('equal labels and seeds have equal splits, and other seeds have others', () => {
+test('equal labels and seeds have equal splits, and other seeds have other splits', () => {
   const labels = labelsOf([30, 30]);
   expect(trainTestSplit(labels, 1)).toEqual(trainTestSplit(labels, 1));
   expect(trainTestSplit(labels, 2)).not.toEqual(trainTestSplit(labels, 1));

@@ -29,7 +29,7 @@ describe('synthetic digits', () => {
     expect(hashState([inputs, labels])).toBe('8a434d66da152390');
   });
 
-  test('have the same pixels whether they are read alone or together with other samples', () => {
+  test('have the same pixels whether they are read alone or with other samples', () => {
     const together = read(new SyntheticDigits(5, 'train'), [12, 5_000, 3]).inputs;
     const data = new SyntheticDigits(5, 'train');
     [12, 5_000, 3].forEach((index, i) => {
@@ -57,7 +57,7 @@ describe('synthetic digits', () => {
     }
   });
 
-  test('are written only to their own places in the given arrays, and invalid arguments are rejected', () => {
+  test('are written only to their own places in the given arrays; invalid arguments are rejected', () => {
     const data = new SyntheticDigits(1, 'test');
     const inputs = new Float32Array(2 * PIXELS).fill(-1);
     data.read([4], inputs, new Int32Array(2));
@@ -66,7 +66,7 @@ describe('synthetic digits', () => {
     expect(() => data.read([0, 1, 2], inputs, new Int32Array(3))).toThrow(UsageError);
   });
 
-  test('have strokes whose points are all within the box of the digit', () => {
+  test('have strokes with all points in the box of the digit', () => {
     expect(STYLES).toHaveLength(10);
     for (const stroke of STYLES.flat(2)) {
       expect(stroke.length % 2).toBe(0);
@@ -77,7 +77,7 @@ describe('synthetic digits', () => {
 });
 
 describe('the pen', () => {
-  test('draws curves through all points, corners at doubled points, and a straight line through two points', () => {
+  test('draws curves through all points, corners at doubled points, and a straight line between two points', () => {
     const curve = smoothLine([0, 0, 1, 2, 4, 1]);
     const points = Array.from({ length: curve.length / 2 }, (_, k) => `${curve[2 * k]},${curve[2 * k + 1]}`);
     expect(points).toEqual(expect.arrayContaining(['0,0', '1,2', '4,1']));
@@ -87,7 +87,7 @@ describe('the pen', () => {
     for (let k = 0; k < corner.length; k += 2) expect(Math.min(1 - corner[k]!, corner[k + 1]!)).toBeCloseTo(0, 12);
   });
 
-  test('gives full ink inside a line, half at its edge and none outside, and draws nothing for points outside the raster', () => {
+  test('gives full ink inside a line, half at its edge and none outside, and clear removes all ink', () => {
     const raster = new Raster(8);
     raster.draw([-5, 4, 20, 4], 1, 1);
     expect([1, 2, 3, 4, 5, 6].map((y) => raster.coverage(y * 8 + 4))).toEqual([0, 0, 1, 1, 0, 0]);

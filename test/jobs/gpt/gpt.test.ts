@@ -60,7 +60,7 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
 const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
 
 describe('tokenizers', () => {
-  test('restore a text from its tokens, also with characters of two code units', () => {
+  test('restore a text from its tokens, also characters of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
     const characters = new Characters(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
@@ -74,7 +74,7 @@ describe('tokenizers', () => {
     expect(() => new Characters(text)).toThrow(/5000 different characters.*Choose byte pairs/);
   });
 
-  test('learn the most frequent byte pair first, and restore any text', async () => {
+  test('learn the most frequent byte pair first, and can restore any text', async () => {
     const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
     expect(pairs.size).toBe(259);
     // Learned are "ab", then "abab", then " abab". " abab" is as frequent as "abab".
@@ -85,11 +85,11 @@ describe('tokenizers', () => {
     expect(pairs.encode('abab abab').length).toBeLessThan(5);
   });
 
-  test('learn no byte pair that occurs only once', async () => {
+  test('learn only byte pairs that occur more than once', async () => {
     expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
   });
 
-  test('give the same tokens for a whole text and for a text in pieces, wherever the text is cut', async () => {
+  test('give the same tokens for a whole text as for its pieces, wherever these are cut', async () => {
     const character = fc.oneof(
       fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
       fc.string({ unit: 'grapheme', minLength: 1 }),
@@ -115,7 +115,7 @@ describe('tokenizers', () => {
 
 describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
-    'has probabilities from counts with 1 added to each count, however the text is cut into pieces',
+    'counts each pair of characters plus 1, however the text is cut into pieces',
     async (...pieces) => {
       // There are 3 characters. "b" follows "a" twice: (2 + 1) / (2 + 3). "a" follows "b" once: 2 /
       // 4. "c" never follows "a": 1 / 5.
@@ -126,7 +126,7 @@ describe('the bigram model', () => {
 });
 
 describe('the training text', () => {
-  test('is long enough and the same in every run, if it is the built-in text', () => {
+  test('is long enough and always the same, if it is the built-in text', () => {
     const text = writeFables();
     expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
     expect(writeFables()).toBe(text);
@@ -159,7 +159,7 @@ describe('the training text', () => {
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
-  test('is cut into samples of tokens and their next tokens, and its end is held out', async () => {
+  test('is cut into samples of tokens and their successors, and its end is held out', async () => {
     const text = plainText('abcdefghij'.repeat(20));
     const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
     const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
@@ -194,7 +194,7 @@ describe('the training text', () => {
     ['big-endian UTF-16 with a mark', be(`\ufeff${base}`)],
     ['UTF-16 without a mark', Buffer.from(base, 'utf16le')],
     ['big-endian UTF-16 without a mark', be(base)],
-  ])('may be %s, which is reported', async (_, bytes) => {
+  ])('may be %s, and a note says so', async (_, bytes) => {
     for (const pieceBytes of [7, 4096]) {
       const text = textOf([file('a.txt', Uint8Array.from(bytes))], { pieceBytes });
       expect(await read(text)).toBe(base);
@@ -207,7 +207,7 @@ describe('the training text', () => {
     ['an RTF document', '{\\rtf1\\ansi '],
     ['a Word, OpenDocument, EPUB or zip file', 'PK\x03\x04'],
     ['a gzip file', Uint8Array.of(0x1f, 0x8b, 8)],
-  ])('is not %s, which is named, or left out beside other texts', async (format, start) => {
+  ])('is rejected by name if it is %s, and left out if there are other texts', async (format, start) => {
     const document = new File([start, base], 'a.txt');
     await expect(read(textOf([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
     const files = [new File([start, base], 'a.doc'), new File([base], 'b.txt')];
@@ -216,7 +216,7 @@ describe('the training text', () => {
     expect(text.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'a.doc' }]);
   });
 
-  test('may be a page, whose tags are reported, but not UTF-32', async () => {
+  test('may be an HTML page, and a note names it; UTF-32 is rejected', async () => {
     const page = textOf([file('a.html', Buffer.from(`\ufeff<!DOCTYPE html>${base}`))]);
     await read(page);
     expect(page.notes).toEqual([{ kind: 'markup', count: 1, name: '', example: 'a.html' }]);
@@ -224,7 +224,7 @@ describe('the training text', () => {
     await expect(read(textOf([file('a.txt', wide)]))).rejects.toThrow('a.txt is damaged UTF-16 text near byte 0');
   });
 
-  test('of a folder leaves out and counts hidden files and files that are not text, but not damaged .txt files', async () => {
+  test('of a folder excludes hidden files and files that are not text, with their number, but not damaged .txt files', async () => {
     const files = [
       new File([base], 'texts/a.txt'),
       new File([base], 'texts/b.md'),
@@ -243,7 +243,7 @@ describe('the training text', () => {
     await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');
   });
 
-  test('is fetched from an address with a "%", or from the text files of a folder', async () => {
+  test('is fetched from a URL with a "%", or from the text files in a folder', async () => {
     const bodies: Record<string, string> = {
       '/100%25.txt': 'all of it',
       '/50%.txt': 'half of it',
@@ -284,7 +284,7 @@ describe('the network of the job gpt', () => {
     expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
   });
 
-  test('starts with the loss of uniform predictions, which is the logarithm of the vocabulary size', async () => {
+  test('starts with the loss of uniform predictions: the logarithm of the vocabulary size', async () => {
     const logits = await logitsOf(network, tokensOf(4, SIZE));
     const { vocabulary } = SIZE;
     for (let row = 0; row < logits.length; row += vocabulary) {
@@ -294,7 +294,7 @@ describe('the network of the job gpt', () => {
     }
   });
 
-  test('has outputs that depend on every earlier position and on no later position', async () => {
+  test('has outputs that depend on every earlier position, and on no later one', async () => {
     const { context, vocabulary } = SIZE;
     const tokens = tokensOf(1, SIZE);
     const before = await logitsOf(network, tokens);
@@ -312,7 +312,7 @@ describe('the network of the job gpt', () => {
     }
   });
 
-  test('has gradients that are equal to finite differences', async () => {
+  test('has the gradients of finite differences', async () => {
     const tokens = tf.tensor2d(tokensOf(3, SIZE), [3, SIZE.context], 'int32');
     const weights = tf.randomNormal([3 * SIZE.context, SIZE.vocabulary], 0, 1, 'float32', 5);
     const { network: loud } = loudNetwork();
@@ -345,7 +345,7 @@ describe('the network of the job gpt', () => {
     expect(other).not.toEqual(own);
   });
 
-  test('drops all activations if the dropout masks are 0, and none if the masks are 1', async () => {
+  test('drops all activations if dropout masks are 0, and none if they are 1', async () => {
     const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
     const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
     const without = await logitsOf(network, tokensOf(2, SIZE));
@@ -363,7 +363,7 @@ describe('the network of the job gpt', () => {
 });
 
 describe('sampling', () => {
-  test('chooses the most likely token at temperature 0, also when the text is longer than the context', async () => {
+  test('chooses the most likely token at temperature 0, also for a text longer than the context', async () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
@@ -385,7 +385,7 @@ describe('sampling', () => {
     network.dispose();
   });
 
-  test('gives the same text for the same seed, and varies more at higher temperatures', async () => {
+  test('gives the same text for the same seed, and more varied texts at higher temperatures', async () => {
     const { network, weights } = loudNetwork();
     const write = async (temperature: number, seed: number): Promise<number[]> => {
       const forward = forwardOf(SIZE, SIZE.vocabulary, weights);

@@ -36,7 +36,7 @@ const countsOf = ({ preview }: OpenedImages): Record<string, number> =>
 const cats = folder('pets/cats', JPEG);
 
 test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
-  'pictures are recognised by their content, also if their names end in .%s',
+  'pictures are recognized by their content, even if their names end in .%s',
   async (ending) => {
     const files = { ...cats, ...folder('pets/dogs', JPEG, 5, ending), 'pets/dogs/list.xml': Uint8Array.of(60) };
     const opened = await open(files);
@@ -48,7 +48,7 @@ test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
   },
 );
 
-test('pictures in a hidden folder are left out and counted, other hidden files are not', async () => {
+test('pictures in hidden folders are left out with a note, and other hidden files without a note', async () => {
   const files = {
     ...cats,
     ...folder('pets/dogs', JPEG),
@@ -70,7 +70,7 @@ test('pictures in a hidden folder are left out and counted, other hidden files a
   );
 });
 
-test('names of a zip file whose encoding is a guess are reported', async () => {
+test('names in a zip file are reported if their encoding was guessed', async () => {
   const files = { ...cats, ...folder('pets/Mäuse', JPEG) };
   const packed = zipFile(files, { flags: 0, encode: (name) => Buffer.from(name, 'latin1') });
   const opened = await open({ 'pets.zip': packed });
@@ -80,20 +80,20 @@ test('names of a zip file whose encoding is a guess are reported', async () => {
   ]);
 });
 
-test('pictures that the browser does not decode are left out and counted for each folder', async () => {
+test('pictures that the browser cannot decode are left out, with their number in each folder', async () => {
   const files = { ...cats, ...folder('pets/dogs', JPEG), ...folder('pets/dogs', HEIC, 2, 'heic') };
   expect((await open(files)).preview.notes).toEqual([
     { kind: 'pictures-undecoded', count: 2, name: 'pets/dogs', example: 'pets/dogs/0.heic' },
   ]);
 });
 
-test('a folder of which no picture is decoded is rejected, with the format and what to do', async () => {
+test('a folder is rejected with its format and advice if the browser can decode none of its pictures', async () => {
   await expect(open({ ...cats, ...folder('pets/dogs', TIFF, 6, 'tif') })).rejects.toThrow(
     'this browser does not decode TIFF pictures such as pets/dogs/0.tif, so the folder "pets/dogs" would lose all of its 6 pictures. Convert them',
   );
 });
 
-test('drawings are pictures that the browser does not decode', async () => {
+test('SVG drawings are left out like other pictures that the browser cannot decode', async () => {
   const [drawing, packed] = ['<svg xmlns="http://www.w3.org/2000/svg"/>', '<?xml version="1.0"?><svg/>'].map((text) =>
     Uint8Array.from(text, (letter) => letter.charCodeAt(0)),
   );
@@ -104,7 +104,7 @@ test('drawings are pictures that the browser does not decode', async () => {
   );
 });
 
-test('folders of the same name are one class, and a note names them', async () => {
+test('folders with the same name are one class, and a note names them', async () => {
   const people = ['cats/p1', 'cats/p2', 'dogs/p1', 'dogs/p2', 'dogs/p3'].map((name) => folder(name, JPEG));
   expect((await open(Object.assign({}, ...people) as Files)).preview.notes).toEqual([
     { kind: 'folders-merged', count: 2, name: 'p1', example: 'cats/p1 and dogs/p1' },
@@ -112,12 +112,12 @@ test('folders of the same name are one class, and a note names them', async () =
   ]);
 });
 
-test('files of systems are not counted', async () => {
+test('files of the operating system are left out without a note', async () => {
   const system = { 'pets/Thumbs.db': JPEG, 'pets/.DS_Store': JPEG, '__MACOSX/pets/cats/._1.jpg': JPEG };
   expect((await open({ ...cats, ...folder('pets/dogs', JPEG), ...system })).preview.notes).toEqual([]);
 });
 
-test('the class is the folder above a folder "images" that every class has, and this is reported', async () => {
+test('the class of pictures in folders called "images" is the folder above, and a note says so', async () => {
   const opened = await open({ ...folder('pets/cats/images', JPEG), ...folder('pets/dogs/images', JPEG) });
   expect(countsOf(opened)).toEqual({ cats: 5, dogs: 5 });
   expect(opened.preview.notes).toMatchObject([{ kind: 'class-above', count: 10, name: 'images' }]);
@@ -129,7 +129,7 @@ test('the class is the folder above a folder "images" that every class has, and 
   expect([countsOf(split), split.preview.heldOut]).toEqual([{ cats: 10, dogs: 5 }, 5]);
 });
 
-test('a class with one picture is named, and a folder whose classes all have one is rejected', async () => {
+test('a class with one picture is named, and a folder is rejected if all its classes have only one', async () => {
   const owls = folder('pets/owls', JPEG, 1);
   expect((await open({ ...cats, ...owls })).preview.notes).toMatchObject([
     { kind: 'class-not-held-out', name: 'owls' },
@@ -139,7 +139,7 @@ test('a class with one picture is named, and a folder whose classes all have one
   );
 });
 
-test('IDX files are read from a zip file and at any depth, beside files that are named', async () => {
+test('IDX files are read from a zip file and at any depth, and other files beside them are named', async () => {
   const pair = {
     'mnist/train-images.idx3-ubyte': imagesFile(20, 4, 4),
     'mnist/train-labels-idx1-int': labelsFile(20),
@@ -165,6 +165,6 @@ test.each<[string, Files, string]>([
   ],
   ['an archive in an archive', { 'a.zip': zipFile({ 'b.tar': Uint8Array.of(1) }) }, 'It is an archive. Unpack it'],
   ['a text', { 'a.txt': Uint8Array.of(65) }, 'It is a text. Choose the job gpt'],
-])('files without pictures are rejected with what to do: %s', async (_, files, sentence) => {
+])('files without pictures are rejected with advice: %s', async (_, files, sentence) => {
   await expect(open(files)).rejects.toThrow(sentence);
 });

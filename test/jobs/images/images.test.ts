@@ -76,7 +76,7 @@ describe('pictures in folders', () => {
       'in a zip file whose paths have backslashes',
       { 'pets.zip': zipFile(renamed(pets, (path) => path.replaceAll('/', '\\'))) },
     ],
-  ])('have the name of their folder as class: pictures %s', async (_, files) => {
+  ])('get their class from their folder if they are %s', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
     expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
     expect(held.size).toBe(2);
@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('have the same digest in a zip file, and another digest if a picture or the chosen size changes', async () => {
+  test('have the same digest in a zip file, and another one if a picture or the chosen size changes', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -105,7 +105,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('are for training or held out by the names of their folders, such as train and val, and other files are counted', async () => {
+  test('are for training or held out if their folder has a name such as train or val; other files are counted', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,
@@ -120,7 +120,7 @@ describe('pictures in folders', () => {
     ]);
   });
 
-  test('are left out and counted if they have no labels, as in test folders from Kaggle', async () => {
+  test('are left out and counted if they have no labels, as in the test folders of Kaggle', async () => {
     for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
       const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
       expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
@@ -132,7 +132,7 @@ describe('pictures in folders', () => {
     expect(preview).toMatchObject({ samples: 10, notes: [{ kind: 'folder-left-out', name: 'test', count: 6 }] });
   });
 
-  test('are left out and counted if they are outside the folders of classes, at any depth', async () => {
+  test('are left out and counted if they lie outside the folders of classes, at any depth', async () => {
     for (const root of ['', 'data/']) {
       const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
       const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
@@ -151,7 +151,7 @@ describe('pictures in folders', () => {
     ['training_set', 'test_set'],
     ['test-project/Training', 'test-project/Testing'],
     ['data/train', 'data/valid'],
-  ])('are for training in the folder %s, and held out in the folder %s', async (training, testing) => {
+  ])('are for training in the folder %s and held out in the folder %s', async (training, testing) => {
     const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
     const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
     expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
@@ -226,7 +226,7 @@ describe('arrays in npz files', () => {
     { type: 'i8' },
   );
 
-  test('become images with pixels from 0 to 1 if they contain bytes, and their labels become class indices', async () => {
+  test('are images with pixels from 0 to 1 if they contain bytes, and their labels become class indices', async () => {
     const {
       train,
       test: held,
@@ -242,7 +242,7 @@ describe('arrays in npz files', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
-  test('may contain large images, which have a preview', async () => {
+  test('may be large images, and then still have a preview', async () => {
     const pixels = 224 * 224 * 3;
     const large = npyFile(
       [10, 224, 224, 3],
@@ -253,7 +253,7 @@ describe('arrays in npz files', () => {
     expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
   });
 
-  test('are standardized if they contain features, each feature over the training rows', async () => {
+  test('are standardized over the training rows if they contain features', async () => {
     const flat = npyFile(
       [10, 2],
       upTo(10).flatMap((i) => [1000 + i, i % 2]),
@@ -275,7 +275,7 @@ describe('arrays in npz files', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('Choose mlp');
   });
 
-  test('may be float64 for training and float32 for evaluation', async () => {
+  test('may have type float64 for training and float32 for evaluation', async () => {
     const arrays = {
       'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }),
       'y_train.npy': y,
@@ -368,7 +368,7 @@ describe('IDX files', () => {
   test.each([
     ['plain', pair],
     ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
-  ])('may be one %s pair of images and labels, with images of any size', async (_, files) => {
+  ])('may be a %s pair of images and labels of any size', async (_, files) => {
     const { train, test: held } = await load(files);
     expect(train).toMatchObject({ size: 10, inputShape: [6, 5, 1], classes: 10 });
     const samples = [...(await all(train)), ...(await all(held))];
@@ -376,7 +376,7 @@ describe('IDX files', () => {
     expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
   });
 
-  test('may be two pairs, and the pair t10k is held out', async () => {
+  test('may be two pairs, of which t10k is held out', async () => {
     const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
     const loaded = await load({ ...pair, ...held });
     expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);

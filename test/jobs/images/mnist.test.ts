@@ -35,7 +35,7 @@ function load(url: string, base = baseUrl, signal?: AbortSignal) {
 }
 
 describe('picked MNIST files', () => {
-  test('may be two pairs, one for training and one for evaluation', async () => {
+  test('may be two pairs, for training and for evaluation', async () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });
@@ -46,17 +46,14 @@ describe('picked MNIST files', () => {
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
   });
 
-  test.each(['train', 't10k'])(
-    'may be the single pair %s: four fifths of it are for training and one fifth for evaluation',
-    async (split) => {
-      const { train, test: held } = await fromFiles(pair(split, 15));
-      expect([train.size, held.size]).toEqual([12, 3]);
-      expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
-      expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
-    },
-  );
+  test.each(['train', 't10k'])('may be the single pair %s, of which a fifth is for evaluation', async (split) => {
+    const { train, test: held } = await fromFiles(pair(split, 15));
+    expect([train.size, held.size]).toEqual([12, 3]);
+    expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
+    expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
+  });
 
-  test('give samples that are written only to their own places in the given arrays, and invalid arguments are rejected', async () => {
+  test('give samples that are written only to their own places in the given arrays; invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);
@@ -138,7 +135,7 @@ describe('an MNIST folder on a server', () => {
     return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 
-  test('receives requests only for the listed files if it has an index, and may have a relative address', async () => {
+  test('with an index gets requests only for the files in the index, and may have a relative URL', async () => {
     const files = {
       ...pair('t10k', 10, '.gz'),
       'index.json': '["t10k-images-idx3-ubyte.gz","t10k-labels-idx1-ubyte.gz"]',
@@ -150,7 +147,7 @@ describe('an MNIST folder on a server', () => {
   });
 
   test.each([404, 403, 'page'] as const)(
-    'receives requests for the usual names if it has no index (answer for missing files: %s)',
+    'without an index gets requests for the usual names (answer for missing files: %s)',
     async (missing) => {
       const { origin } = await serve({ ...pair('train', 6), ...pair('t10k', 4, '.gz') }, missing);
       const { train, test: held } = await load(`${origin}/data/`);
@@ -158,7 +155,7 @@ describe('an MNIST folder on a server', () => {
     },
   );
 
-  test('is rejected if it is empty, its index is invalid, or a listed file is missing', async () => {
+  test('is rejected if it is empty, if its index is invalid, or if a file of the index is missing', async () => {
     const { origin } = await serve({});
     await expect(load(`${origin}/data/`)).rejects.toThrow(
       `There are no MNIST files in ${origin}/data/. Provide at least one pair: train-images`,
@@ -169,7 +166,7 @@ describe('an MNIST folder on a server', () => {
     await expect(load(`${broken.origin}/data`)).rejects.toThrow('is listed in index.json but does not exist');
   });
 
-  test('causes an error if its server fails or cannot be reached', async () => {
+  test('causes an error if the server fails or cannot be reached', async () => {
     const { origin } = await serve({}, 500);
     await expect(load(`${origin}/data`)).rejects.toThrow('the server answered 500');
     close.splice(0).forEach((fn) => fn());
@@ -178,13 +175,13 @@ describe('an MNIST folder on a server', () => {
     expect((error as DataError).message).toMatch(/^http:.*index\.json could not be fetched .*CORS/);
   });
 
-  test('must have an http address', async () => {
+  test('must have an http URL', async () => {
     await expect(load('http://[')).rejects.toThrow('is not a URL');
     await expect(load('file:///etc/')).rejects.toThrow('is not a web address');
     await expect(load('data:text/plain,x')).rejects.toThrow(DataError);
   });
 
-  test('is not loaded if the signal is aborted, and the reason of the signal is thrown', async () => {
+  test("is not loaded if the signal is aborted; the signal's reason is thrown", async () => {
     const controller = new AbortController();
     const server = createServer(() => controller.abort(new Error('left the room')));
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -198,7 +195,7 @@ describe('an MNIST folder on a server', () => {
   });
 });
 
-test('loadData rejects a kind of data that the job does not support', async () => {
+test('loadData rejects a kind of data that the job cannot use', async () => {
   await expect(loadData({ job: 'digits', seed: 1, data: { kind: 'files' } }, { baseUrl })).rejects.toThrow(UsageError);
   await expect(loadData({ job: 'mnist', seed: 1, data: { kind: 'synthetic' } }, { baseUrl })).rejects.toThrow(
     UsageError,
@@ -208,7 +205,7 @@ test('loadData rejects a kind of data that the job does not support', async () =
 /** Folder with MNIST's test images (`t10k-*`). */
 const folder = process.env['MNIST_DIR'];
 
-test.skipIf(folder === undefined)('the real MNIST images of the folder MNIST_DIR are read correctly', async () => {
+test.skipIf(folder === undefined)('the real MNIST images in the folder MNIST_DIR are read correctly', async () => {
   const names = ['t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz'];
   const files = Object.fromEntries(names.map((name) => [name, new Uint8Array(readFileSync(resolve(folder!, name)))]));
   const { train, test: held } = await fromFiles(files);

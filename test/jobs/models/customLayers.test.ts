@@ -71,14 +71,14 @@ function rowJob(units: number, last: object = {}): JobSpec {
   return jobWith({ class_name: 'Sequential', config: { layers } }, { job: 'table', data: { kind: 'files' } });
 }
 
-test('each layer has the same output shape and number of weights as in TensorFlow.js', () => {
+test('each layer has the output shape and the number of weights that it has in TensorFlow.js', () => {
   const model = everyLayer();
   expect(rowsOf(topologyOf(model)).map(({ shape, parameters }) => ({ shape, parameters }))).toEqual(
     model.layers.map((layer) => ({ shape: layer.outputShape.slice(1), parameters: layer.countParams() })),
   );
 });
 
-test('a parsed topology stays the same when it is parsed again', () => {
+test('a topology does not change when it is parsed a second time', () => {
   const once = topologyOf(everyLayer());
   expect(JSON.stringify(v.parse(Topology, structuredClone(once)))).toBe(JSON.stringify(once));
 });
@@ -97,12 +97,12 @@ test('every weight of every layer has a gradient', () => {
   model.dispose();
 });
 
-test('the initial weights of a custom model are equal for equal seeds, and differ for different seeds', () => {
+test('the initial weights of a custom model are equal for equal seeds only', () => {
   expect(startOf(1)).toBe(startOf(1));
   expect(startOf(1)).not.toBe(startOf(2));
 });
 
-test('a softmax at the end of a custom model is part of the saved model, but is not applied to the logits', async () => {
+test('a softmax at the end of a custom model is saved with the model, but not applied to the logits', async () => {
   for (const layers of [
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10, activation: 'softmax' })],
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
@@ -118,7 +118,7 @@ test('a softmax at the end of a custom model is part of the saved model, but is 
   }
 });
 
-test('a custom model may have rows of numbers as samples, as in tables', () => {
+test('a custom model may have rows of numbers as its samples', () => {
   const model = buildModel(rowJob(2), { inputShape: [1, 1, 6], classes: 2 });
   expect(model.logits(tf.ones([4, 1, 1, 6])).shape).toEqual([4, 2]);
   expect(model.names).toEqual(['dense1/kernel', 'dense1/bias']);

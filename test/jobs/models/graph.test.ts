@@ -50,7 +50,7 @@ function copyWeights(from: tf.LayersModel, to: JobModel): void {
   for (const [i, variable] of to.variables.entries()) variable.assign(values.get(to.names[i]!)!);
 }
 
-test('a graph from TensorFlow.js has the same outputs and shapes as in TensorFlow.js', () => {
+test('a graph from TensorFlow.js has the outputs and shapes that it has in TensorFlow.js', () => {
   const theirs = branching();
   const job = jobOf(theirs.toJSON(null, false));
   const ours = buildModel(job, SHAPE);
@@ -70,7 +70,7 @@ test('a graph from TensorFlow.js has the same outputs and shapes as in TensorFlo
   ours.dispose();
 });
 
-test('a graph is unchanged after its job was written to a file and read again', () => {
+test('a graph does not change when its job is written to a file and read again', () => {
   for (const model of [
     branching().toJSON(null, false),
     JSON.parse(fixture('functional.json').toString()),
@@ -83,7 +83,7 @@ test('a graph is unchanged after its job was written to a file and read again', 
   }
 });
 
-test('a graph from Keras 3 has the same outputs as in Keras', async () => {
+test('a graph from Keras 3 has the outputs that it has in Keras', async () => {
   // These outputs were computed by Keras 3.15.1 on JAX.
   const expected = [
     [0.087437, 0.131223, 0.100559, 0.105826, 0.10997, 0.097123, 0.091027, 0.07207, 0.107664, 0.097102],
@@ -108,7 +108,7 @@ test('a graph from Keras 3 has the same outputs as in Keras', async () => {
   model.dispose();
 });
 
-test('a saved model has the same outputs in TensorFlow.js', async () => {
+test('a saved model has the same outputs when TensorFlow.js loads it', async () => {
   const model = buildModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
   const loaded = await loadLayersModel(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
@@ -150,7 +150,7 @@ interface Described {
 
 const call = (...names: string[]): unknown[] => [names.map((name) => [name, 0, 0, {}])];
 
-describe('parseJob rejects a topology, and names the path of the problem:', () => {
+describe('parseJob rejects a topology with the path of the problem:', () => {
   test.each<[string, (config: Described['config']) => void, string]>([
     [
       'a source that does not exist',

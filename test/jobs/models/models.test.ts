@@ -80,7 +80,7 @@ describe.each([
     bits: '5e92ae69e0287a38',
   },
 ])('the model $model', ({ model: name, names, shapes, bits }) => {
-  test('has its variables in the order of the forward pass, with fixed names', () => {
+  test('has its variables in the order of the forward pass, and their names are fixed', () => {
     for (let time = 0; time < 2; time++) {
       const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
       expect(model.names).toEqual(names);
@@ -117,7 +117,7 @@ describe.each([
     model.dispose();
   });
 
-  test('has a loss and gradients for a batch that are the sums over four parts of this batch', () => {
+  test('has for a batch the sums of the loss and gradients of its four parts', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
@@ -151,7 +151,7 @@ describe.each([
   });
 });
 
-test('buildModel uses the given hidden width, and rejects an unknown model', () => {
+test('buildModel uses the given hidden width, and rejects unknown models', () => {
   const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
@@ -159,7 +159,7 @@ test('buildModel uses the given hidden width, and rejects an unknown model', () 
 });
 
 describe('crossEntropySum', () => {
-  test('is the weighted sum of cross-entropies, and has the gradient weight * (softmax - target)', () => {
+  test('is a weighted sum of cross-entropies, and has the gradient weight * (softmax - target)', () => {
     const logits = [
       [1, 2, 0.5],
       [-1, 0, 3],
@@ -186,13 +186,13 @@ describe('crossEntropySum', () => {
 });
 
 describe('countCorrect', () => {
-  test('counts rows whose label has the largest logit; equal logits rank in class order, and a row with NaN is wrong', () => {
+  test('counts rows whose label has the largest logit, with equal logits in class order, and no row with NaN', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, NaN, 1);
     expect(countCorrect(logits, [0, 1, 0, 2, 2], 3)).toBe(3);
     expect(countCorrect(logits, [0, 2, 1, 0, 1], 3)).toBe(1);
   });
 
-  test('skips rows of weight 0 and logits without a label, and rejects superfluous labels or missing weights', () => {
+  test('skips rows of weight 0 and logits without a label; it rejects superfluous labels and missing weights', () => {
     const logits = [0, 1, 0, 1, 0, 1];
     expect(countCorrect(logits, [1, 1], 2, [1, 0, 1])).toBe(1);
     expect(countCorrect(logits, [1, 1, 1], 2)).toBe(3);
@@ -202,7 +202,7 @@ describe('countCorrect', () => {
 });
 
 describe('countConfusion', () => {
-  test('counts predictions by label; equal logits rank in class order, and rows of weight 0 or with NaN are skipped', () => {
+  test('counts predictions for each label, with equal logits in class order, and skips rows of weight 0 or with NaN', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
     const labels = [0, 2, 2, 2, 2, 1];
     expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);
@@ -211,7 +211,7 @@ describe('countConfusion', () => {
   });
 });
 
-test('the lesson states the true size of the smallest built-in model', () => {
+test('the lesson gives the true size of the smallest built-in model', () => {
   const sizes = (['mlp', 'cnn'] as const).map((model) => {
     const built = buildModel({ model, hidden: 64, seed: 1 }, SHAPE);
     return built.variables.reduce((sum, { size }) => sum + size, 0);

@@ -83,14 +83,14 @@ describe('a number', () => {
 });
 
 describe('a column of numbers', () => {
-  test('may have one unit, in several spellings, which a note names', async () => {
+  test('may have one unit in several spellings, and a note names it', async () => {
     const opened = await open(60, (i) => `${i}.5 ${['kg', 'Kg', 'kg.'][i % 3]}`);
     expect(opened.preview.columns[0]).toMatchObject({ kind: 'number', mark: 'point' });
     expect(opened.preview.notes).toEqual([{ kind: 'unit', name: 'a', count: 60, example: '0.5 kg' }]);
     expect(opened.problem()).toBeNull();
   });
 
-  test('may lack its unit in some rows, which a note names', async () => {
+  test('may lack its unit in some rows, and a note says so', async () => {
     const { notes, columns } = (await open(60, (i) => (i % 10 ? `${i} kg` : String(i)))).preview;
     expect(columns[0]).toMatchObject({ kind: 'number' });
     expect(notes).toEqual([
@@ -108,7 +108,7 @@ describe('a column of numbers', () => {
     ['m', 'ft'],
     ['k', 'M'],
     ['km/h', 'mph'],
-  ])('is rejected if some numbers are in %s and some in %s, at any share', async (usual, other) => {
+  ])('is rejected if some numbers are in %s and some in %s, whatever their shares', async (usual, other) => {
     for (const every of [2, 40]) {
       const problem = (await open(80, (i) => `${i} ${i % every === 1 ? other : usual}`)).problem();
       expect(problem?.message).toMatch(new RegExp(`^a\\.csv, line [23]: "[01] .+" in column "a" has the unit`));
@@ -143,17 +143,17 @@ describe('a column of numbers', () => {
     ['fractions', (i) => ['½', '1½', '¼'][i % 3]!, '1½'],
     ['feet and inches', (i) => `5'${i % 9}"`, '5\'0"'],
     ['many words with digits', (i) => `ca. ${10 + i}`, 'ca. 10'],
-  ])('has a note about %s, which are read as words', async (_, field, example) => {
+  ])('has a note if %s are read as words', async (_, field, example) => {
     expect((await open(60, field)).preview.notes).toMatchObject([{ kind: 'digits-as-words', count: 60, example }]);
   });
 
-  test('has a note about words of an input that people read as one word, but few words with digits have none', async () => {
+  test('has a note about words with different letter case, and none about a few words with digits', async () => {
     expect((await open(60, (i) => ['Red', 'red', 'Q1', 'B 2'][i % 4]!)).preview.notes).toEqual([
       { kind: 'words-alike', name: 'a', count: 2, example: 'Red / red' },
     ]);
   });
 
-  test('may be the target, with units or groups of digits', async () => {
+  test('may be the target, with units and grouped digits', async () => {
     const rows = Array.from({ length: 60 }, (_, i) => `${i};${i % 2 ? '9' : '10'} ${100 + i},70 €`);
     const opened = await Table.open(new File([`a;prix\n${rows.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual(['regression', null]);
@@ -164,16 +164,16 @@ describe('a column of numbers', () => {
     ['classes of a school', (i: number) => `${1 + (i % 3)}${'ABCF'[i % 4]}`, 'category'],
     ['house numbers', (i: number) => `${i % 30}${['', '', 'a', 'b'][i % 4]}`, 'category'],
     ['ranges', (i: number) => `${i % 5}-${(i % 5) + 4}`, 'category'],
-  ])('does not consist of %s', async (_, field, kind) => {
+  ])('is not recognized in %s', async (_, field, kind) => {
     expect((await open(200, field)).preview.columns[0]!.kind).toBe(kind);
   });
 
-  test.each([3, 10, 50, 90])('is rejected with a word that occurs in %i %% of the rows', async (percent) => {
+  test.each([3, 10, 50, 90])('is rejected if a word occurs in %i %% of its rows', async (percent) => {
     const opened = await open(400, (i) => (i % 100 < percent ? 'oops' : `${i}.5`));
     expect(opened.problem()?.message).toContain('a.csv, line 2: "oops" in column "a" is not a number');
   });
 
-  test('becomes a category with a note if it has few different numbers and some words', async () => {
+  test('becomes a category, with a note, if it has few different numbers and some words', async () => {
     const { notes, columns } = (await open(60, (i) => ['1', '2', '3', 'crew'][i % 4]!)).preview;
     expect(columns[0]).toMatchObject({ kind: 'category', distinct: 4 });
     expect(notes).toEqual([{ kind: 'numbers-as-words', name: 'a', count: 45, example: 'crew' }]);
@@ -215,18 +215,18 @@ describe('a missing number', () => {
       'people',
       'n.d.|k.A.|k. A.|s/d|unknown|Unbekannt|?|??|-|--|—|…|...|keine Angabe|ohne Angabe|trifft nicht zu|not available|pending|below LOD|－|無し|没有|н/д|无|未知|不明|brak danych|inconnu|$ -',
     ],
-  ])('is recognized as %s write it', (_, fields) => {
+  ])('is recognized as written by %s', (_, fields) => {
     expect(fields.split('|').filter((field) => !isMarker(field))).toEqual([]);
   });
 
-  test('is not a number, a name, or a sign with a meaning', () => {
+  test('is never a number, a name, or a sign with a meaning', () => {
     expect(['0', '-99', '5', '1st', '#1', 'yes', 'no', 'Berlin', '+', '*', 'A', 'male', '%'].filter(isMarker)).toEqual(
       [],
     );
   });
 
   test.each([2, 9, 11, 60, 95])(
-    'is read alike if it occurs in %i %% of the rows, and a note names it',
+    'is recognized if it occurs in %i %% of the rows, and a note names it',
     async (percent) => {
       const opened = await open(400, (i) => (i % 100 < percent ? '#DIV/0!' : `${i}.5`));
       expect(opened.problem()).toBeNull();
@@ -242,14 +242,14 @@ describe('a column to predict', () => {
     ['prices that occur twice', 16, (i: number) => String(99.5 + (i % 8)), 'regression'],
     ['small integers', 20, (i: number) => String(i % 5), 'classification'],
     ['numbers that occur often', 60, (i: number) => String(100 * (i % 3)), 'classification'],
-  ])('with %s is an amount or a class', async (_, rows, field, task) => {
+  ])('with %s is recognized as an amount or as a class', async (_, rows, field, task) => {
     const lines = Array.from({ length: rows }, (__, i) => `${i},${field(i)}`);
     const opened = await Table.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual([task, null]);
   });
 });
 
-test('a column to predict whose classes all have one row is rejected', async () => {
+test('a column to predict is rejected if each of its classes has only one row', async () => {
   const lines = Array.from({ length: 30 }, (_, i) => `${i},No. ${i}\n`);
   const opened = await Table.open(new File([`a,y\n${lines.join('')}`], 'a.csv'), JOB);
   const message = 'a.csv, column "y": each of the 30 classes has a single sample';
@@ -257,13 +257,13 @@ test('a column to predict whose classes all have one row is rejected', async () 
   await expect(opened.load()).rejects.toThrow(message);
 });
 
-test('a column of markers is left out, and a note names the usual marker and counts all rows', async () => {
+test('a column without values is left out, with its most frequent marker and the number of rows', async () => {
   const words = ['не доступно', 'n.v.t.', 'не доступно', ''];
   const opened = await open(40, (i) => words[i % 4]!, { target: 'y' });
   expect(sentencesOf(opened.preview.notes)).toEqual(['1 column is left out (no values): a (“не доступно”, 40 rows).']);
 });
 
-test('reading a large table reports its bytes, half of them in each pass', async () => {
+test('reading a large table reports the bytes read, half of them in each of two passes', async () => {
   const lines = Array.from({ length: 100_000 }, (_, i) => `${i} kg,${i % 7},some more text to read\n`);
   const file = new File([`a,y,z\n${lines.join('')}`], 'a.csv');
   const done: number[] = [];
@@ -297,7 +297,7 @@ test.each([
   ['little-endian', false, true],
   ['big-endian', true, true],
   ['little-endian, without a mark', false, false],
-])('a table in UTF-16 (%s) is read, and a note says so', async (_, isBig, isMarked) => {
+])('a table in UTF-16 (%s) can be read, and a note says so', async (_, isBig, isMarked) => {
   const text = `größe\ty\r\n${rowsOf((i) => `${i},5\t${'uv'[i % 2]}`)}`;
   const bytes = Buffer.from(`${isMarked ? '\ufeff' : ''}${text}`, 'utf16le');
   const { preview } = await Table.open(new File([isBig ? bytes.swap16() : bytes], 'a.csv'), JOB);
@@ -321,7 +321,7 @@ describe('lines of a file', () => {
     ['the separator as a name', `sep=\\t\na\ty\n${rowsOf((i) => `${i}\t${i % 2}`)}`],
     ['an empty line and the separator', `\nsep=|\ra|y\r${rowsOf((i) => `${i}|${i % 2}`)}`],
     ['an unusual separator', `SEP=^\na^y\n${rowsOf((i) => `${i}^${i % 2}`)}`],
-  ])('may begin with %s, which is no data', async (_, text) => {
+  ])('may begin with %s, which is not data', async (_, text) => {
     expect(await read(text)).toEqual(whole);
   });
 
@@ -329,11 +329,11 @@ describe('lines of a file', () => {
     ['of rows', `a,y\n${rowsOf((i) => `${i},${i % 2},`)}`],
     ['of all lines', `a,y,\n${rowsOf((i) => `${i},${i % 2},`)}`],
     ['of the header', `a,y,\n${rowsOf((i) => `${i},${i % 2}`)}`],
-  ])('may have a separator at the end %s', async (_, text) => {
+  ])('may have a separator at the end: %s', async (_, text) => {
     expect(await read(text)).toEqual(whole);
   });
 
-  test('may begin with a name for which the header has no field, as R writes them, and a note says so', async () => {
+  test('may begin with a name that has no field in the header, as from R, and a note says so', async () => {
     expect(await read(`"a","y"\n${rowsOf((i) => `"car ${i}",${i},${i % 2}`)}`)).toEqual({
       ...whole,
       notes: [{ kind: 'row-names', count: 20, name: '', example: 'car 0' }],
@@ -344,16 +344,16 @@ describe('lines of a file', () => {
     ['numbers', `a,y\n${rowsOf((i) => `${i},${i},${i % 2}`)}`],
     ['words that occur several times', `a,y\n${rowsOf((i) => `${'uv'[i % 2]},${i},${i % 2}`)}`],
     ['spaces and a quoted comma', `a, t, y\n${rowsOf((i) => `${i}, "x, ${i}", ${i % 2}`)}`],
-  ])('are rejected if they have one more field and begin with %s', async (_, text) => {
+  ])('are rejected if they have one field more than the header and begin with %s', async (_, text) => {
     await expect(read(text)).rejects.toThrow(/^a\.csv, line 2: [34] fields, but line 1 has [23]\. .* in double quotes/);
   });
 
-  test('may repeat the header, which is then a mistake that is named', async () => {
+  test('are rejected with the line number if they repeat the header', async () => {
     const part = `a,y\n${rowsOf((i) => `${i},${'uv'[i % 2]}`)}`;
     await expect(read(part + part)).rejects.toThrow('a.csv, line 22: "a" in column "a" is not a number');
   });
 
-  test('are rejected if only some have more fields than the header', async () => {
+  test('are rejected if only some of them have more fields than the header', async () => {
     const text = `a,y\n${rowsOf((i) => `${i},${i % 2}${i === 9 ? ',5' : ''}`)}`;
     await expect(read(text)).rejects.toThrow('a.csv, line 11: 3 fields, but line 1 has 2.');
   });

@@ -33,7 +33,7 @@ NA,blue,c,,rose
 `;
 
 describe('a table', () => {
-  test('has a preview with the detected kind of each column', async () => {
+  test('has a preview with the kind of each column', async () => {
     expect((await open(flowers)).preview).toMatchObject({
       rows: 4,
       columns: [
@@ -58,7 +58,7 @@ describe('a table', () => {
     });
   });
 
-  test('has an input for each word and one for missing numbers, and has no samples for rows without a target', async () => {
+  test('has an input for each word and for missing numbers, and no samples for rows without a target', async () => {
     // Every held-out row is equal to a training row.
     const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
     const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
@@ -73,7 +73,7 @@ describe('a table', () => {
     expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
-  test('has numbers that are standardized over the training rows, and equal splits for equal seeds', async () => {
+  test('has numbers that are standardized over the training rows, and the same split for the same seed', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
     await fc.assert(
       fc.asyncProperty(
@@ -100,7 +100,7 @@ describe('a table', () => {
     );
   });
 
-  test('predicts an amount if the target column has many different numbers, and knows the unit of this amount', async () => {
+  test('predicts an amount, in its unit, if the target column has many different numbers', async () => {
     const text = `x,price\n${Array.from({ length: 50 }, (_, i) => `${i},${1000 + 10 * i}`).join('\n')}`;
     const table = await open(text);
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });

@@ -43,7 +43,7 @@ describe('a missing value', () => {
     ['DE', 'NA', 'FR'],
     ['?', 'known'],
     ['null', 'NaN', 'n/a', 'x'],
-  ])('is only an empty field if the target column contains words: %s and %s are then classes', async (...names) => {
+  ])('is only an empty field if the target contains words: %s and %s are then classes', async (...names) => {
     const text = classes(...names);
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
@@ -55,7 +55,7 @@ describe('a missing value', () => {
     expect(train.size + held.size).toBe(20 * names.length);
   });
 
-  test('is only an empty field if a feature column contains words: markers such as "-" and "?" are then words', async () => {
+  test('is only an empty field if a feature contains words: markers such as "-" and "?" are then words', async () => {
     const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
     expect(await sizes(text)).toEqual([90, 4]);
@@ -69,7 +69,7 @@ describe('a missing value', () => {
     expect(await sizes(text)).toEqual([60, 2]);
   });
 
-  test('removes its row if it occurs in a numeric target column', async () => {
+  test('in a numeric target column removes its row', async () => {
     const text = table('size,class', 60, (i) => `${i},${i % 3 === 0 ? '?' : i % 2}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '0', count: 20 },
@@ -78,13 +78,13 @@ describe('a missing value', () => {
     expect(await sizes(text)).toEqual([40, 1]);
   });
 
-  test('makes its column empty if every field of this column is a marker', async () => {
+  test('in every row of a column makes this column empty', async () => {
     const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('is read alike in all federated tables, also in a table whose only class is "-" and that has a column with only "?"', async () => {
+  test('is recognized alike in all federated tables, even in tables that have only "-" as class or "?" in a column', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
@@ -107,7 +107,7 @@ describe('a missing value', () => {
     }
   });
 
-  test('is a word in a column with other words, and a federated table is divergent if most tables have numbers in this column', async () => {
+  test('is a word in a column of words, but the table is divergent if most tables have numbers in this column', async () => {
     const texts = [
       table('a,b', 20, (i) => `${i},${i % 3}`),
       table('a,b', 20, (i) => `${i},${i % 2}`),
@@ -158,7 +158,7 @@ describe('numbers', () => {
     },
   );
 
-  test('have the decimal mark of the other columns if their own decimal mark is ambiguous', async () => {
+  test('use the decimal mark of the other columns if their own mark is ambiguous', async () => {
     const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
     expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
     const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
@@ -210,7 +210,7 @@ describe('numbers', () => {
     await expect((await open(text)).load()).rejects.toThrow(sentence);
   });
 
-  test('are the same class in any notation, such as "1", "1,0" and "01"', async () => {
+  test('are one class in all notations, such as "1", "1,0" and "01"', async () => {
     const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
     expect((await open(text)).preview.classes).toEqual([
       { name: '1', count: 23 },
@@ -219,7 +219,7 @@ describe('numbers', () => {
     expect((await (await open(text)).load()).train.classNames).toEqual(['1', '1.5']);
   });
 
-  test('are different classes if they differ beyond the digits of a float64', async () => {
+  test('are different classes even if they differ only beyond the digits of a float64', async () => {
     const names = [
       '10000000000000000001',
       '10000000000000000002',
@@ -270,7 +270,7 @@ describe('numbers', () => {
 });
 
 describe('a header', () => {
-  test('is reported as missing if the job names a target column and the first line contains data', async () => {
+  test('is reported as missing if the job names a target and the first line contains data', async () => {
     const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
     expect((await open(text, { target: 'class' })).problem()?.message).toBe(
       'a.csv, line 1: there is no column "class". Line 1 contains data instead of column names. ' +
@@ -281,14 +281,14 @@ describe('a header', () => {
     expect(opened.preview).toMatchObject({ rows: 21, target: 'column 3', classes: [{ count: 7 }, { count: 14 }] });
   });
 
-  test('is reported as a single column if it has spaces as separators', async () => {
+  test('is reported as a single column if spaces separate its names', async () => {
     const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
     expect((await open(text)).problem()?.message).toBe(
       'a.csv, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.',
     );
   });
 
-  test('must be in all federated tables or in none, otherwise some tables are divergent', async () => {
+  test('must be present in all federated tables or in none; other tables are divergent', async () => {
     const shards = await shardsOf(
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
@@ -306,7 +306,7 @@ describe('held-out rows', () => {
     JOB.seed,
   ).test;
 
-  test('do not add inputs for categories or missing values: values that occur only in held-out rows are encoded as zeros', async () => {
+  test('add no inputs for categories or missing values: values that only they contain are encoded as zeros', async () => {
     const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
     const opened = await open(text);
     const { train, test: held } = await opened.load();
@@ -322,7 +322,7 @@ describe('held-out rows', () => {
     expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
   });
 
-  test('and training rows have all classes with two rows, also if the numbers of a class differ in notation', async () => {
+  test('and training rows have all classes with at least two rows, also if notations of a class differ', async () => {
     const text = table('a,y', 20, (i) => `${i},${i === 3 ? '7.0' : i === 9 ? '7' : i % 2}`);
     const { train, test: held } = await (await open(text)).load();
     const labelsOf = async (part: typeof train): Promise<number[]> => {
@@ -340,12 +340,12 @@ describe('held-out rows', () => {
     ]);
   });
 
-  test('and rows without a target do not add categories', async () => {
+  test('and rows without a target add no categories', async () => {
     const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
     expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
   });
 
-  test('are ignored by the check that the target of a regression has different values', async () => {
+  test('do not count in the check that the target of a regression has different values', async () => {
     const { test: held } = trainTestSplit(new Uint8Array(20), JOB.seed);
     const text = table('a,y', 20, (i) => `${i},${held.includes(i) ? i : 5}`);
     expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
@@ -355,7 +355,7 @@ describe('held-out rows', () => {
 });
 
 describe('a preview', () => {
-  test('shows how many rows are left out for each missing value in the target column, such as "?"', async () => {
+  test('shows how many rows each missing value of the target removes, such as "?"', async () => {
     const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
     const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
     expect(numbers.preview.notes).toEqual([
@@ -370,7 +370,7 @@ describe('a preview', () => {
     expect((await open(classes('+', '-'))).preview.notes).toEqual([]);
   });
 
-  test('shows which columns are left out, and whether the first line is data', async () => {
+  test('shows which columns are left out, and if the first line is data', async () => {
     const { columns, hasHeader, notes } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`)))
       .preview;
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);
@@ -387,8 +387,8 @@ describe('a preview', () => {
   });
 });
 
-describe('well-known files', () => {
-  test('are read: UCI crx, without a header, with the marker "?" and the classes "+" and "-"', async () => {
+describe('a well-known file is read:', () => {
+  test('UCI crx, without a header, with the marker "?" and the classes "+" and "-"', async () => {
     const text = `${Array.from({ length: 60 }, (_, i) =>
       [
         ['b', 'a', '?'][i % 3],
@@ -431,7 +431,7 @@ describe('well-known files', () => {
     expect(await sizes(text)).toEqual([60, 12]);
   });
 
-  test('are read: Kaggle Titanic, with quoted names with commas, unused names and tickets, and missing ages', async () => {
+  test('Kaggle Titanic, with commas in quoted names, unused names and tickets, and missing ages', async () => {
     const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
       [
         i + 1,
@@ -466,7 +466,7 @@ describe('well-known files', () => {
       'Prices of 2024\n',
       'fields, but line 1 has 1. If the lines above are neither a header nor data, remove them. Otherwise',
     ],
-  ])('are rejected with advice if there is %s above the header', async (_, first, sentence) => {
+  ])('is rejected with advice if it has %s above the header', async (_, first, sentence) => {
     const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
     await expect(open(text)).rejects.toThrow(sentence);
     await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');
