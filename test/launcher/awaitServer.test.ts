@@ -54,7 +54,7 @@ async function pass(clock: ManualClock, seconds: number): Promise<void> {
   }
 }
 
-test('awaitServer reports every few seconds why the server does not answer, later once a minute', async () => {
+test('awaitServer says every few seconds why the server does not answer, and later once a minute', async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const clock = new ManualClock();
   const controller = new AbortController();
@@ -72,7 +72,7 @@ test('awaitServer reports every few seconds why the server does not answer, late
   await expect(waiting).rejects.toThrow('Ctrl-C');
 });
 
-test('awaitServer names a program that is no peergrad server, and a program that does not use https', async () => {
+test('awaitServer recognizes a program that is not a peergrad server, and a program without https', async () => {
   const other = http.createServer((_, response) => response.writeHead(404).end());
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const { port } = other.address() as AddressInfo;

@@ -128,7 +128,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     expect(err).toContain('Usage: peergrad');
   });
 
-  test('PEERGRAD_BROWSER is the path of a missing program', async () => {
+  test('PEERGRAD_BROWSER with a path that does not exist', async () => {
     vi.stubEnv('PEERGRAD_BROWSER', '/nowhere/chrome');
     const { code, err } = await cli('run');
     expect([code, err]).toEqual([2, expect.stringContaining('PEERGRAD_BROWSER')]);
@@ -141,7 +141,7 @@ test.each([
     'crash-recovery',
     /report how many steps were lost, and whether the final state is equal to that of an undisturbed run/,
   ],
-])('the help of %s states what the command does', async (command, sentence) => {
+])('the help of %s says what the command does', async (command, sentence) => {
   const { out } = await cli(`${command} --help`);
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(sentence);
 });
@@ -156,14 +156,14 @@ test('the option --help exits with 0', async () => {
   expect(out).toContain('--tabs');
 });
 
-test('the command example without a name lists the examples, one per line', async () => {
+test('the command example without a name lists the examples, one in each line', async () => {
   const { code, out } = await cli('example');
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
   expect(out).toMatch(/^sampler +DistributedSampler divides/);
 });
 
-test('a process without rank 0 lists the options that it ignores', async () => {
+test('a process without rank 0 lists those of its options that are ignored', async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   const { port } = brief;
   await brief.close();
@@ -175,7 +175,7 @@ test('a process without rank 0 lists the options that it ignores', async () => {
   expect(code).toBe(1);
 });
 
-test('a port in use exits with 1', async () => {
+test('the command exits with 1 if its port is in use', async () => {
   const server = await startSignaling({ logLevel: 'silent' });
   const { code, err } = await cli(`serve --port ${server.port}`);
   await server.close();
@@ -183,7 +183,7 @@ test('a port in use exits with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('the process `peergrad` also prints the error of a bad argument and exits with 2', async () => {
+test('the program `peergrad` prints the error of a bad argument and exits with 2', async () => {
   const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
   const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
     (error: unknown) => error,
@@ -192,7 +192,7 @@ test('the process `peergrad` also prints the error of a bad argument and exits w
 });
 
 describe('the job of a command line', () => {
-  test('has the values of the options, and defaults for the other fields', async () => {
+  test('has the values of the options, and defaults for other fields', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
     expect(data).toBeNull();
@@ -217,7 +217,7 @@ describe('the job of a command line', () => {
     await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
   });
 
-  test('needs --data in headless tabs if its files are otherwise chosen on the page', async () => {
+  test('needs --data in headless tabs if the user would choose the files on the page', async () => {
     const file = path.join(folder, 'people.json');
     await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
     expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
@@ -228,7 +228,7 @@ describe('the job of a command line', () => {
     expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
-  test('has the URL of the file or folder that the launcher serves, or the URL that --data gives', async () => {
+  test('has the URL of the file or folder that the launcher serves, or the URL in --data', async () => {
     const own = path.join(folder, 'own');
     await mkdir(path.join(own, 'pets/cats'), { recursive: true });
     await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/contains no pictures/);
@@ -250,7 +250,7 @@ describe('the job of a command line', () => {
     );
   });
 
-  test('has, for mnist, the URL of the folder that the launcher serves, or the URL that --data gives', async () => {
+  test('has for mnist the URL of the folder that the launcher serves, or the URL in --data', async () => {
     await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
     await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/contains no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');

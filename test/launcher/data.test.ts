@@ -24,7 +24,7 @@ function collect() {
   return { io: { ...io, signal: new AbortController().signal }, lines };
 }
 
-test('columns, classes and everything that is left out are printed once, for one of several tabs', async () => {
+test('columns, classes and everything left out are printed once, for one of several tabs', async () => {
   const { io, lines } = collect();
   const log = createLog(io, 'a', new ManualClock());
   const preview = await previewOfTable();
@@ -42,7 +42,7 @@ test('columns, classes and everything that is left out are printed once, for one
   ]);
 });
 
-test('JSON lines contain the notes', async () => {
+test('JSON lines contain the notes about data', async () => {
   const { io, lines } = collect();
   createLog(toJsonLines(io), 'a', new ManualClock()).on('a', await previewOfTable());
   expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
@@ -58,7 +58,7 @@ test('JSON lines contain the notes', async () => {
   ]);
 });
 
-test('what is left out of a file of weights is logged, for people and as JSON lines', () => {
+test('weights that are left out of a file are logged, as text and as JSON lines', () => {
   const notes: DataNote[] = [{ kind: 'weights-normalization', count: 2, name: 'layers/normalization', example: '' }];
   const [text, json] = [collect(), collect()];
   for (const io of [text.io, toJsonLines(json.io)]) {
@@ -72,7 +72,7 @@ test('what is left out of a file of weights is logged, for people and as JSON li
   ]);
 });
 
-test('each kind of note has a sentence in each language, which contains the names and an end', () => {
+test('each kind of note has its own sentence in each language, with a full stop', () => {
   const notes = NOTE_KINDS.map((kind): DataNote => ({ kind, count: 2, name: 'name', example: 'field' }));
   for (const { lobby } of [en, zh]) {
     const sentences = sentencesOf(notes, lobby.files.notes);
@@ -81,7 +81,7 @@ test('each kind of note has a sentence in each language, which contains the name
   }
 });
 
-test('a log has the progress of reading a large file, every few seconds', () => {
+test('the log shows every few seconds how much of a large file has been read', () => {
   const { io, lines } = collect();
   const clock = new ManualClock();
   const log = createLog(io, 'a', clock);

@@ -24,11 +24,11 @@ test('a terminal shows the first link for other machines as a QR code', () => {
   expect(modulesOf(rows).slice(0, size)).toEqual(data);
 });
 
-test('a file or a pipe has no QR code', () => {
+test('a file or a pipe gets no QR code', () => {
   expect(inviteOthers([LINK], false)).toEqual([]);
 });
 
-test('a page over plain http is not a secure context on other machines, and the warning names the command that helps', () => {
+test('the warning about plain http says that other machines have no secure context, and names a command that helps', () => {
   const links = ['http://localhost:8080/', 'http://192.168.1.5:8080/'];
   expect(inviteOthers(links, false)).toEqual([
     'On other machines http://192.168.1.5:8080 is not a secure context, so their tabs find no GPU: browsers offer WebGPU over https only. Serve the page with --https.',
@@ -37,6 +37,6 @@ test('a page over plain http is not a secure context on other machines, and the 
 });
 
 test.each(['http://127.0.0.1:8080/', 'http://localhost:8080/', 'http://[::1]:8080/'])(
-  'no other machine is invited to %s',
+  'no invitation for other machines is printed for %s',
   (link) => expect(inviteOthers([link], true)).toEqual([]),
 );

@@ -8,7 +8,7 @@ test.each([
   ['gpu-node-17.cluster-4.datacenter.university.example', 'gpu-node-17.clust…niversity.example'],
   ['peergrad-join-deployment-of-the-class-7d4f8b9c5d-x2x9k', 'peergrad-join-dep…-7d4f8b9c5d-x2x9k'],
   [`${'a'.repeat(16)}😀${'b'.repeat(40)}`, `${'a'.repeat(16)}…${'b'.repeat(17)}`],
-])('a long name is shortened in its middle, without half characters: %s', (name, expected) => {
+])('a long name is shortened in its middle, and no character is cut: %s', (name, expected) => {
   expect(shortened(name)).toBe(expected);
 });
 

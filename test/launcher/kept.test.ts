@@ -7,19 +7,19 @@ const pipeline = parseJob({ pipeline: 2 });
 const rateTest = parseJob({ measure: 'learning-rate', maxSteps: 50 });
 
 describe('the final model', () => {
-  test('is discarded without --out, and the line names the possible endings of its file', () => {
+  test('is discarded without --out, and the message lists the possible endings of the file name', () => {
     expect([discardsModel(job, undefined), discardsModel(pipeline, undefined)]).toEqual([
       'The final model will be discarded. To save it, pass --out FILE, where FILE ends in .safetensors, .zip, .weights.h5.',
       'The final model will be discarded. To save it, pass --out FILE, where FILE ends in .safetensors.',
     ]);
   });
 
-  test('is not mentioned with --out, or if the run only measures', () => {
+  test('is not mentioned with --out, or if the run only takes measurements', () => {
     expect([discardsModel(job, 'model.zip'), discardsModel(rateTest, undefined)]).toEqual([null, null]);
   });
 });
 
-test('an interrupted run names its checkpoint, or how to have one', () => {
+test('an interrupted run names its checkpoint, or says how to get one', () => {
   expect([
     keptOf(job, 'a.peergrad', 'a.peergrad'),
     keptOf(job, 'a.peergrad', null),

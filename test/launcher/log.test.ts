@@ -33,7 +33,7 @@ const step = (n: number): EngineEvent => ({
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
-test('a newcomer that receives the model logs how far it is, now and then', () => {
+test('a newcomer that receives the model logs its progress from time to time', () => {
   const received = { bytes: 41e6, total: 120e6, rate: 25e4, behind: null, waitsMs: null };
   const event: EngineEvent = { type: 'warmup', stage: 'receiving', message: 'Receiving the model', received };
   const text = collectText();
@@ -51,7 +51,7 @@ test('a newcomer that receives the model logs how far it is, now and then', () =
   );
 });
 
-test('JSON lines contain some of the steps, the result without its list of losses, and each page error only once', () => {
+test('JSON lines contain some of the steps, the result without its losses, and each page error once', () => {
   const { io, lines } = collect();
   const clock = new ManualClock();
   const log = createLog(toJsonLines(io), 'a', clock);
@@ -110,7 +110,7 @@ test('JSON lines contain the chosen codec and the reason', () => {
   ]);
 });
 
-test('JSON lines contain errors of the command line', async () => {
+test('JSON lines contain the errors of the command line', async () => {
   const { io, lines } = collect();
   expect(await runCli(['join', 'nowhere', '--json-lines'], io, {})).toBe(2);
   expect(lines()).toEqual([
@@ -121,7 +121,7 @@ test('JSON lines contain errors of the command line', async () => {
   ]);
 });
 
-test('JSON lines contain the shares of a step once ranks have measured their speeds, and name a rank with an impossible speed', () => {
+test('JSON lines contain the shares once speeds are measured, and name a rank with an impossible speed', () => {
   const { io, lines } = collect();
   const log = createLog(toJsonLines(io), 'a', new ManualClock());
   const shares = { type: 'shares', impossible: [], speeds: [null, null, null] } as const;

@@ -15,7 +15,7 @@ function follow(options: Options, env: Record<string, string> = {}) {
 const two: Options = { nnodes: 2, tabs: 2, masterAddr: '10.0.0.1' };
 
 describe('node 0', () => {
-  test('names the missing node once, and says when all nodes are here', () => {
+  test('names a missing node once, and says when all nodes are present', () => {
     const { missing, lines } = follow(two);
     expect(lines(room([0]), room([0, 1]), room([0, 1, 2]), room([0, 1, 2, 3]))).toEqual([
       '1 of 2 nodes is here; node 1 is missing.',
@@ -26,7 +26,7 @@ describe('node 0', () => {
     expect(missing.line).toBeNull();
   });
 
-  test('names a node that has left before the start, and has its line for an error', () => {
+  test('names a node that has left before the start, also in a later error', () => {
     const { missing, lines } = follow(two);
     lines(room([0, 1, 2, 3]));
     expect(lines(room([0, 1]))).toEqual(['1 of 2 nodes is here; node 1 is missing.']);
@@ -48,7 +48,7 @@ describe('node 0', () => {
     ]);
   });
 
-  test('counts ranks in an elastic run, in which no tab requests a rank', () => {
+  test('counts ranks in an elastic run, because its tabs request no ranks', () => {
     const { missing, lines } = follow({ ...two, nnodes: { min: 2, max: 4 } });
     expect(lines(room([null]), room([null, null, null, null]))).toEqual([
       '1 of the 4 ranks that start the run is here.',
@@ -57,7 +57,7 @@ describe('node 0', () => {
     expect(missing.line).toBeNull();
   });
 
-  test('says nothing about a run that has begun, or that needs no other machine', () => {
+  test('says nothing about a run that has begun, or that needs only this machine', () => {
     expect(follow(two).lines(room([0], 'RUNNING'))).toEqual([null]);
     expect(follow({ tabs: 2 }).lines(room([0]))).toEqual([null]);
   });

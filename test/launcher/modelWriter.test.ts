@@ -44,7 +44,7 @@ const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', s
 const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('the writer requests one checkpoint per state comparison, and replaces the previous checkpoint file as a whole', async () => {
+test('the writer requests one checkpoint after each state comparison, and replaces the file as a whole', async () => {
   const { writer, asked, answer, inFolder, folder, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   writer.on('b', hashes(3));
@@ -66,7 +66,7 @@ test('the writer requests one checkpoint per state comparison, and replaces the 
   expect(released).toEqual([3, 11]);
 });
 
-test('several state comparisons during the writing of a checkpoint request only one more checkpoint', async () => {
+test('state comparisons while a checkpoint is being written request only one more checkpoint', async () => {
   const { writer, asked, answer, written } = writerIn({ checkpoint: 'run.peergrad' });
   for (const step of [1, 2, 3, 4]) {
     writer.on('a', hashes(step));
@@ -80,7 +80,7 @@ test('several state comparisons during the writing of a checkpoint request only 
   expect(asked).toHaveLength(2);
 });
 
-test('the writer does not wait for a lost tab, and requests the next checkpoint from another tab', async () => {
+test('the writer does not wait for a lost tab, and requests the next checkpoint from another one', async () => {
   const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   await turns();
@@ -96,7 +96,7 @@ test('the writer does not wait for a lost tab, and requests the next checkpoint 
   await expect.poll(written).toBe(1);
 });
 
-test('saveLast requests one more checkpoint, and waits at most three seconds for the answer', async () => {
+test('saveLast requests one more checkpoint, and waits at most three seconds for it', async () => {
   const { writer, asked, answer, inFolder, clock } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(1));
   await turns();
@@ -125,7 +125,7 @@ test('saveModel writes the model of the given tab', async () => {
   expect(notes).toEqual([`The model after step 5 was saved to ${inFolder('m.zip')}.`]);
 });
 
-test('a model of any size is read from its tab in parts', async () => {
+test('a large model is read from its tab in parts', async () => {
   const { writer, answer, inFolder } = writerIn({ out: { path: 'm.safetensors', format: 'safetensors' } });
   const saved = writer.saveModel('a');
   await turns();
@@ -136,7 +136,7 @@ test('a model of any size is read from its tab in parts', async () => {
   expect(Buffer.compare(readFileSync(inFolder('m.safetensors')), bytes)).toBe(0);
 });
 
-test('a model that cannot be saved is an error, but a checkpoint that cannot be written is only logged, and only once', async () => {
+test('a model that cannot be saved is an error; a checkpoint that cannot be written is only logged, and only once', async () => {
   const out = writerIn({ out: { path: 'm.zip', format: 'tfjs' } });
   const saved = out.writer.saveModel('a');
   await turns();

@@ -71,7 +71,7 @@ describe('placementOf returns the world and the ranks of this process:', () => {
   });
 });
 
-describe('the error about a contradiction names both values', () => {
+describe('the error about contradictory settings names both values', () => {
   test.each<[PlacementOptions, string, RegExp]>([
     [{ tabs: 2, nprocPerNode: 4 }, '', /--tabs 2 and --nproc-per-node 4/],
     [{}, 'RANK=2 WORLD_SIZE=2', /no RANK 2 in a world of 2\. Ranks are 0 \.\. 1/],
@@ -119,7 +119,7 @@ describe('the error about a contradiction names both values', () => {
   });
 });
 
-test('rankOfJoin returns RANK for a single tab, and rejects several tabs if RANK is set', () => {
+test('rankOfJoin returns RANK for a single tab, and rejects several tabs with RANK', () => {
   expect(rankOfJoin(1, {})).toBeNull();
   expect(rankOfJoin(2, {})).toBeNull();
   expect(rankOfJoin(1, { RANK: '3' })).toBe(3);

@@ -41,7 +41,7 @@ function room(queue = new AdmissionQueue()) {
   return { stay, pass, visits, pauses, refusals, controller, closed: () => closed };
 }
 
-test('a tab tries to join a missing room again, after pauses that grow up to a minute', async () => {
+test('a tab tries again to join a missing room, after pauses that grow to a minute', async () => {
   const { stay, pass, visits, pauses, refusals } = room();
   refusals.push(...Array.from({ length: 8 }, () => 'No room.'));
   const outcome = stay();
@@ -51,7 +51,7 @@ test('a tab tries to join a missing room again, after pauses that grow up to a m
   expect(await outcome).toEqual(REMOVED);
 });
 
-test('a lost tab rejoins after a pause, and pauses become longer if the tab is soon lost again', async () => {
+test('a lost tab joins again after a pause, and after a longer one if it is soon lost again', async () => {
   const { stay, pass, visits, pauses, closed } = room();
   const outcome = stay();
   await pass(0);
@@ -66,7 +66,7 @@ test('a lost tab rejoins after a pause, and pauses become longer if the tab is s
   await outcome;
 });
 
-test('while the room refuses one tab of a machine, the other tabs of this machine do not try to join', async () => {
+test('while the room refuses one tab of a machine, its other tabs do not try to join', async () => {
   const queue = new AdmissionQueue();
   const [first, second] = [room(queue), room(queue)];
   first.refusals.push('Locked.', 'Locked.');

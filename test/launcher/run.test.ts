@@ -43,7 +43,7 @@ const interrupt = (controller: AbortController, isWritten: boolean) =>
     return Promise.reject(new Error('Ctrl-C'));
   });
 
-test('a node with another --rdzv-id than node 0 is told so, without the id or the code of a room', async () => {
+test('a node with another --rdzv-id than node 0 is told so; the message contains no id and no room code of node 0', async () => {
   const server = await startSignaling({ logLevel: 'silent' });
   tabs.train.mockImplementation(({ tabs: [first] }) => {
     const code = /#(\w+)/.exec(first!.url)![1]!;
@@ -58,7 +58,7 @@ test('a node with another --rdzv-id than node 0 is told so, without the id or th
   ]);
 });
 
-test('node 0 prints the command of the other machine, and its timeout names the missing node', async () => {
+test('node 0 prints the command for the other machine, and its timeout names the missing node', async () => {
   const port = await freePort();
   tabs.train.mockImplementation(({ remark }) => {
     remark({ type: 'room', phase: 'FORMING', members: [{ rank: 0 }] } as EngineEvent);
@@ -73,7 +73,7 @@ test('node 0 prints the command of the other machine, and its timeout names the 
   );
 });
 
-test('a run without --out says that its model is discarded, and Ctrl-C names the checkpoint or how to have one', async () => {
+test('a run without --out says that it discards its model; Ctrl-C names the checkpoint, or how to get one', async () => {
   const controllers = [new AbortController(), new AbortController()];
   interrupt(controllers[0]!, false);
   const without = await run('--tabs 1', controllers[0]);

@@ -13,7 +13,7 @@ test.each([
   ['SIGTERM', 143],
   ['SIGINT', 130],
 ] as const)(
-  '%s makes the server tell its members that it closes, and the process exits with %d',
+  'the server tells its members on %s that it closes, and the process exits with %d',
   async (signal, exit) => {
     const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
     const serve = spawn(process.execPath, [bin, 'serve', '--port', '0', '--start-at', '2'], {

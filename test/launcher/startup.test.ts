@@ -26,7 +26,7 @@ function packagesOf(entry: string): Set<string> {
 const SLOW = ['pino', 'ws', 'selfsigned', 'prom-client', 'send', 'redis', 'vite', 'playwright-core'];
 
 test.each(['main', 'commands/run', 'commands/join', 'commands/serve', 'commands/example'])(
-  'launcher/%s.ts loads no package of the server or the browser at its start',
+  'launcher/%s.ts loads no server or browser package at its start',
   (name) => {
     const packages = packagesOf(`launcher/${name}.ts`);
     // So that a changed style of imports does not hide them.

@@ -36,7 +36,7 @@ test.each([
   expect(await visited.over).toEqual(outcome);
 });
 
-test('a tab that stays takes part in all runs until the host removes the tab', async () => {
+test('a tab that stays after runs takes part in all of them until the host removes it', async () => {
   const { visited } = visit(true);
   for (const event of [FINISHED, failed('RunOverError', false), FINISHED]) visited.on(event);
   visited.on(failed('RemovedError', true));
@@ -44,7 +44,7 @@ test('a tab that stays takes part in all runs until the host removes the tab', a
 });
 
 test.each([failed('SignalingError', true), failed('DataError', false)])(
-  'a tab counts as lost after the event %j',
+  'a tab is lost after the event %j',
   async (event) => {
     const { visited } = visit(true);
     visited.on(event);
@@ -52,13 +52,13 @@ test.each([failed('SignalingError', true), failed('DataError', false)])(
   },
 );
 
-test('the admission of a tab rejects with the reason if the browser ends earlier', async () => {
+test('the admission of a tab rejects, with the reason, if the browser ends earlier', async () => {
   const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });
   visited.fail('the browser has ended');
   await expect(visited.admitted).rejects.toThrow('gpu: the browser has ended.');
 });
 
-test('a tab without events counts as lost if it trains, but not if it waits for the start', async () => {
+test('a tab without new events is lost if it trains, but not if it waits for the start', async () => {
   const { visited, clock } = visit(true);
   visited.on(state('WAITING'));
   clock.advance(10 * STALL_MS);

@@ -47,14 +47,14 @@ function watch(stallsWhileWaiting = true) {
   };
 }
 
-test('RunWatch resolves when every tab has finished, with the results in the order of the tabs', async () => {
+test('RunWatch resolves when all tabs have finished, with their results in the order of the tabs', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'finished', result: result('b') });
   w.on('tab-1', { type: 'finished', result: result('a') });
   expect((await w.done).map((r) => r.stateHash)).toEqual([['a'], ['b']]);
 });
 
-test('RunWatch rejects with the name and the error of the first tab that fails', async () => {
+test('RunWatch rejects with the name and error of the first tab that fails', async () => {
   const { watch: w } = watch();
   w.on('tab-2', { type: 'failed', name: 'DeviceError', message: 'The GPU was lost', fatal: false });
   w.fail('tab-1', 'something else');
@@ -91,7 +91,7 @@ test('RunWatch rejects with the state of every tab if there is no progress for 1
   await expect(w.done).rejects.toThrow('no progress for 120 s: tab-1 is RUNNING after step 8, tab-2 is WAITING.');
 });
 
-test('RunWatch rejects after its timeout, even if there is progress', async () => {
+test('RunWatch rejects after its timeout, even if the run makes progress', async () => {
   const { clock, watch: w } = watch();
   for (let i = 0; i < 10; i++) {
     w.on('tab-1', state('RUNNING'));
@@ -102,7 +102,7 @@ test('RunWatch rejects after its timeout, even if there is progress', async () =
   );
 });
 
-test('RunWatch does not reject while all tabs wait for the host', async () => {
+test('RunWatch does not reject as long as all tabs wait for the host', async () => {
   const { clock, watch: w } = watch(false);
   w.on('tab-1', state('WAITING'));
   w.on('tab-2', state('WAITING'));
@@ -120,7 +120,7 @@ test('disagreement returns null only if all tabs report the same hash for all ra
   expect(disagreement([])).not.toBeNull();
 });
 
-test('the summary of a run states its steps, loss, times and bytes', () => {
+test('the summary of a run contains its steps, loss, times and bytes', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
     '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
@@ -130,7 +130,7 @@ test('the summary of a run states its steps, loss, times and bytes', () => {
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
 
-test('the summary of a comparison of methods states their costs, and the options of the best', () => {
+test('the summary of a comparison of methods contains their costs, and the options of the best method', () => {
   const cost = { stepMs: 40, bytesPerStep: 1000, timeToGoal: 1 };
   const methods: MethodComparison = {
     ownMs: 30,
@@ -155,7 +155,7 @@ test('the summary of a comparison of methods states their costs, and the options
   ]);
 });
 
-test('the summary of a range test states the suggested rate, or why no rate is suggested', () => {
+test('the summary of a range test contains the suggested rate, or why there is none', () => {
   const rateTest = { rates: [1e-7, 0.52], losses: [2.3, 9], suggested: 0.0044, reason: null };
   expect(summarize({ ...result('ab'), rateTest }).split('\n')[1]).toBe(
     'Learning rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',
