@@ -44,7 +44,7 @@ test('a second call returns the open device', async () => {
   expect(await openDevice()).toBe(first);
 });
 
-test('a GPU that TensorFlow.js has opened is not replaced while it has tensors', async () => {
+test('a GPU that TensorFlow.js has opened is not replaced as long as it has tensors', async () => {
   await useGpu(new Promise(() => {}));
   const error = await errorOf(openDevice());
   expect(error).toBeInstanceOf(UsageError);
@@ -52,12 +52,12 @@ test('a GPU that TensorFlow.js has opened is not replaced while it has tensors',
   expect(tf.getBackend()).toBe('webgpu');
 });
 
-test('a lost GPU is replaced, although it has tensors', async () => {
+test('a lost GPU is replaced, even if it has tensors', async () => {
   await useGpu(Promise.resolve({}));
   expect((await openDevice()).device.backend).toBe('cpu');
 });
 
-test('WebAssembly has the kernels for training, although the page chooses its backend itself', async () => {
+test('the WebAssembly backend has the kernels for training if the page chooses it itself', async () => {
   await prepareDevice('current');
   expect(tf.getKernel('DepthwiseConv2dNativeBackpropInput', 'wasm')).toBeDefined();
 });

@@ -92,7 +92,7 @@ function join(
 
 describe('elastic', () => {
   test.each(Array.from({ length: 20 }, (_, seed) => seed))(
-    'schedule %i: one of four tabs is killed, one joins, and every sample counts once',
+    'uses every sample once in schedule %i, in which one of four tabs is killed and another one joins',
     async (seed) => {
       const rng = createRng(seed);
       const stop = new AbortController();

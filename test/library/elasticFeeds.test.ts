@@ -79,7 +79,7 @@ async function finishAll(...members: Member[]): Promise<void> {
   for (const { state } of members) tf.dispose(state.model);
 }
 
-test('a newcomer has the latest commit before it takes part', async () => {
+test('a newcomer has the state of the latest commit before it takes part', async () => {
   const [first, second] = await startTwo();
   const late = join();
   await world.until('the newcomer trains', () => late.begun.length === 1);
@@ -92,7 +92,7 @@ test('a newcomer has the latest commit before it takes part', async () => {
   expect([first, second, late].map(({ tab }) => tab.ended)).toEqual([0, 1, 2].map(() => ({ result: 'done' })));
 });
 
-test('a newcomer reports how much of the state it has received, until it has all', async () => {
+test('a newcomer reports how much of the state it has received until it has the whole state', async () => {
   const [first, second] = await startTwo();
   const progress: { received: number; total: number; trains: boolean }[] = [];
   const late = join({
@@ -110,7 +110,7 @@ test('a newcomer reports how much of the state it has received, until it has all
   await finishAll(first, second, late);
 });
 
-test('an error of a progress callback is reported, and the newcomer takes part', async () => {
+test('a newcomer takes part even if its progress callback throws; the error is reported', async () => {
   const reported: unknown[] = [];
   vi.stubGlobal('reportError', (error: unknown) => reported.push(error));
   const [first, second] = await startTwo();
@@ -129,7 +129,7 @@ test('an error of a progress callback is reported, and the newcomer takes part',
   expect(calls).toBeGreaterThan(1);
 });
 
-test('a newcomer that receives the rest in the generation reports that it has all', async () => {
+test('a newcomer that receives the rest after it has joined reports the whole state, too', async () => {
   const [first, second] = await startTwo(2);
   const progress: [number, number][] = [];
   const late = join({ onprogress: (...report) => progress.push(report) });
@@ -159,7 +159,7 @@ test('a newcomer asks for another feeder when its feeder leaves', async () => {
   tf.dispose(first.state.model);
 });
 
-test('a newcomer with another model is named, and the others continue', async () => {
+test('a newcomer with another model gets a MismatchError, and the other ranks continue', async () => {
   const [first, second] = await startTwo();
   const late = join({ size: SIZE + 1 });
   await world.over(late.tab);

@@ -81,7 +81,7 @@ describe('elastic resolves', () => {
     expect(endings(tabs)).toEqual([0, 1, 2].map((rank) => ({ result: [rank, 3, 3, 3] })));
   });
 
-  test('on a rank that has finished when another rank is killed in its last step', async () => {
+  test('on a rank that has finished, even if another rank is killed in its last step', async () => {
     const calls = [0, 0, 0];
     const tabs = await startAll(3, (i) => {
       const state = counter();
@@ -104,7 +104,7 @@ describe('elastic resolves', () => {
     await world.over(tabs[2]!);
   });
 
-  test('after too few ranks were left, once another rank has joined', async () => {
+  test('when another rank joins after too few ranks were left', async () => {
     const nodes = { min: 2, max: 2 };
     const states = [counter(), counter(), counter()];
     const tabs = await startAll(
@@ -128,7 +128,7 @@ describe('elastic resolves', () => {
     expect(endings([tabs[0]!, late])).toEqual([0, 1].map(() => ({ result: [2, 2, 2] })));
   });
 
-  test('with a step that one rank could end and commit, and the others could not', async () => {
+  test('with a step that only one rank could complete and commit', async () => {
     const begun: number[][] = [[], [], []];
     const tabs = await startAll(3, (i) => {
       const state = counter();
@@ -151,7 +151,7 @@ describe('elastic resolves', () => {
     await world.over(...tabs);
   });
 
-  test('with the work after the latest commit repeated', async () => {
+  test('after work since the latest commit was repeated', async () => {
     const states = [0, 1].map(() => createState(0, createOptimizer('sgd', { learningRate: 1 }, SAMPLES)));
     const first: number[] = [];
     let isBroken = false;
@@ -178,7 +178,7 @@ describe('elastic resolves', () => {
   });
 });
 
-test('fit of distribute continues at the epoch of the state when a tab is killed', async () => {
+test("fit of distribute continues at the state's epoch when a tab is killed", async () => {
   const xs = tf.tidy(() => tf.linspace(-1, 1, 24).expandDims<tf.Tensor2D>(1));
   const ys = tf.tidy(() => xs.mul(3).sub(2));
   const states = [0, 1, 2].map(() => {
@@ -215,7 +215,7 @@ test('fit of distribute continues at the epoch of the state when a tab is killed
 });
 
 describe('elastic rejects', () => {
-  test('on all ranks when the function of a rank throws', async () => {
+  test('on all ranks if the function throws on one rank', async () => {
     const error = new Error('The labels are missing.');
     const tabs = await startAll(3, (i) => {
       const state = counter();
@@ -233,7 +233,7 @@ describe('elastic rejects', () => {
     }
   });
 
-  test('only on the rank whose GPU is lost; the others continue', async () => {
+  test('only on a rank whose GPU is lost; the others continue', async () => {
     const tabs = await startAll(3, (i) => {
       const state = counter();
       const onstep = (step: number): Promise<void> => {
@@ -247,7 +247,7 @@ describe('elastic rejects', () => {
     expect(endings([tabs[0]!, tabs[2]!])).toEqual([0, 1].map(() => ({ result: [3, 2, 2] })));
   });
 
-  test('on a rank that comes after the job has ended', async () => {
+  test('on a rank that arrives after the end of the job', async () => {
     const state = counter();
     const late: Tab<void>[] = [];
     const first = await startAll(1, () => [
@@ -263,7 +263,7 @@ describe('elastic rejects', () => {
     expect(await errorOf(late[0]!.outcome)).toBeInstanceOf(RunOverError);
   });
 
-  test('after timeoutMs when too few ranks are present', async () => {
+  test('after timeoutMs if too few ranks are present', async () => {
     const tab = world.start({ nodes: { min: 2, max: 4 }, timeoutMs: 5000 }, counter(), () => Promise.resolve());
     await world.over(tab);
     const error = await errorOf(tab.outcome);
@@ -273,7 +273,7 @@ describe('elastic rejects', () => {
     );
   });
 
-  test('when the signal is aborted; the others continue', async () => {
+  test('on a rank whose signal is aborted; the others continue', async () => {
     const stop = new AbortController();
     const tabs = await startAll(
       3,
@@ -296,7 +296,7 @@ describe('elastic rejects', () => {
     expect(endings([tabs[0]!, tabs[2]!])).toEqual([0, 1].map(() => ({ result: [3, 2, 2] })));
   });
 
-  test('on a rank whose fields differ after the same number of commits', async () => {
+  test('on a rank whose fields have other values after the same number of commits', async () => {
     const states = [0, 1, 2].map(() => new ElasticState({ step: 0, loss: 0 }));
     let isBroken = false;
     const tabs = await startAll(4, (i) => {
@@ -324,7 +324,7 @@ describe('elastic rejects', () => {
     await world.over(tabs[3]!);
   });
 
-  test('on a rank whose state has other fields', async () => {
+  test('on a rank whose state has other field names', async () => {
     const tabs = await startAll(3, (i) => [
       new ElasticState(i === 1 ? { step: 0, extra: 1 } : { step: 0 }),
       () => Promise.resolve('done'),
@@ -353,7 +353,7 @@ const start =
     world.start(options, state, () => Promise.resolve());
 
 describe('invalid arguments', () => {
-  test('are rejected before a connection is opened', () => {
+  test('are rejected before any connection is opened', () => {
     expect(start({})).toThrow(UsageError);
     expect(start({ nodes: { min: 3, max: 2 } })).toThrow('nodes has min 3 and max 2.');
     expect(start({ nodes: { min: 0, max: 2 } })).toThrow('The smallest number of ranks is 0.');
@@ -371,11 +371,11 @@ describe('invalid arguments', () => {
     expect(() => new ElasticState({ commit: 1 })).toThrow('cannot be named commit');
   });
 
-  test('commit outside of elastic rejects', async () => {
+  test('include a commit outside of elastic', async () => {
     expect((await errorOf(counter().commit())).message).toMatch(/^commit was called outside of elastic\./);
   });
 
-  test('a state belongs to one call of elastic at a time', async () => {
+  test('include a state that another call of elastic uses', async () => {
     const state = counter();
     const tab = world.start({ nodes: NODES }, state, (_, group) => count(state, group));
     expect(start({ nodes: NODES }, state)).toThrow('used by another call of elastic');

@@ -90,40 +90,46 @@ async function expectRunOver(lost: Member): Promise<void> {
   );
 }
 
-describe('a rank that returns as a new member learns that the job is over', () => {
-  test.each([0, 1_000, 2_500, 4_000, 7_000])('when it returns %i ms late, and the others finish then', async (ms) => {
-    const [first, lost] = (await startAll(2)) as [Member, Member];
-    Object.assign(lost.tab.port, { isForgotten: true, isOffline: true });
-    lost.tab.port.cutServer();
-    await world.pass(ms);
-    await bringBack(lost);
-    // If the room includes it in a generation, it takes part in the job again.
-    for (const { finish } of [first, lost]) finish();
-    await world.over(first.tab);
-    expect(first.tab.ended).toEqual({ result: 'done' });
-    if (lost.calls.length === 1) await expectRunOver(lost);
-    else expect(await endingOf(lost)).toEqual({ result: 'done' });
-  });
+describe('a rank that returns as a new member learns that the job has ended', () => {
+  test.each([0, 1_000, 2_500, 4_000, 7_000])(
+    'when it is away for %i ms, and the others finish after its return',
+    async (ms) => {
+      const [first, lost] = (await startAll(2)) as [Member, Member];
+      Object.assign(lost.tab.port, { isForgotten: true, isOffline: true });
+      lost.tab.port.cutServer();
+      await world.pass(ms);
+      await bringBack(lost);
+      // If the room includes it in a generation, it takes part in the job again.
+      for (const { finish } of [first, lost]) finish();
+      await world.over(first.tab);
+      expect(first.tab.ended).toEqual({ result: 'done' });
+      if (lost.calls.length === 1) await expectRunOver(lost);
+      else expect(await endingOf(lost)).toEqual({ result: 'done' });
+    },
+  );
 
-  test.each([false, true])('when the room is full, and the others finish (restart: %s)', async (restarts) => {
-    const [first, second, lost] = (await startAll(3, 3)) as [Member, Member, Member];
-    await lose(lost, first, second);
-    const late = join({ room: world.room });
-    await world.until('the newcomer trains', () => late.calls.at(-1) === 3);
-    if (restarts) {
-      world.stopServer();
-      world.startServer();
-      await world.pass(LONG_MS);
-    }
-    await bringBack(lost);
-    const rest = [first, second, late];
-    for (const { finish } of rest) finish();
-    await world.over(...rest.map(({ tab }) => tab));
-    await expectRunOver(lost);
-    expect(endings(rest)).toEqual([0, 1, 2].map(() => ({ result: 'done' })));
-  });
+  test.each([false, true])(
+    'when the room was full at its return, and the others finish later (restart of the server: %s)',
+    async (restarts) => {
+      const [first, second, lost] = (await startAll(3, 3)) as [Member, Member, Member];
+      await lose(lost, first, second);
+      const late = join({ room: world.room });
+      await world.until('the newcomer trains', () => late.calls.at(-1) === 3);
+      if (restarts) {
+        world.stopServer();
+        world.startServer();
+        await world.pass(LONG_MS);
+      }
+      await bringBack(lost);
+      const rest = [first, second, late];
+      for (const { finish } of rest) finish();
+      await world.over(...rest.map(({ tab }) => tab));
+      await expectRunOver(lost);
+      expect(endings(rest)).toEqual([0, 1, 2].map(() => ({ result: 'done' })));
+    },
+  );
 
-  test('when the room is full, and it returns before the server restarts', async () => {
+  test('when the room was full at its return, and the server restarts while the others finish', async () => {
     const [first, second, lost] = (await startAll(3, 3)) as [Member, Member, Member];
     await lose(lost, first, second);
     const late = join({ room: world.room });
@@ -138,7 +144,7 @@ describe('a rank that returns as a new member learns that the job is over', () =
     await expectRunOver(lost);
   });
 
-  test('when the others have finished, and one of them is still in the room', async () => {
+  test('when the others have finished, and one of them has not left yet', async () => {
     const [first, second, lost] = (await startAll(3)) as [Member, Member, Member];
     await lose(lost, first, second);
     second.finish();
@@ -153,7 +159,7 @@ describe('a rank that returns as a new member learns that the job is over', () =
     expect(await endingOf(second)).toEqual({ result: 'done' });
   });
 
-  test('when the others have left', async () => {
+  test('when the others have finished and left', async () => {
     const [first, second, lost] = (await startAll(3)) as [Member, Member, Member];
     await lose(lost, first, second);
     for (const { finish } of [first, second]) finish();
@@ -177,7 +183,7 @@ describe('a rank that returns as a new member learns that the job is over', () =
   });
 });
 
-test('a rank that has returned its result and returns as a new member resolves with it', async () => {
+test('a rank whose function has returned resolves with the result when it returns as a new member', async () => {
   const [first, lost] = (await startAll(2)) as [Member, Member];
   lost.finish();
   await world.pass(100);
@@ -188,7 +194,7 @@ test('a rank that has returned its result and returns as a new member resolves w
   expect(await endingOf(lost)).toEqual({ result: 'done' });
 });
 
-test('a rank that has returned its result resolves with it when the server never answers again', async () => {
+test('a rank whose function has returned resolves with the result even if the server never answers again', async () => {
   const [first, second] = (await startAll(2)) as [Member, Member];
   second.finish();
   await world.pass(100);

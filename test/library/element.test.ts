@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest';
 import { textsIn } from '../../src/library/element/texts.ts';
 
-test('the import defines nothing in Node, where a server may render the page', async () => {
+test('the module defines no element in Node, where a server may render the page', async () => {
   expect(globalThis).not.toHaveProperty('customElements');
   await expect(import('../../src/element.ts')).resolves.toHaveProperty('PeergradRoom');
 });
 
-test('texts count ranks, in English unless the language is Chinese', () => {
+test('texts count the ranks that are present, in Chinese or otherwise in English', () => {
   const { present } = textsIn('en-GB');
   expect([present(1, 4), present(2, 4), present(1, 1), present(1, null), present(3, null)]).toEqual([
     '1 of 4 ranks is present',

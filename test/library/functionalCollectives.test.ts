@@ -89,29 +89,32 @@ const OPS: Record<string, Op> = {
 const rowOf = (rank: number, row: number): number => 10 * rank + row + 0.5;
 
 describe('Functional collectives', () => {
-  test.each(Object.entries(OPS))('%s returns for rows of tensors what it returns for arrays', async (_name, op) => {
-    const arrays = await inWorld(3, async (group) =>
-      contents(await op((rank) => Float32Array.from({ length: 6 }, (_, row) => rowOf(rank, row)), group)),
-    );
-    const tensors = await inWorld(3, async (group) => {
-      const inputs: tf.Tensor[] = [];
-      const result = await op((rank) => {
-        const rows = Array.from({ length: 6 }, (_, row) => [rowOf(rank, row), rowOf(rank, row)]);
-        const input = tf.tensor2d(rows);
-        inputs.push(input);
-        return input;
-      }, group);
-      tf.dispose(inputs);
-      return contents(result);
-    });
-    const asRows = (array: unknown): unknown => {
-      if (!Array.isArray(array)) return array;
-      if (Array.isArray(array[0])) return array.map(asRows);
-      const values = (array as number[]).flatMap((value) => [value, value]);
-      return { shape: [array.length, 2], dtype: 'float32', values };
-    };
-    expect(tensors).toEqual(arrays.map(asRows));
-  });
+  test.each(Object.entries(OPS))(
+    '%s returns for rows of a tensor what it returns for elements of an array',
+    async (_name, op) => {
+      const arrays = await inWorld(3, async (group) =>
+        contents(await op((rank) => Float32Array.from({ length: 6 }, (_, row) => rowOf(rank, row)), group)),
+      );
+      const tensors = await inWorld(3, async (group) => {
+        const inputs: tf.Tensor[] = [];
+        const result = await op((rank) => {
+          const rows = Array.from({ length: 6 }, (_, row) => [rowOf(rank, row), rowOf(rank, row)]);
+          const input = tf.tensor2d(rows);
+          inputs.push(input);
+          return input;
+        }, group);
+        tf.dispose(inputs);
+        return contents(result);
+      });
+      const asRows = (array: unknown): unknown => {
+        if (!Array.isArray(array)) return array;
+        if (Array.isArray(array[0])) return array.map(asRows);
+        const values = (array as number[]).flatMap((value) => [value, value]);
+        return { shape: [array.length, 2], dtype: 'float32', values };
+      };
+      expect(tensors).toEqual(arrays.map(asRows));
+    },
+  );
 
   test.each(Object.entries(OPS))('%s does not change its arguments', async (_name, op) => {
     await runWorld(3, async (group) => {
@@ -126,7 +129,7 @@ describe('Functional collectives', () => {
     });
   });
 
-  test('keep dtypes and shapes, of scalars and empty tensors too', async () => {
+  test('keep dtypes and shapes, also of scalars and empty tensors', async () => {
     const results = await inWorld(2, async (group) => {
       const inputs = [tf.scalar(1 + group.rank, 'int32'), tf.zeros([2, 0, 3]), tf.tensor3d([[[1, 2]]])];
       const sums = [];
@@ -158,7 +161,7 @@ describe('Functional collectives', () => {
     for (const result of results) expect(result).toEqual({ shape: [3], dtype: 'bool', values: expected.map(Number) });
   });
 
-  test('accept a variable, which its owner updates', async () => {
+  test('accept a variable, and leave its update to the program', async () => {
     await inWorld(2, async (group) => {
       const initial = tf.tensor1d([group.rank, 4]);
       const weight = tf.variable(initial, true, `weight${group.rank}`);
@@ -171,7 +174,7 @@ describe('Functional collectives', () => {
     });
   });
 
-  test('gather tensors whose first dimensions differ', async () => {
+  test('gather tensors with different first dimensions', async () => {
     const results = await inWorld(3, async (group) => {
       const input = tf.ones([group.rank, 2]);
       const all = contents(await allGather(input, group, { sizes: [0, 1, 2] }));
@@ -185,7 +188,7 @@ describe('Functional collectives', () => {
     ]);
   });
 
-  test('coalesce tensors of several shapes and dtypes', async () => {
+  test('coalesce tensors with different shapes and dtypes', async () => {
     const [first] = await inWorld(2, async (group) => {
       const inputs = [tf.ones([2, 2]), tf.scalar(3, 'int32'), Float32Array.of(5)] as const;
       const results = await allReduceCoalesced(inputs, group);
@@ -200,7 +203,7 @@ describe('Functional collectives', () => {
     ]);
   });
 
-  test('gather tensors of several shapes at once, if they have one dtype', async () => {
+  test('gather several tensors with different shapes at the same time, if they have one dtype', async () => {
     const [gathered] = await inWorld(2, async (group) => {
       const inputs = [
         tf.scalar(group.rank),
@@ -238,7 +241,7 @@ describe('Functional collectives', () => {
     });
   });
 
-  test('take their place among the calls of a rank, however long a tensor takes to read', async () => {
+  test("keep their place in the order of a rank's calls, however long their tensor takes to read", async () => {
     const results = await inWorld(2, async (group) => {
       const slow = tf.tensor1d([1]);
       const read = deferred<Float32Array>();
@@ -258,7 +261,7 @@ describe('Functional collectives', () => {
     expect(results[1]).toEqual([{ shape: [1], dtype: 'float32', values: [2] }, 20, 200, 1, 2]);
   });
 
-  test('return copies on a rank that is not a member', async () => {
+  test('return copies on a rank outside of the group', async () => {
     await inWorld(3, async (world) => {
       const group = await world.newGroup([0, 1]);
       const input = tf.scalar(world.rank);
@@ -331,7 +334,7 @@ describe('A functional collective', () => {
     ['broadcast', [2, 3], [6], /broadcast\(\[2, 3\] float32 from rank 2\).*broadcast\(\[6\] float32 from rank 2\)/],
     ['allGather', [2, 3], [3, 2], /allGather\(3 x \[2, 3\] float32\).*allGather\(3 x \[3, 2\] float32\)/],
     ['allToAll', [6, 2], [6, 1, 2], /allToAll\(\[6, 2\] float32\).*allToAll\(\[6, 1, 2\] float32\)/],
-  ] as const)('%s names the ranks and the shapes that differ', async (name, shape, other, message) => {
+  ] as const)('%s names ranks and shapes if shapes differ between ranks', async (name, shape, other, message) => {
     const errors = await inWorld(3, async (group) => {
       const input = tf.ones(group.rank === 1 ? [...other] : [...shape]);
       const error = await errorOf(OPS[name]!(() => input, group));
@@ -344,7 +347,7 @@ describe('A functional collective', () => {
     }
   });
 
-  test('is what the error of a method of the group recommends for a tensor', () =>
+  test("is recommended by the error of a group's method that receives a tensor", () =>
     inWorld(1, async (group) => {
       const input = tf.ones([1]);
       expect(() => group.allReduce(input as unknown as Float32Array)).toThrow('allReduce(tensor, group)');
@@ -352,7 +355,7 @@ describe('A functional collective', () => {
       await group.barrier();
     }));
 
-  test('is ended by an AbortSignal, also while the tensor is read', async () => {
+  test('ends when its AbortSignal is aborted, also while its tensor is read', async () => {
     const errors = await inWorld(2, async (group) => {
       const input = tf.ones([1]);
       const controller = new AbortController();

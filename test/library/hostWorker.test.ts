@@ -52,7 +52,7 @@ async function pass(ms: number): Promise<void> {
   await setImmediate();
 }
 
-test('a worker asks again until its page hosts it, and only hostWorker receives the request', async () => {
+test('a worker repeats its request until its page hosts it, and only hostWorker receives the request', async () => {
   const asking = requestPage(clock);
   await pass(600);
   hostWorker(worker);
@@ -66,14 +66,14 @@ test('a worker asks again until its page hosts it, and only hostWorker receives 
   expect(received).toHaveBeenCalledOnce();
 });
 
-test('a worker whose page does not host it gets an error after 10 s', async () => {
+test('a worker gets an error after 10 s if its page does not host it', async () => {
   const failure = errorOf(requestPage(clock));
   await pass(10_000);
   expect(await failure).toBeInstanceOf(UsageError);
   expect((await failure).message).toContain('Call hostWorker(worker) of peergrad/worker on the page');
 });
 
-test("a room that a worker's program opens is written into the page's address", async () => {
+test("the code of a room that a worker opens is written into the page's URL", async () => {
   const replaceState = vi.fn();
   vi.stubGlobal('history', { replaceState });
   hostWorker(worker);
@@ -89,7 +89,7 @@ test('hostWorker in a worker throws', () => {
 test.each([
   ['the worker ends', () => endWorker()],
   ['the page is closed', () => page.dispatchEvent(new Event('pagehide'))],
-])('the page closes the connections when %s', async (_, end) => {
+])("the page closes a worker's connections when %s", async (_, end) => {
   const close = vi.fn();
   // A channel that cannot be transferred stays on the page.
   const channel = { cannotBeCloned: () => {} } as unknown as RTCDataChannel;

@@ -73,13 +73,13 @@ test('an AbortSignal ends the wait for other ranks, and the rank leaves the room
   expect(sent.filter((type) => type !== 'heartbeat')).toEqual(['create', 'ready', 'leave']);
 });
 
-test('an AbortSignal that is aborted before opens no connection', async () => {
+test('an AbortSignal that is already aborted opens no connection', async () => {
   const error = await outcome({ signal: AbortSignal.abort(), worldSize: 2 });
   expect(error).toBeInstanceOf(AbortError);
   expect(sent).toEqual([]);
 });
 
-test('when the page of a rank is closed, its group fails on every rank', async () => {
+test('a group fails on every rank when the page of one rank is closed', async () => {
   const pages = [new EventTarget(), new EventTarget()] as const;
   const groups: ProcessGroup[] = [];
   const join = async (leaving: EventTarget, options: Partial<InitProcessGroupOptions>): Promise<void> => {
@@ -100,7 +100,7 @@ test('when the page of a rank is closed, its group fails on every rank', async (
   ]);
 });
 
-test('ranks learn how many of them are present while the group forms', async () => {
+test('each rank learns how many ranks are present while the group forms', async () => {
   const seen: [number, number | null][] = [];
   const onmembers = (present: number, worldSize: number | null): void => void seen.push([present, worldSize]);
   const joined: Promise<ProcessGroup>[] = [];
@@ -115,7 +115,7 @@ test('ranks learn how many of them are present while the group forms', async () 
   await Promise.all(joined);
 });
 
-test('an AbortSignal ends the wait for other ranks to destroy the group, which fails for them', async () => {
+test('an AbortSignal ends the wait of destroyProcessGroup for other ranks, and the group fails for these', async () => {
   const server = 'http://localhost';
   const groups: ProcessGroup[] = [];
   const join = async (options: Partial<InitProcessGroupOptions>): Promise<void> => {
@@ -136,7 +136,7 @@ test('an AbortSignal ends the wait for other ranks to destroy the group, which f
   expect((await second!.failed).message).toBe(second!.failure!.message);
 });
 
-test('destroyProcessGroup ends on a rank that returns as a new member when the others have left', async () => {
+test('destroyProcessGroup also ends on a rank that returns as a new member after the others have left', async () => {
   const other = world.plug();
   const groups: ProcessGroup[] = [];
   const join = async (options: Partial<InitProcessGroupOptions>, own: Partial<RoomSurroundings>): Promise<void> => {

@@ -10,7 +10,7 @@ function pageWith(hash: string, written: string[] = []) {
 }
 
 describe('options without a server', () => {
-  test("take the page's server, and the room in its address", () => {
+  test("use the page's server, and the room in the page's URL", () => {
     const options = { worldSize: 4 };
     expect(atPage(options, pageWith('#K7F3QX'))).toMatchObject({
       server: 'https://host',
@@ -22,12 +22,12 @@ describe('options without a server', () => {
     expect(atPage(options, pageWith('#header'))).not.toHaveProperty('room');
   });
 
-  test('keep a given server and room', () => {
+  test('keep the given server and room', () => {
     const options = { server: 'https://other', room: 'abc-def' };
     expect(atPage(options, pageWith('#K7F3QX'))).toMatchObject(options);
   });
 
-  test('write the code of a room that was opened into the address, and no other', () => {
+  test('write the code of a newly opened room into the URL, and no other code', () => {
     const written: string[] = [];
     const told: string[] = [];
     const options = { worldSize: 4, onroom: (code: string) => void told.push(code) };
@@ -45,14 +45,14 @@ describe('options without a server', () => {
 describe('options with a server', () => {
   const options = { server: 'https://other', worldSize: 4 };
 
-  test("take the room in the page's address", () => {
+  test("use the room in the page's URL", () => {
     expect(atPage(options, pageWith('#K7F3QX'))).toMatchObject({ server: 'https://other', room: 'K7F3QX' });
   });
 
   test.each([
     ['', ['K7F3QX']],
     ['#/train', []],
-  ])("write the code of an opened room into an address with the fragment '%s': %j", (hash, expected) => {
+  ])("write the code of a newly opened room into a URL with the fragment '%s': %j", (hash, expected) => {
     const written: string[] = [];
     atPage(options, pageWith(hash, written)).onroom?.('K7F3QX');
     expect(written).toEqual(expected);
@@ -67,7 +67,7 @@ describe('options with a server', () => {
     },
   );
 
-  test('open a room in a program without a page', async () => {
+  test('open a new room in a program without a page', async () => {
     expect(await locateRoom(options)).toMatchObject({ server: 'https://other', worldSize: 4 });
     expect(await locateRoom(options)).not.toHaveProperty('room');
   });
@@ -76,25 +76,28 @@ describe('options with a server', () => {
 const answering = (status: number) => (): Promise<Response> => Promise.resolve(new Response('<html>', { status }));
 
 describe("a page's web server", () => {
-  test('that answers with a page is no signaling server, and the error says what to do', async () => {
+  test('is rejected with advice if it answers with a page, because it is then no signaling server', async () => {
     await expect(checkServer('http://localhost:5173', answering(200))).rejects.toThrow(
       /http:\/\/localhost:5173, is no signaling server, .* Start one by `npx peergrad-cli serve`, and pass its address as server/,
     );
   });
 
-  test('that is a signaling server, forwards to one, or cannot be reached now, is tried', async () => {
+  test('is accepted if it is a signaling server, forwards to one, or cannot be reached now', async () => {
     await expect(checkServer('http://localhost:8080', answering(426))).resolves.toBeUndefined();
     await expect(checkServer('http://localhost:8080', answering(404))).resolves.toBeUndefined();
     await expect(checkServer('http://localhost:8080', () => Promise.reject(new TypeError()))).resolves.toBeUndefined();
   });
 
-  test.each([500, 502, 504])('that forwards to a server that does not run answers %i', async (status) => {
-    await expect(checkServer('http://localhost:5173', answering(status))).rejects.toThrow(
-      /to which http:\/\/localhost:5173 forwards \/signal does not answer \(status 50\d\)\. Start it by `npx peergrad-cli serve`/,
-    );
-  });
+  test.each([500, 502, 504])(
+    'is rejected if the server to which it forwards does not run: status %i',
+    async (status) => {
+      await expect(checkServer('http://localhost:5173', answering(status))).rejects.toThrow(
+        /to which http:\/\/localhost:5173 forwards \/signal does not answer \(status 50\d\)\. Start it by `npx peergrad-cli serve`/,
+      );
+    },
+  );
 
-  test('answers without an error that browsers log if it is one', async () => {
+  test("is accepted without an error in the browser's log if it is a signaling server", async () => {
     const server = await startSignaling({ port: 0, logLevel: 'silent' });
     await expect(checkServer(server.url)).resolves.toBeUndefined();
     expect((await fetch(new URL('/signal', server.url), { method: 'HEAD' })).status).toBe(204);

@@ -74,7 +74,7 @@ const trainerWith = (options: object) => () => new Trainer(options);
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
 describe('Trainer', () => {
-  test('trains one model if each rank has its own samples and its own held-out samples', async () => {
+  test('trains one model if each rank has its own training and held-out samples', async () => {
     const { xs, ys } = points(60);
     const part = (from: number, size: number) => ({ xs: xs.slice(from, size), ys: ys.slice(from, size) });
     const parts = [part(0, 30), part(30, 10), part(40, 20)];
@@ -96,7 +96,7 @@ describe('Trainer', () => {
     for (const model of models) expect(valuesOf(model)).toEqual(valuesOf(models[0]!));
   });
 
-  test('computes on N ranks what one rank computes with the whole batch, and reports losses and accuracy', async () => {
+  test('computes on N ranks what one rank computes on the whole batch, and reports loss and accuracy', async () => {
     const data = points(100);
     const alone = classifier();
     const options = { loss: 'softmaxCrossEntropy', validation: data } as const;
@@ -112,7 +112,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('stops early with `patience`, and leaves the model with the weights of the final step', async () => {
+  test('stops early with `patience`, and keeps the weights of the last step', async () => {
     // The learning rate is too high, so each evaluation has a larger loss than the previous one.
     const samples = { xs: tf.ones([4, 2]), ys: tf.ones([4, 1]) };
     const model = linear(1);
@@ -125,7 +125,7 @@ describe('Trainer', () => {
     expect(loss).toBeCloseTo(valLoss!, 4);
   });
 
-  test("calls callbacks in TensorFlow.js's order, and awaits them", async () => {
+  test('calls callbacks in the order of TensorFlow.js, and awaits them', async () => {
     const called: string[] = [];
     const call =
       (name: string) =>
@@ -159,7 +159,7 @@ describe('Trainer', () => {
     expect(logs[1]!['val_acc']).toBeGreaterThan(0.5);
   });
 
-  test('calls batch callbacks around each update, and epoch callbacks with results of all held-out samples', async () => {
+  test('calls batch callbacks before and after each update, and epoch callbacks with results on all held-out samples', async () => {
     const data = points(600);
     const model = classifier();
     const calls: { name: string; weights: number[]; logs?: tf.Logs | undefined }[] = [];
@@ -192,7 +192,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('reports no held-out results for an epoch after which ranks have different parameters', async () => {
+  test('reports no held-out results after an epoch at whose end ranks have different parameters', async () => {
     const data = points(24);
     await runWorld(2, async (group) => {
       const logs: tf.Logs[] = [];
@@ -224,7 +224,7 @@ describe('Trainer', () => {
   });
 
   test.each(['ddp', 'parameter-server', 'local-sgd', 'diloco', 'async-parameter-server'] as const)(
-    'keeps the running averages of batch normalization equal on all ranks with %s, and leaks no tensor',
+    'keeps running averages of batch normalization equal on all ranks with %s, and leaks no tensor',
     async (strategy) => {
       const data = points(40);
       const models = [0, 1].map(() =>
@@ -271,7 +271,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects labels whose shape would have to be broadcast', async () => {
+  test('accepts labels [n] for outputs [n, 1], as model.fit does, and no labels that would need broadcasting', async () => {
     const { xs } = points(12);
     const wanted = xs.sum(1, true);
     const learned = [];
@@ -300,7 +300,7 @@ describe('Trainer', () => {
     await expect(training).rejects.toThrow('outputs are [3, 4, 1], but the labels are [3, 1, 1]');
   });
 
-  test('averages loss and accuracy over the positions of a sequence', async () => {
+  test('averages loss and accuracy over all positions of a sequence', async () => {
     const xs = tf.tensor3d([[[1, 0], [0, 1]], [[1, 0], [1, 0]]]); // prettier-ignore
     const ys = tf.tensor3d([[[1, 0], [1, 0]], [[1, 0], [0, 1]]]); // prettier-ignore
     const same = tf.sequential({
@@ -318,7 +318,7 @@ describe('Trainer', () => {
     expect(entropy.valLoss).toBeCloseTo(one[0]!, 4);
   });
 
-  test("adds the layers' regularizers to the loss, as model.fit does, on one rank and on several", async () => {
+  test('adds the regularizers of layers to the loss, as model.fit does, on one rank and on several', async () => {
     const data = points(12);
     const alone = regularized(tf.layers.batchNormalization());
     const keras = regularized(tf.layers.batchNormalization());
@@ -336,7 +336,7 @@ describe('Trainer', () => {
     });
   });
 
-  test('rejects samples, options and models that cannot be trained, and says why', async () => {
+  test('rejects samples, options and models that cannot be trained, with the reason', async () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples, but ys has 5 labels');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
@@ -363,7 +363,7 @@ describe('Trainer', () => {
     );
   });
 
-  test('reports the transport of a given group, and `none` without a group', async () => {
+  test('reports the transport of the given group, and `none` without a group', async () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
@@ -371,7 +371,7 @@ describe('Trainer', () => {
     expect((await fit(points(8))).transport).toBe('none');
   });
 
-  test("trains alone unless several tabs or a room are given, and takes the room from a room code in the page's address", () => {
+  test("trains alone unless several tabs or a room are given; a room code in the page's URL gives the room", () => {
     expect(worldOf({}, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '')).toBeNull();
     expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();
@@ -386,7 +386,7 @@ describe('Trainer', () => {
   });
 });
 
-test('a signal of fit ends it on every rank, and no tensor is left', async () => {
+test('ends on every rank when the signal of fit is aborted, and leaves no tensor', async () => {
   const { xs, ys } = points(64);
   const models = [classifier(), classifier()];
   const before = tf.memory();

@@ -89,12 +89,12 @@ test.each([
   [5, 4, [2, 2, 1]],
   [4, 3, [2, 2]],
   [1, 3, [1]],
-])('%i samples are split into %i parts as by torch.chunk', (batch, chunks, sizes) => {
+])('%i samples are split into at most %i parts, as by torch.chunk', (batch, chunks, sizes) => {
   expect(chunkSizes(batch, chunks)).toEqual(sizes);
 });
 
 describe('training', () => {
-  test.each([1, 2, 3])('equals plain training of the whole batch with %i replicas', async (replicas) => {
+  test.each([1, 2, 3])('equals plain training of the whole batch, with %i replicas', async (replicas) => {
     const plain = keep(mlp(3));
     const model = keep(mlp(3));
     const parallel = await open(model, replicas);
@@ -115,7 +115,7 @@ describe('training', () => {
     expect(rows).toEqual(sizes.map((size) => [size, [[size, 3]], [[size, 2]]]));
   });
 
-  test('parameters that change while they are sent are sent again', async () => {
+  test('sends parameters again if they changed while they were sent', async () => {
     const model = oneLayer();
     let onreplicate: (() => void) | null = null;
     const openReplica = (): ReplicaEnd => {
@@ -142,7 +142,7 @@ describe('training', () => {
     tf.dispose([xs, outputs, expected]);
   });
 
-  test('several inputs and outputs are scattered and gathered, and a loss may use some outputs', async () => {
+  test('scatters and gathers several inputs and outputs, and the loss may use some of the outputs', async () => {
     const [plain, model] = [twoByTwo(), twoByTwo()];
     const parallel = await open(model, 3);
     const xs = [samplesOf(0, 0, 7), samplesOf(1, 0, 7)];
@@ -159,7 +159,7 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
-  test('a loss may use the weights directly, as a penalty of their squares does', async () => {
+  test('allows a loss that uses weights directly, such as a penalty of their squares', async () => {
     const [plain, model] = [oneLayer(), oneLayer()];
     model.setWeights(plain.getWeights());
     const parallel = await open(model, 2);
@@ -175,7 +175,7 @@ describe('training', () => {
     xs.dispose();
   });
 
-  test('dropout has the same mask in both directions', async () => {
+  test('uses the same dropout mask forward and backward', async () => {
     const layers = [tf.layers.dropout({ rate: 0.5, inputShape: [8] }), tf.layers.dense({ units: 1, useBias: false })];
     const parallel = await open(keep(tf.sequential({ layers })), 3);
     const xs = samplesOf(0, 0, 9, 8);
@@ -186,7 +186,7 @@ describe('training', () => {
     xs.dispose();
   });
 
-  test('moving averages are those of replica 0, and all replicas predict with them', async () => {
+  test('keeps the moving averages of replica 0, and all replicas predict with these', async () => {
     const [plain, model] = [keep(normalized(2)), keep(normalized(2))];
     const parallel = await open(model, 2);
     const xs = samplesOf(0, 0, 8);
@@ -199,7 +199,7 @@ describe('training', () => {
     tf.dispose([xs, half, expected, actual]);
   });
 
-  test('weights that are set on the model reach the replicas', async () => {
+  test('uses weights that are set on the model in all replicas', async () => {
     const [plain, model] = [keep(mlp(9)), keep(mlp(1))];
     const parallel = await open(model, 2);
     const xs = samplesOf(0, 0, 6);
@@ -211,7 +211,7 @@ describe('training', () => {
     tf.dispose([xs, expected, actual]);
   });
 
-  test('layers of a frozen nested model keep their weights in all replicas', async () => {
+  test('leaves the weights of a frozen nested model unchanged in all replicas', async () => {
     const [plain, model] = [frozenBase(), frozenBase()];
     const parallel = await open(model, 2);
     const xs = samplesOf(0, 0, 6);
@@ -225,7 +225,7 @@ describe('training', () => {
     xs.dispose();
   });
 
-  test('weights that are set on the model are saved', async () => {
+  test('saves weights that are set on the model', async () => {
     const [other, model, loaded] = [oneLayer(), oneLayer(), oneLayer()];
     const parallel = await open(model, 2);
     model.setWeights(other.getWeights());
@@ -237,7 +237,7 @@ describe('training', () => {
     expect(weightsOf(loaded)).toEqual(weightsOf(other));
   });
 
-  test('weights that are set or loaded after backward are not undone by step', async () => {
+  test('does not undo, by step, weights that were set or loaded after backward', async () => {
     const [other, model] = [oneLayer(), oneLayer()];
     const parallel = await open(model, 2);
     const optimizer = createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length);
@@ -258,7 +258,7 @@ describe('training', () => {
     xs.dispose();
   });
 
-  test('a checkpoint continues it with the same bits', async () => {
+  test('continues with the same bits from a checkpoint', async () => {
     const xs = samplesOf(0, 0, 6);
     const first = await open(oneLayer(), 2);
     const optimizer = tf.train.adam(0.1);
@@ -279,7 +279,7 @@ describe('training', () => {
   });
 });
 
-test('replica 0 needs more memory than the others', async () => {
+test('replica 0 needs more memory than the other replicas', async () => {
   const parallel = await open(keep(mlp(1, { units: 50 })), 3);
   const xs = samplesOf(0, 0, 30);
   await parallel.backward(xs, meanSquare);
@@ -300,7 +300,7 @@ const createError = async (model: unknown, timeoutMs = 1000): Promise<UsageError
   errorOf(DataParallel.create(model as tf.LayersModel, { timeoutMs, openReplica: () => openHere() }));
 
 describe('errors', () => {
-  test('an error of a replica names it, changes nothing, and leaves no tensors', async () => {
+  test('of a replica name it, change nothing, and leave no tensors', async () => {
     let isLost = false;
     const model = keep(mlp(1));
     const parallel = await open(model, 3, (replica) => {
@@ -324,7 +324,7 @@ describe('errors', () => {
     xs.dispose();
   });
 
-  test('errors of the loss are passed on, and leave no tensors', async () => {
+  test('of the loss are passed on, and leave no tensors', async () => {
     const parallel = await open(keep(mlp(1)), 2);
     const xs = samplesOf(0, 0, 6);
     await parallel.backward(xs, meanSquare);
@@ -347,7 +347,7 @@ describe('errors', () => {
     xs.dispose();
   });
 
-  test('arguments of a wrong type are rejected', async () => {
+  test('reject arguments of a wrong type', async () => {
     const variable = tf.tidy(() => tf.variable(tf.zeros([1])));
     for (const wrong of [{}, [variable], undefined])
       expect((await createError(wrong)).message).toMatch(/needs a LayersModel/);
@@ -363,7 +363,7 @@ describe('errors', () => {
     }
   });
 
-  test('a worker that cannot be loaded is reported with advice', async () => {
+  test('about a worker that cannot be loaded contain advice', async () => {
     const { port1, port2 } = new MessageChannel();
     const creating = errorOf(DataParallel.create(keep(mlp(1)), { replicas: 2, openReplica: () => port2 }));
     port2.dispatchEvent(new Event('error'));
@@ -371,7 +371,7 @@ describe('errors', () => {
     port1.close();
   });
 
-  test('a replica that does not answer is named after the deadline', async () => {
+  test('name a replica that does not answer before the deadline', async () => {
     const { port1, port2 } = new MessageChannel();
     const error = await errorOf(
       DataParallel.create(keep(mlp(1)), { replicas: 2, timeoutMs: 20, openReplica: () => port2 }),
@@ -381,7 +381,7 @@ describe('errors', () => {
     port1.close();
   });
 
-  test('a layer that a worker does not have is named', async () => {
+  test('name a layer that is missing in a worker', async () => {
     class Own extends tf.layers.Layer {
       static readonly className = 'OwnLayer';
     }
@@ -391,7 +391,7 @@ describe('errors', () => {
     expect(error.message).toMatch(/^Replica 1 failed: The model cannot be rebuilt.*OwnLayer/s);
   });
 
-  test('wrong inputs, two calls at a time and calls after dispose are rejected', async () => {
+  test('reject wrong inputs, two calls at the same time, and calls after dispose', async () => {
     const parallel = await open(keep(mlp(1)), 2);
     const [xs, none, text] = [samplesOf(0, 0, 6), tf.zeros([0, 3]), tf.tensor1d(['a'])];
     await expect(parallel.predict([xs, xs])).rejects.toThrow(/has 1 input\(s\), but received 2/);

@@ -67,7 +67,7 @@ const setTo = (model: tf.LayersModel, value: number): void =>
   tf.tidy(() => model.setWeights(model.getWeights().map((weight) => tf.fill(weight.shape, value))));
 
 describe('callbacks', () => {
-  test('are called on every rank as by model.fit, with the logs of all samples', async () => {
+  test('are called on every rank as in model.fit, with the logs of all samples', async () => {
     const args = { ...ARGS, epochs: 2, validationSplit: 0.2 };
     const { calls: expected, callbacks } = recorder();
     await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 12, callbacks }));
@@ -80,7 +80,7 @@ describe('callbacks', () => {
     for (const { result } of all) expect(result).toEqual(expected);
   });
 
-  test('may be instances and objects in one list, and receive the model and the parameters', async () => {
+  test('may be instances and objects in one list, and receive model and parameters', async () => {
     const seen: unknown[] = [];
     class Watch extends tf.Callback {
       override onTrainBegin(): Promise<void> {
@@ -99,7 +99,7 @@ describe('callbacks', () => {
     expect(seen).toEqual([1, 16, 44, 3, 1, 16, 44, 3, 'end', 'end']);
   });
 
-  test('earlyStopping ends all ranks after the epoch of model.fit', async () => {
+  test('for early stopping end all ranks after the same epoch as model.fit', async () => {
     // A learning rate at which the held-out loss rises after some epochs.
     const expected = await alone(withAdam, (model) => model.fit(x, y, { ...stoppingEarly(), batchSize: 8 }));
     const epochs = expected.history.epoch.length;
@@ -113,7 +113,7 @@ describe('callbacks', () => {
     }
   });
 
-  test.each(['onBatchEnd', 'onEpochEnd'])('may stop all ranks from %s of one rank', async (name) => {
+  test.each(['onBatchEnd', 'onEpochEnd'])('of one rank may stop all ranks in %s', async (name) => {
     const stopOf = (model: tf.LayersModel) => ({
       [name]: (index: number) => {
         if (index === 1) model.stopTraining = true;
@@ -129,7 +129,7 @@ describe('callbacks', () => {
   });
 
   test.each(['onBatchBegin', 'onBatchEnd'])(
-    'that stop in %s of the last batch do not skip validation',
+    'that stop in %s of the last batch do not prevent validation',
     async (name) => {
       const stopOf = (model: tf.LayersModel) => ({
         [name]: (index: number) => {
@@ -150,7 +150,7 @@ describe('callbacks', () => {
     },
   );
 
-  test('are not needed to stop all ranks: those stop after the next batch', async () => {
+  test('are not required to stop all ranks: stopTraining on one rank stops them after the next batch', async () => {
     const trained = await distributed(2, mlp, async (trainer, { rank }) => {
       const original = trainer.ddp.step.bind(trainer.ddp);
       const step = vi.spyOn(trainer.ddp, 'step').mockImplementation((optimizer) => {
@@ -165,7 +165,7 @@ describe('callbacks', () => {
     expect(trained[1]!.weights).toEqual(trained[0]!.weights);
   });
 
-  test('that set weights on one rank: all ranks continue with those of rank 0', async () => {
+  test('that set weights on one rank: all ranks continue with the weights of rank 0', async () => {
     const fit = (ranks: number, valueOf: (rank: number) => number | null) =>
       distributed(ranks, mlp, (trainer, { rank }) => {
         const value = valueOf(rank);
@@ -181,7 +181,7 @@ describe('callbacks', () => {
     expectEqual(await fit(1, () => 0.1), expected);
   });
 
-  test('that set weights in onBatchBegin: all ranks continue with those of rank 0', async () => {
+  test('that set weights in onBatchBegin: all ranks continue with the weights of rank 0', async () => {
     const expected = await alone(mlp, (model) => model.fit(x, y, { ...ARGS, batchSize: 12, callbacks: halve(model) }));
     const fit = (onRanks: number) =>
       distributed(2, mlp, (trainer, { rank }) =>
@@ -191,7 +191,7 @@ describe('callbacks', () => {
     expectEqual(await fit(1), expected);
   });
 
-  test('may be an instance of a class of the page, also to stop all ranks after a batch', async () => {
+  test("may be instances of the page's own class, and stop all ranks after a batch", async () => {
     const calls: string[] = [];
     let running: tf.LayersModel | null = null;
     class Stop {
@@ -256,8 +256,8 @@ describe('ranks exchange a few numbers', () => {
   });
 });
 
-describe('weights that are set between two calls of fit', () => {
-  test("are rank 0's on all ranks in the next call", async () => {
+describe('weights that were set between two calls of fit', () => {
+  test('are the same as on rank 0 in the next call of fit', async () => {
     const expected = await alone(mlp, async (model) => {
       setTo(model, 0.1);
       return model.fit(x, y, { ...ARGS, batchSize: 12 });
@@ -270,7 +270,7 @@ describe('weights that are set between two calls of fit', () => {
     expectEqual(all, expected);
   });
 
-  test("are rank 0's on all ranks in evaluate and evaluateDataset", async () => {
+  test('are the same as on rank 0 in evaluate and evaluateDataset', async () => {
     const expected = await alone(mlp, async (model) => {
       setTo(model, 0.1);
       const results = [model.evaluate(x, y)].flat();

@@ -52,8 +52,8 @@ const withClipping = () =>
 
 const withAdam = () => compiled('mlp', { optimizer: () => tf.train.adam(0.02) });
 
-describe('an optimizer that cannot run on flat arrays runs on rank 0 alone, and equals model.fit', () => {
-  test('if it is a custom one', async () => {
+describe('an optimizer runs on rank 0 alone, with the results of model.fit,', () => {
+  test('if its class is a custom one', async () => {
     const expected = await alone(withSigns, (model) => model.fit(x, y, { ...ARGS, batchSize: 12 }));
     const all = await distributed(3, withSigns, async (trainer, { rank }) => {
       const history = await trainer.fit(x, y, { ...ARGS, batchSize: 4 });
@@ -68,7 +68,7 @@ describe('an optimizer that cannot run on flat arrays runs on rank 0 alone, and 
     expectEqual(await distributed(2, withClipping, (model) => model.fit(x, y, { ...ARGS, batchSize: 6 })), expected);
   });
 
-  test('if it has stepped on rank 0 before: its averages are used', async () => {
+  test('if it has stepped on rank 0 before; its averages are used', async () => {
     const expected = await alone(withAdam, async (model) => {
       await model.fit(x, y, { ...ARGS, batchSize: 12 });
       return model.fit(x, y, { ...ARGS, batchSize: 12 });
@@ -80,7 +80,7 @@ describe('an optimizer that cannot run on flat arrays runs on rank 0 alone, and 
     expectEqual(all, expected);
   });
 
-  test('unless it has averages of distributed steps, which would be lost: all ranks reject', async () => {
+  test('but all ranks reject it if it also has averages of distributed steps, which would be lost', async () => {
     const messages = await distributed(2, withAdam, async (trainer) => {
       await trainer.fit(x, y, { ...ARGS, batchSize: 6 });
       await trainer.model.fit(x, y, { ...ARGS, batchSize: 12 });

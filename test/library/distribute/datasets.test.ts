@@ -41,7 +41,7 @@ const sizesOf = (sizes: number[]) => ({
 const lossOnly = () => compiled('mlp', { metrics: [] });
 
 describe('shardDataset', () => {
-  test('yields every N-th element from the rank on, and disposes of the others, in each iteration', async () => {
+  test('yields every N-th element, beginning at the rank, and disposes of the others, in each iteration', async () => {
     const dataset = tf.data.generator(function* () {
       for (let i = 0; i < 8; i++) yield tf.scalar(i);
     });
@@ -58,14 +58,14 @@ describe('shardDataset', () => {
     }
   });
 
-  test('has the size of the share, also of an infinite or unknown one', () => {
+  test("has the size of the rank's share, also if the whole size is infinite or unknown", () => {
     const ten = tf.data.array(Array.from({ length: 10 }, (_, i) => i));
     expect([0, 1, 2].map((rank) => shardDataset(ten, { rank, worldSize: 3 }).size)).toEqual([4, 3, 3]);
     expect(shardDataset(ten.repeat(), { rank: 0, worldSize: 3 }).size).toBe(Infinity);
     expect(shardDataset(ten.filter(Boolean), { rank: 0, worldSize: 3 }).size).toBeNull();
   });
 
-  test('reads elements only when they are needed', async () => {
+  test('reads elements only when they are requested', async () => {
     let read = 0;
     const dataset = tf.data.generator(function* () {
       for (; ; read++) yield read;
@@ -77,7 +77,7 @@ describe('shardDataset', () => {
 });
 
 describe('fitDataset equals model.fitDataset with batches of all ranks', () => {
-  test('over epochs with a short end, callbacks and held-out samples', async () => {
+  test('over epochs with a short last batch, callbacks and held-out samples', async () => {
     const validationData = [x.slice([0, 0], [11, 4]), y.slice([0, 0], [11, 3])] as [tf.Tensor, tf.Tensor];
     const args = { epochs: 2, verbose: 0 as const, validationData, validationBatchSize: 4 };
     const theirs: number[] = [];
@@ -94,7 +94,7 @@ describe('fitDataset equals model.fitDataset with batches of all ranks', () => {
     tf.dispose(validationData);
   });
 
-  test('with batchesPerEpoch of an infinite dataset, classWeight, and a dataset of held-out samples', async () => {
+  test('with batchesPerEpoch for an infinite dataset, classWeight, and a dataset of held-out samples', async () => {
     const args = { epochs: 2, verbose: 0 as const, classWeight: { 0: 0.5, 1: 2, 2: 1 }, batchesPerEpoch: 2 };
     const expected = await alone(mlp, (model) =>
       model.fitDataset(batchesOf(8, 0, 32).repeat(), { ...args, validationData: batchesOf(4), validationBatches: 5 }),
@@ -137,7 +137,7 @@ describe('fitDataset equals model.fitDataset with batches of all ranks', () => {
     tf.dispose([order, ...sorted]);
   });
 
-  test('whose iterator ends before the epoch: it warns, and trains on what there is', async () => {
+  test('with a dataset that ends before the epoch: fitDataset warns, and trains on the batches that exist', async () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
     const args = { epochs: 1, verbose: 0 as const, batchesPerEpoch: 5 };
     const expected = await alone(mlp, (model) => model.fitDataset(batchesOf(22), args));
@@ -179,7 +179,7 @@ describe('evaluate', () => {
     tf.dispose([second, value]);
   });
 
-  test('of datasets and of sharded samples has the mean over all samples', async () => {
+  test('of datasets and of sharded samples returns the mean over all samples', async () => {
     const model = lossOnly();
     const loss = model.evaluate(x, y) as tf.Scalar;
     const expected = loss.dataSync()[0]!;

@@ -44,7 +44,7 @@ function fail(): void {
   throw new Error('no space for a checkpoint');
 }
 
-describe('an invalid argument of rank 1 is an error on all ranks, and the group lives on', () => {
+describe('an invalid argument of rank 1 is an error on all ranks, and the group can still be used', () => {
   const cases: [string, (trainer: DistributedModel, group: ProcessGroup) => Promise<unknown>, RegExp][] = [
     [
       'inputs of a wrong shape',
@@ -120,7 +120,7 @@ describe('an invalid argument of rank 1 is an error on all ranks, and the group 
   });
 });
 
-test('data without samples on all ranks are an error on all ranks', async () => {
+test('data without samples are an error on all ranks', async () => {
   const none = { x: x.slice([0, 0], [0, 4]), y: y.slice([0, 0], [0, 3]) };
   for (const sharded of [false, true]) {
     for (const { error, isAlive } of await errorsOf(mlp, (trainer) => trainer.fit(none.x, none.y, { sharded }))) {
@@ -136,7 +136,7 @@ test('data without samples on all ranks are an error on all ranks', async () => 
   tf.dispose(none);
 });
 
-describe('an argument that differs between ranks is a MismatchError on all ranks, and the group lives on', () => {
+describe('an argument that differs between ranks is a MismatchError on all ranks, and the group can still be used', () => {
   const cases: [
     string,
     (rank: number) => tf.LayersModel,
@@ -216,7 +216,7 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
     }
   });
 
-  test.each(['fit', 'evaluate'] as const)('weights that were set on rank 1 only, in %s', async (call) => {
+  test.each(['fit', 'evaluate'] as const)('weights that were set only on rank 1, in %s', async (call) => {
     const errors = await errorsOf(mlp, (trainer, { rank }) => {
       if (rank === 1) setWeights(trainer);
       return trainer[call](x, y);
@@ -265,15 +265,15 @@ describe('an argument that differs between ranks is a MismatchError on all ranks
     for (const { error } of errors) expect(error.message).toMatch(message);
   });
 
-  test('but not names, seeds and initial weights of layers', async () => {
+  test('names, seeds and initial weights of layers may differ', async () => {
     const errors = await errorsOf(withOwnNames, () => Promise.reject(new Error('compared')));
     expect(errors.map(({ error }) => error.message)).toEqual(['compared', 'compared', 'compared']);
   });
 });
 
-describe('an error in training ends the group on all ranks, which name the rank', () => {
+describe('an error in training ends the group on all ranks and names the rank', () => {
   test.each(['onTrainBegin', 'onEpochBegin', 'onBatchBegin', 'onBatchEnd', 'onEpochEnd', 'onTrainEnd'])(
-    'of %s',
+    'if it is thrown in %s',
     async (name) => {
       const errors = await errorsOf(mlp, failsOn(1, { [name]: fail }));
       for (const [rank, { error, isAlive }] of errors.entries()) {
@@ -288,7 +288,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
     },
   );
 
-  test('of a batch of a dataset that does not fit', async () => {
+  test('if a batch of a dataset does not fit the model', async () => {
     const errors = await errorsOf(mlp, (trainer, { rank }) => {
       const dataset = tf.data.generator(function* () {
         for (let batch = 0; batch < 6; batch++) {
@@ -301,7 +301,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
       expect(error.message).toMatch(/[Rr]ank 1 cannot train on batch 1 of epoch 0: .*4.*5/s);
   });
 
-  test('of a layer without gradient', async () => {
+  test('if a layer has no gradient', async () => {
     class Rounded extends tf.layers.Layer {
       static className = 'RoundedForTest';
       override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
@@ -320,7 +320,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
     for (const { error } of errors) expect(error.message).toMatch(/cannot train on batch 0 of epoch 0: .*gradient/s);
   });
 
-  test('of learning rates that a callback made different', async () => {
+  test('if a callback sets different learning rates', async () => {
     const errors = await errorsOf(mlp, (trainer, { rank }) => {
       const onEpochBegin = (epoch: number): void => {
         if (epoch === 1) (trainer.model.optimizer as tf.SGDOptimizer).setLearningRate(0.1 * (1 + rank));
@@ -333,7 +333,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
     }
   });
 
-  test('of weights that a callback set on other ranks than rank 0 only', async () => {
+  test('if a callback sets weights only on ranks other than rank 0', async () => {
     const errors = await errorsOf(mlp, (trainer, { rank }) => {
       const onEpochEnd = (): void => (rank === 0 ? undefined : setWeights(trainer));
       return trainer.fit(x, y, { epochs: 2, callbacks: { onEpochEnd } });
@@ -346,7 +346,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
     }
   });
 
-  test('of weights that a timer set during a step', async () => {
+  test('if weights are set during a step', async () => {
     const errors = await errorsOf(mlp, (trainer, { rank }) => {
       const { ddp } = trainer;
       const backward = ddp.backward.bind(ddp);
@@ -363,7 +363,7 @@ describe('an error in training ends the group on all ranks, which name the rank'
     }
   });
 
-  test('of a signal that is aborted in training', async () => {
+  test('if a signal is aborted during training', async () => {
     const stop = new AbortController();
     const errors = await errorsOf(
       mlp,

@@ -105,7 +105,7 @@ describe('fit equals model.fit', () => {
     tf.dispose([heldX, heldY]);
   });
 
-  test('with a last batch that leaves ranks without samples', async () => {
+  test('with a last batch in which some ranks have no samples', async () => {
     const { x: fewX, y: fewY } = samplesOf('mlp', 17);
     const expected = await alone(mlp, (model) => model.fit(fewX, fewY, { batchSize: 16, shuffle: false, verbose: 0 }));
     expectEqual(
@@ -131,7 +131,7 @@ describe('fit equals model.fit', () => {
     tf.dispose([second, value]);
   });
 
-  test('over two calls, whose optimizer continues', async () => {
+  test("over two calls; the second one continues with the optimizer's state", async () => {
     const args = { shuffle: false, verbose: 0 as const };
     const expected = await alone(mlp, async (model) => {
       await model.fit(x, y, { ...args, batchSize: 16 });
@@ -146,7 +146,7 @@ describe('fit equals model.fit', () => {
 });
 
 describe('fit', () => {
-  test('multiplies the losses by sampleWeight, as model.fit does by classWeight', async () => {
+  test('multiplies losses by sampleWeight, as model.fit does by classWeight', async () => {
     const classWeight = { 0: 0.5, 1: 2, 2: 1 };
     const sampleWeight = tf.tidy(() => tf.gather(tf.tensor1d([0.5, 2, 1]), y.argMax(1).toInt()));
     const expected = await alone(mlp, (model) =>
@@ -159,14 +159,14 @@ describe('fit', () => {
     sampleWeight.dispose();
   });
 
-  test("shuffles in another order in every epoch and call, by rank 0's seed, the same for any number of ranks", async () => {
+  test("shuffles by rank 0's seed, differently in every epoch and call, but the same for any number of ranks", async () => {
     const one = (await shuffled(1, 5))[0]!;
     expectEqual(await shuffled(3, 5), one);
     const other = (await shuffled(2, 6))[0]!;
     expect(largestDifference(other.weights, one.weights)).toBeGreaterThan(1e-3);
   });
 
-  test('with sharded data trains on the samples of all ranks, also if some have fewer', async () => {
+  test('trains on the samples of all ranks if data are sharded, even if ranks have different numbers of samples', async () => {
     // Rank 0 has samples 0 to 9, rank 1 samples 10 to 33, rank 2 none. Steps of 5 samples per rank:
     // after two steps only rank 1 has samples.
     const parts = [
@@ -207,14 +207,14 @@ describe('fit', () => {
     expectEqual(all, expected);
   });
 
-  test('accepts models whose generated names differ between ranks', async () => {
+  test('accepts models whose automatic names differ between ranks', async () => {
     const all = await distributed(2, withGeneratedNames, (model) => model.fit(x, [y, y], { batchSize: 8 }));
     const [names, others] = all.map(({ history }) => Object.keys(history.history));
     expect(names).not.toEqual(others);
     expect(all[1]!.weights).toEqual(all[0]!.weights);
   });
 
-  test('with SyncBatchNormalization equals model.fit, whose layer has the statistics of all samples', async () => {
+  test('equals model.fit if SyncBatchNormalization replaces the layer that sees all samples there', async () => {
     // The last batch has 2 samples for 3 ranks.
     const args = { epochs: 2, shuffle: false };
     const expected = await alone(normalized, (model) => model.fit(x, y, { ...args, batchSize: 42, verbose: 0 }));
@@ -247,8 +247,8 @@ const LOSSES: [string, number, (target: tf.Tensor, output: tf.Tensor) => tf.Tens
   ['a loss of each sample is not', 0, (target, output) => tf.metrics.meanAbsoluteError(target, output)],
 ];
 
-describe('of the loss functions of the program', () => {
-  test.each(LOSSES)('%s by each rank before it trains', async (_, reports, loss) => {
+describe('before it trains, each rank checks a custom loss:', () => {
+  test.each(LOSSES)('%s', async (_, reports, loss) => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
     const create = (): tf.LayersModel => {
       const model = MODELS.mlp();
@@ -267,7 +267,7 @@ function range(start: number, end: number): number[] {
   return Array.from({ length: end - start }, (_, i) => start + i);
 }
 
-test('arguments that mean nothing are accepted as by model.fit', async () => {
+test('arguments without any effect are accepted, as by model.fit', async () => {
   for (const args of [
     { epochs: 0 },
     { epochs: 2, initialEpoch: 2 },

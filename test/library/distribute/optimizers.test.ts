@@ -33,7 +33,7 @@ function withUnusedOutput(): tf.LayersModel {
   return model;
 }
 
-test('weights without a gradient stay as they are', async () => {
+test('weights without a gradient do not change', async () => {
   const { x, y } = samplesOf('mlp');
   const before = withUnusedOutput();
   const unused = weightsOf(before).slice(-15);
@@ -49,7 +49,7 @@ describe.each(Object.keys(OPTIMIZERS))('an epoch with %s', (optimizer) => {
     ['mlp', 4],
     ['cnn', 2],
     ['cnn', 4],
-  ] as [ModelName, number][])('of the %s in %i ranks equals model.fit in one tab', async (name, ranks) => {
+  ] as [ModelName, number][])('of the %s on %i ranks equals model.fit in one tab', async (name, ranks) => {
     const { x, y } = samplesOf(name);
     const create = () => compiled(name, { optimizer: OPTIMIZERS[optimizer]! });
     const expected = await alone(create, (model) => model.fit(x, y, { batchSize: 16, shuffle: false, verbose: 0 }));

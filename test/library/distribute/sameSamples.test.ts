@@ -71,7 +71,7 @@ const generated = (seed: number): tf.data.Dataset<tf.TensorContainer> =>
     for (const i of permutation(12, seed)) yield { xs: x.slice(i * 3, 3), ys: y.slice(i * 3, 3) };
   });
 
-describe('ranks notice before the first step that rank 1 passes samples which are', () => {
+describe('all ranks reject before the first step if rank 1 passes', () => {
   test.each(CHANGES)('%s, in fit', async (_, message, change) => {
     await expectMismatch((trainer, rank) => withSamples(rank, change, (a, b) => trainer.fit(a, b)), message);
   });
@@ -84,7 +84,7 @@ describe('ranks notice before the first step that rank 1 passes samples which ar
     );
   });
 
-  test('weighted in another way', async () => {
+  test('another sampleWeight', async () => {
     await expectMismatch(async (trainer, rank) => {
       const sampleWeight = tf.tensor1d(Array.from({ length: SAMPLES }, (_, i) => i + (rank === CHANGED ? 1 : 0)));
       await trainer.fit(x, y, { sampleWeight }).finally(() => sampleWeight.dispose());
@@ -103,7 +103,7 @@ describe('ranks notice before the first step that rank 1 passes samples which ar
   });
 });
 
-test('ranks that pass their own samples, or the same with other rounding, train', async () => {
+test('ranks train if they pass samples of their own, or the same samples with other rounding', async () => {
   const noise = tf.randomNormal(x.shape, 0, 1e-7);
   const trained = await distributed(2, mlp, async (trainer, { rank }) => {
     const [someX, someY] = tf.tidy(() => [x.gather(shuffled(rank)), y.gather(shuffled(rank))]);
@@ -116,7 +116,7 @@ test('ranks that pass their own samples, or the same with other rounding, train'
   noise.dispose();
 });
 
-test('a sketch reads large tensors in parts, and distinguishes missing values', async () => {
+test('a sketch reads large tensors in parts, and distinguishes missing values from zeros', async () => {
   const shape: [number, number] = [3 * 2 ** 20, 2];
   const values = new Float32Array(shape[0] * shape[1]);
   for (let i = 0; i < values.length; i++) values[i] = (i % 1009) / 1009;
@@ -134,7 +134,7 @@ test.each([
   ['a column of large values', [1.7e12, 3e9, -2e12, 5e11]],
   ['missing values', [NaN, 1, NaN, 2]],
   ['infinite values', [Infinity, 1, -Infinity, 2]],
-])('%s does not hide a difference in another column', async (_, large) => {
+])('%s do not hide a difference in another column', async (_, large) => {
   const tableOf = (small: number[]): tf.Tensor2D =>
     tf.stack([tf.tensor1d(large), tf.tensor1d(small)], 1) as tf.Tensor2D;
   const tables = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.401], [0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4 + 1e-8]]; // prettier-ignore
@@ -144,7 +144,7 @@ test.each([
   tf.dispose(all);
 });
 
-test('twice the values are other values, and rounding of zeros is none', async () => {
+test('doubled values are different values, but zeros with rounding errors are not', async () => {
   const all = [[1, 0], [2, 0], [1, 1e-9]].map((row) => tf.tensor2d([row, row.map((value) => 3 * value)])); // prettier-ignore
   const [one, two, rounded] = await Promise.all(all.map(sketchOf));
   expect([contrast(one!, two!), contrast(one!, rounded!)]).toEqual(['values', null]);

@@ -33,7 +33,7 @@ const errorsOf = async (main: (trainer: DistributedModel, group: ProcessGroup) =
   return all.map(({ result }) => result);
 };
 
-describe('a signal ends on all ranks, while ranks wait for', () => {
+describe('a signal ends the call on all ranks while they wait for', () => {
   const cases: [string, (trainer: DistributedModel, signal: AbortSignal) => Promise<unknown>][] = [
     [
       'elements of a dataset',
@@ -92,8 +92,8 @@ describe('a signal ends on all ranks, while ranks wait for', () => {
   });
 });
 
-describe('an error of one rank', () => {
-  test('ends the other rank while that waits for its dataset, whose late element is disposed of', async () => {
+describe('an error on one rank', () => {
+  test('ends the call on a rank that waits for its dataset; an element that arrives late is disposed of', async () => {
     const late = deferred<IteratorResult<unknown>>();
     const errors = await errorsOf((trainer, { rank }) =>
       trainer.fitDataset(waiting(rank === 0 ? () => late.promise : () => Promise.reject(new Error('no such file'))), {
@@ -109,7 +109,7 @@ describe('an error of one rank', () => {
     await new Promise((resolve) => setTimeout(resolve, 10));
   });
 
-  test('ends the other rank while that waits for a callback', async () => {
+  test('ends the call on a rank that waits for a callback', async () => {
     const errors = await errorsOf((trainer, { rank }) =>
       trainer.fit(x, y, { callbacks: { onEpochEnd: rank === 0 ? never : fail } }),
     );
@@ -117,7 +117,7 @@ describe('an error of one rank', () => {
   });
 });
 
-test('a second call on a rank while the first one runs is an error on that rank', async () => {
+test('a second call on a rank during the first one is an error on that rank only', async () => {
   await runRanks(createMeshes(1), async (group) => {
     const model = compiled('mlp');
     const trainer = await distribute(model, group);

@@ -111,7 +111,7 @@ describe.each(OPTIMIZERS)('with %s', (_, create) => {
   });
 });
 
-test('a checkpoint of three ranks continues in one tab, and a model can be loaded alone', async () => {
+test('a checkpoint of three ranks can be continued in one tab, and its model can be loaded alone', async () => {
   const [file] = await runWorld(3, async (group) => {
     const ddp = await DistributedDataParallel.create(network(1), group);
     const optimizer = createOptimizer('adam', { learningRate: 0.05 }, ddp.parameters.length);
@@ -142,7 +142,7 @@ test('a checkpoint of three ranks continues in one tab, and a model can be loade
   await loadCheckpoint({ model: network(3) }, file!.bytes);
 });
 
-test('the order of the parameters on which ranks agreed is restored', async () => {
+test('a checkpoint restores the parameter order on which ranks had agreed', async () => {
   await runWorld(2, async (group) => {
     const [a, b] = [2, 3].map((size, i) => tf.tidy(() => tf.variable(tf.ones([size]), true, `${i} on ${group.rank}`)));
     const wrap = () => DistributedDataParallel.create([a!, b!], group);
@@ -164,7 +164,7 @@ test('the order of the parameters on which ranks agreed is restored', async () =
   });
 });
 
-test('the state is that of the moment of the call', async () => {
+test('a checkpoint contains the state at the time of the call', async () => {
   const model = network(1);
   const optimizer = createOptimizer('momentum', { learningRate: 0.1 }, 34);
   const expected = weightsOf(model);
@@ -179,7 +179,7 @@ test('the state is that of the moment of the call', async () => {
 
 const flat = (name: 'adam' | 'sgd') => createOptimizer(name, { learningRate: 0.1 }, 34);
 
-describe('nothing is changed', () => {
+describe('a model stays unchanged', () => {
   test.each([
     ['is cut off', (bytes: Uint8Array<ArrayBuffer>) => bytes.slice(0, -4), /^The file is damaged \(it has/],
     [
@@ -188,7 +188,7 @@ describe('nothing is changed', () => {
       /not those that were saved/,
     ],
     ['is another file', () => new TextEncoder().encode('{}'), /is damaged/],
-  ])('by a checkpoint that %s', async (_, damage, message) => {
+  ])('if the checkpoint %s', async (_, damage, message) => {
     const model = network(1);
     const bytes = await saveCheckpoint({ model, optimizer: flat('adam') });
     const optimizer = flat('adam');
@@ -201,7 +201,7 @@ describe('nothing is changed', () => {
   });
 
   test.each(['[[-7,10000000]]', '[[1],["Set",2],[-7,4000000000]]', '[["RegExp","(a+)+$"]]', '['])(
-    'by progress that a few bytes would expand to gigabytes, or that is not plain data: %s',
+    'if the progress is not plain data, or would expand from a few bytes to gigabytes: %s',
     async (progress) => {
       const model = network(2);
       const weights = weightsOf(model);
@@ -213,7 +213,7 @@ describe('nothing is changed', () => {
     },
   );
 
-  test('by a checkpoint of another model or another optimizer', async () => {
+  test('if the checkpoint is of another model or another optimizer', async () => {
     const bytes = await saveCheckpoint({ model: network(1), optimizer: flat('sgd') });
     const wide = network(1, 9);
     expect((await errorOf(loadCheckpoint({ model: wide }, bytes))).message).toMatch(
@@ -227,7 +227,7 @@ describe('nothing is changed', () => {
     expect(weightsOf(model)).toEqual(weights);
   });
 
-  test('on any rank, if one rank has another optimizer', async () => {
+  test('on all ranks if one rank has another optimizer', async () => {
     const bytes = await saveCheckpoint({ model: network(1), optimizer: flat('adam') });
     const errors = await runWorld(3, async (group) => {
       const model = network(2);
@@ -242,7 +242,7 @@ describe('nothing is changed', () => {
     expect(errors[0]!.message).toMatch(/^Rank 1 could not load the file: The state belongs to adam/);
   });
 
-  test('by an optimizer whose state cannot be read, or progress that is not data', async () => {
+  test("if saving fails because an optimizer's state cannot be read or progress is not data", async () => {
     const model = network(1);
     const untouched = tf.train.adam(0.1);
     expect(await errorOf(saveCheckpoint({ model, optimizer: untouched }))).toBeInstanceOf(UsageError);

@@ -91,7 +91,7 @@ const FORMATS = [
 ] as const;
 
 describe.each(FORMATS)('%s', (_, save, load) => {
-  test('restores all weights bit for bit, buffers too, from bytes, a blob and an address', async () => {
+  test('restores all weights and buffers bit for bit from bytes, a blob and a URL', async () => {
     const model = keep(network(1));
     const bytes = await save(model, { metadata: { note: 'é' } });
     const address = `data:application/octet-stream;base64,${Buffer.from(bytes).toString('base64')}`;
@@ -103,7 +103,7 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     }
   });
 
-  test('of a DDP, rank 0 saves, and its file is loaded on all ranks', async () => {
+  test('saves a DDP on rank 0, and loads the file on all ranks', async () => {
     const saved = await runWorld(3, async (group) => {
       const ddp = await DistributedDataParallel.create(keep(network(group.rank)), group);
       return save(ddp);
@@ -121,7 +121,7 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     });
   });
 
-  test('of a DDP whose weights were set, the weights that were set are saved', async () => {
+  test('saves the current weights of a DDP, even if these were set by the program', async () => {
     const other = keep(network(5));
     const saved = await runWorld(2, async (group) => {
       const model = keep(network(1));
@@ -134,7 +134,7 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     expect(weightsOf(again)).toEqual(weightsOf(other));
   });
 
-  test('a file that does not fit changes nothing on any rank', async () => {
+  test('leaves the model of every rank unchanged if the file does not fit', async () => {
     const bytes = await save(keep(network(1, 5)));
     const errors = await runWorld(2, async (group) => {
       const model = keep(network(3));
@@ -151,7 +151,7 @@ describe.each(FORMATS)('%s', (_, save, load) => {
     expect(errors[0]!.message).toMatch(/^Rank 1 could not load the file: The file has .*No rank has changed its model/);
   });
 
-  test('a damaged file, a file that cannot be read and a missing file are rejected', async () => {
+  test('rejects a damaged file, a file that cannot be read, and a missing file', async () => {
     const model = keep(network(1));
     const bytes = await save(model);
     const values = weightsOf(model);
@@ -175,13 +175,13 @@ describe('AbortSignal', () => {
     ['bytes', () => new Uint8Array(8)],
     ['a blob', stuck],
     ['an address', () => 'data:,x'],
-  ])('an aborted signal rejects a load from %s', async (_, source) => {
+  ])('that is already aborted rejects a load from %s', async (_, source) => {
     const error = await errorOf(loadSafetensors([], source(), { signal: AbortSignal.abort(new Error('mine')) }));
     expect(error).toBeInstanceOf(AbortError);
     expect(error.message).toMatch(/was not loaded, because its signal was aborted: mine\.$/);
   });
 
-  test('a signal ends a load that waits for the file', async () => {
+  test('ends a load that waits for the file', async () => {
     const stop = new AbortController();
     const loading = errorOf(loadSafetensors([], stuck(), { signal: stop.signal }));
     stop.abort();
@@ -189,7 +189,7 @@ describe('AbortSignal', () => {
   });
 });
 
-test('a file may take longer to read than a collective may take', async () => {
+test('reading a file may take longer than the timeout of collectives', async () => {
   const bytes = await saveSafetensors(keep(network(1)));
   const late = async (): Promise<ArrayBuffer> => {
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -208,7 +208,7 @@ test('a file may take longer to read than a collective may take', async () => {
 describe('the limit of 512 MiB', () => {
   const large = /at least \d+ bytes\. A tab can read and write files of at most 536870912 bytes/;
 
-  test('applies to bytes and to responses without a length', async () => {
+  test('applies to bytes, and to responses without a length', async () => {
     await expect(loadSafetensors([], new Uint8Array(2 ** 29 + 1))).rejects.toThrow(large);
     const chunk = new Uint8Array(2 ** 26);
     let sent = 0;
@@ -224,7 +224,7 @@ describe('the limit of 512 MiB', () => {
     expect(sent).toBeLessThan(11);
   });
 
-  test('applies to weights and checkpoints that are saved', async () => {
+  test('applies to weights and checkpoints that would be saved', async () => {
     const weights = tf.tidy(() => tf.variable(tf.zeros([2 ** 27 + 1]), true, 'large'));
     await expect(saveSafetensors([weights])).rejects.toThrow(large);
     weights.dispose();
@@ -234,7 +234,7 @@ describe('the limit of 512 MiB', () => {
   });
 });
 
-test('metadata that is not a text is rejected when it is saved', async () => {
+test('metadata that are not text are rejected when they are saved', async () => {
   const metadata = { note: 'x', epoch: 3 } as unknown as Record<string, string>;
   for (const save of [saveSafetensors, saveKerasWeights]) {
     const error = await errorOf(save(keep(network(1)), { metadata }));
@@ -244,7 +244,7 @@ test('metadata that is not a text is rejected when it is saved', async () => {
 });
 
 describe('loadSafetensors', () => {
-  test('names a missing and an additional tensor, and a dtype that is no float', async () => {
+  test('rejects a missing tensor, a superfluous tensor, and a dtype that is not a float, by their names', async () => {
     const model = keep(tf.sequential({ layers: [tf.layers.dense({ name: 'one', units: 1, inputShape: [1] })] }));
     const load = async (bytes: Uint8Array<ArrayBuffer>) => (await errorOf(loadSafetensors(model, bytes))).message;
     const bias = tensor('one/bias', [1]);
@@ -258,7 +258,7 @@ describe('loadSafetensors', () => {
     );
   });
 
-  test('saves a list of variables by their names, and rejects other dtypes', async () => {
+  test('accepts a list of variables by their names, and rejects other dtypes', async () => {
     const [a, b, whole] = [variable('a', 1), variable('b', 2), variable('c', 3, 'int32')];
     const bytes = await saveSafetensors([a, b]);
     tf.tidy(() => a.assign(tf.scalar(5)));
@@ -270,7 +270,7 @@ describe('loadSafetensors', () => {
 });
 
 describe('Keras weights', () => {
-  test('a file that Keras wrote is loaded into layers of any name', async () => {
+  test('from a file of Keras are loaded into layers with any names', async () => {
     const model = keep(cnn());
     await loadKerasWeights(model, new Uint8Array(keras));
     for (const [i, weight] of model.getWeights().entries()) {
@@ -278,14 +278,14 @@ describe('Keras weights', () => {
     }
   });
 
-  test('synchronized batch normalization has the place of batch normalization', async () => {
+  test('of synchronized batch normalization are those of batch normalization', async () => {
     const model = keep(network(1));
     const plain = keep(network(2));
     await loadKerasWeights(plain, await saveKerasWeights(keep(convertSyncBatchNorm(model))));
     expect(weightsOf(plain)).toEqual(weightsOf(model));
   });
 
-  test('without h5wasm, the error says to install it', async () => {
+  test('need h5wasm; without it, the error says to install it', async () => {
     const model = keep(network(1));
     vi.doMock('h5wasm', () => {
       throw new Error('missing');
@@ -295,7 +295,7 @@ describe('Keras weights', () => {
     expect(error.message).toMatch(/need the package h5wasm, which could not be loaded.*Install h5wasm\.$/s);
   });
 
-  test('nested models have the paths of Keras 3, and are restored', async () => {
+  test('of nested models have the paths of Keras 3, and can be restored', async () => {
     const [model, other] = [nested(1), nested(9)];
     const bytes = await saveKerasWeights(model);
     await loadKerasWeights(other, bytes);
@@ -306,12 +306,12 @@ describe('Keras weights', () => {
     ]);
   });
 
-  test('a .keras archive gets advice', async () => {
+  test('in a .keras archive are rejected with advice', async () => {
     const error = await errorOf(loadKerasWeights(keep(network(1)), new Uint8Array(strToU8('PK\x03\x04'))));
     expect(error.message).toMatch(/is a zip, as Keras's \.keras files are\. Unpack it/);
   });
 
-  test('layers that contain others and lists of variables are rejected', async () => {
+  test('cannot be saved for layers that contain other layers, or for lists of variables', async () => {
     const lstm = keep(tf.sequential({ layers: [tf.layers.lstm({ name: 'rnn', units: 1, inputShape: [2, 1] })] }));
     await expect(saveKerasWeights(lstm)).rejects.toThrow(/layer "rnn" \(LSTM\) contains other layers or cells/);
     await expect(saveKerasWeights([])).rejects.toThrow(/need a LayersModel/);
